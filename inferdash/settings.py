@@ -20,7 +20,7 @@ from django.utils.csp import CSP
 from inferdash import redis_address
 from inferdash.dotenv import read_env_file
 from inferdash.up import ports
-from servers.judge import thresholds
+from servers.judge.memory import thresholds
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 # Where templates, scripts and manage.py are: beside the packages, and in a wheel inside of this one.

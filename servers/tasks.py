@@ -17,13 +17,15 @@ from django.db import transaction
 from kombu.exceptions import OperationalError
 
 from servers import lifecycle
-from servers.engines import parameters
-from servers.engines.launch import Launch
-from servers.engines.places import Place
-from servers.engines.volumes import VolumeError
-from servers.host.containers import ContainerError
-from servers.judge.limits import LimitsError
-from servers.lifecycle import checkpoints, creation, discarding, downloading, folders, hardening
+from servers.host.docker.containers import ContainerError
+from servers.judge.runs.limits import LimitsError
+from servers.launch.engines import parameters
+from servers.launch.engines.launch import Launch
+from servers.launch.engines.required_paths import Place
+from servers.launch.engines.volumes import VolumeError
+from servers.lifecycle.profiles import path_reports
+from servers.lifecycle.runs import creation, hardening
+from servers.lifecycle.weights import checkpoints, deletion, downloads
 from servers.live import untaken
 from servers.models import Box, Run, StoredCheckpoint
 
@@ -81,14 +83,19 @@ def _look_at_docker() -> None:
 @shared_task(base=DjangoTask, ignore_result=True, name="servers.look_at_paths")
 def look_at_paths(asked: str, paths: list[str], home: str, hf_cache: str) -> None:
     try:
-        folders.answer(asked, paths, home=home, hf_cache=hf_cache)
+        path_reports.answer(asked, paths, home=home, hf_cache=hf_cache)
     except (LimitsError, VolumeError, OSError, redis.RedisError) as error:
         # Who asked says that there was no answer.
         log.warning("could not look at the paths of a launch: %s", error)
 
 
 def ask_for_paths(box: Box, wanted: Sequence[Place]) -> None:
-    args = (folders.question(box, wanted), [each.path for each in wanted], box.home, box.hf_cache)
+    args = (
+        path_reports.question(box, wanted),
+        [each.path for each in wanted],
+        box.home,
+        box.hf_cache,
+    )
     try:
         look_at_paths.apply_async(args=args, queue=box.queue, retry=False, expires=10)
     except OperationalError as error:
@@ -97,9 +104,9 @@ def ask_for_paths(box: Box, wanted: Sequence[Place]) -> None:
 
 def look_at_mounts(launch: Launch, box: Box) -> None:
     """Have the box say what it mounts, where that is not plain: preflight reads its answer."""
-    if wanted := folders.to_ask(parameters.fill(launch), box):
+    if wanted := path_reports.to_ask(parameters.fill(launch), box):
         ask_for_paths(box, wanted)
-        folders.wait_for_reports(box, wanted, seconds=MOUNTS_WITHIN)
+        path_reports.wait_for_reports(box, wanted, seconds=MOUNTS_WITHIN)
 
 
 def mount_refusal(box: Box, path: str) -> str:
@@ -108,7 +115,7 @@ def mount_refusal(box: Box, path: str) -> str:
     if box.is_silent:
         return ""
     ask_for_paths(box, wanted)
-    told = folders.wait_for_reports(box, wanted, seconds=MOUNTS_WITHIN)
+    told = path_reports.wait_for_reports(box, wanted, seconds=MOUNTS_WITHIN)
     return told[0].refusal if told else ""
 
 
@@ -134,7 +141,7 @@ def look_at_hub(asked: str, slug: str, repository: str, revision: str) -> None:
     if box is None:
         return
     try:
-        downloading.answer(asked, box, repository, revision)
+        downloads.answer(asked, box, repository, revision)
     except redis.RedisError as error:
         log.warning("could not tell what the Hub has: %s", error)
 
@@ -154,7 +161,7 @@ def look_at_stored(asked: str, pk: int) -> None:
     if stored is None:
         return
     try:
-        discarding.answer(asked, stored)
+        deletion.answer(asked, stored)
     except redis.RedisError as error:
         log.warning("could not tell what goes with a model: %s", error)
 

@@ -1,6 +1,6 @@
 """What engines have left behind, with names that break a layout or try to break more."""
 
-from servers.judge.leftbehind import Orphan
+from servers.judge.memory.orphans import Orphan
 
 GIB = 2**30
 

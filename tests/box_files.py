@@ -2,7 +2,7 @@
 
 from pathlib import Path, PurePosixPath
 
-from servers.host.boxfiles import BoxFiles
+from servers.host.files.box_files import BoxFiles
 
 
 def anywhere(root: Path = Path("/")) -> BoxFiles:

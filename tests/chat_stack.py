@@ -14,7 +14,7 @@ __all__ = ["ROOT", "Stack", "chat_stack"]
 
 SEED = """
 from django.conf import settings
-from servers.engines.launch import Launch
+from servers.launch.engines.launch import Launch
 
 person = factories.person("ada", Role.OPERATOR)
 box, _ = Box.objects.get_or_create(slug=settings.BOX)

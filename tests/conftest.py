@@ -12,9 +12,9 @@ import pytest
 from django.conf import settings
 from django.db import connections
 
-from servers.host.containers import DockerContainers
-from servers.judge import limits
-from servers.lifecycle import creation
+from servers.host.docker.containers import DockerContainers
+from servers.judge.runs import limits
+from servers.lifecycle.runs import creation
 from tests import docker_engine
 
 # The same examples each time, so that a failure is the change's; --hypothesis-profile=default looks

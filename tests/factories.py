@@ -11,11 +11,11 @@ from django.utils import timezone
 from django.utils.text import slugify
 
 from servers import live
-from servers.engines.flaglist import FlagList
-from servers.engines.launch import Launch
-from servers.judge import holders
-from servers.judge.hardware import HardwareJudge
-from servers.judge.memory import Judge
+from servers.judge.memory import holders
+from servers.judge.memory.hardware import HardwareJudge
+from servers.judge.memory.verdicts import Judge
+from servers.launch.engines.flaglist import FlagList
+from servers.launch.engines.launch import Launch
 from servers.models import (
     Alert,
     Boot,
@@ -40,7 +40,7 @@ from servers.models import (
 from servers.models.download import key_of
 from servers.models.environment import only_variables
 from servers.models.run import ENDED, DesiredState, RunState
-from servers.watcher import snapshots
+from servers.watcher.memory import snapshots
 from tests.awkward import LEFT
 from tests.samples import GIB, card, process, sample, unified
 

@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from servers.host.fetch.child import DownloadChild
-from servers.host.fetch.job import Job
+from servers.host.weights.fetch.child import DownloadChild
+from servers.host.weights.fetch.job import Job
 from tests.waiting import PATIENCE
 
 

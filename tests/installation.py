@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from servers.host.containers import DockerContainers
+from servers.host.docker.containers import DockerContainers
 from tests import migrated
 from tests.nvml import SimulatedMachine, StandIn
 from tests.ports import free_port

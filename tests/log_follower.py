@@ -10,8 +10,8 @@ import django
 
 def main() -> None:
     django.setup()
-    from servers.host.containers import DockerContainers
-    from servers.watcher.logs import Follower
+    from servers.host.docker.containers import DockerContainers
+    from servers.watcher.logs.follower import Follower
 
     run, container, install, host, *secrets = sys.argv[1:]
     Follower(int(run), container, masks=secrets, docker=DockerContainers(install, host)).run()

@@ -3,8 +3,8 @@
 import random
 from collections.abc import Iterator
 
-from servers.judge import history
-from servers.judge.history import SPANS, Point, Series, Times
+from servers.judge.memory import history
+from servers.judge.memory.history import SPANS, Point, Series, Times
 from servers.models import Box, HistoryChunk
 
 GIB = 2**20  # KiB

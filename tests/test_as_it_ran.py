@@ -11,11 +11,11 @@ from docker import APIClient
 from docker.errors import ImageNotFound
 
 from servers import lifecycle
-from servers.host.containers import DockerContainers
-from servers.lifecycle import creation
+from servers.host.docker.containers import DockerContainers
+from servers.lifecycle.runs import creation
 from servers.models import Box, Entry, Role, Run, Server
 from servers.models.run import RunState
-from servers.watcher import runs as watcher
+from servers.watcher.runs import runs as watcher
 from tests import factories
 from tests.images import ENGINE
 from tests.registry import Registry, registry

@@ -7,10 +7,10 @@ from contextlib import closing
 import pytest
 from docker import APIClient
 
-from servers.engines.flaglist import load_shipped
-from servers.host.containers import DockerContainers
+from servers.host.docker.containers import DockerContainers
+from servers.launch.engines.flaglist import load_shipped
 from servers.models import Box, ImageFacts
-from servers.watcher.images import ImageInspector
+from servers.watcher.images.inspection import ImageInspector
 from tests import factories
 from tests.vllm import build, image
 

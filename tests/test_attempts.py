@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from servers.engines.change import LaunchChange
-from servers.lifecycle import attempts
+from servers.launch.engines.change import LaunchChange
+from servers.lifecycle.profiles import attempts
 from servers.models import Box, Profile, Role, Run, Server, User
 from servers.models.run import RunState
 from tests import factories

@@ -10,8 +10,8 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.host.containers import DockerContainers
-from servers.lifecycle import creation
+from servers.host.docker.containers import DockerContainers
+from servers.lifecycle.runs import creation
 from servers.models import Box, Entry, Run, Server
 from servers.models.run import DesiredState, RunState
 from tests import factories

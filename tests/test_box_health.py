@@ -6,10 +6,10 @@ import pytest
 from django.test import Client
 
 from servers import live
-from servers.judge.leftbehind import Orphan
+from servers.judge.memory.orphans import Orphan
 from servers.live.hardware import hardware
 from servers.models import Box
-from servers.watcher import boxes
+from servers.watcher import box_row
 from tests import factories
 from tests.samples import card, sample
 
@@ -54,5 +54,5 @@ def test_it_is_well_only_where_no_orphan_holds_memory(
     assert ("memory is held without a run" in page) is not is_well
     assert not ("It is listed below" in page and not left)
     assert Box.objects.get().left_behind == left
-    box.facts = box.facts | {"faults": boxes.faults(said)}
+    box.facts = box.facts | {"faults": box_row.faults(said)}
     assert box.health == ("ok" if is_well else "attention"), "nor the dot beside its name"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
-from servers.judge.leftbehind import Orphan
+from servers.judge.memory.orphans import Orphan
 from servers.models import Box, Role, Run
 from tests import factories
 from tests.test_failed_runs import failing, looked

@@ -2,8 +2,8 @@
 
 import pytest
 
-from servers.judge import boxfile, limits
-from servers.judge.limits import LimitsError
+from servers.judge.runs import limits, limits_file
+from servers.judge.runs.limits import LimitsError
 from tests.cases import table
 
 COMMENTED = 'mount_roots = [ # ]\n  "/a", # first\n  "/b" # "]"\n] # end\nreclaim = false # no\n'
@@ -32,22 +32,22 @@ COMMENTED = 'mount_roots = [ # ]\n  "/a", # first\n  "/b" # "]"\n] # end\nreclai
 def test_one_limit_changes_and_the_rest_stays(
     text: str, verb: str, what: str, values: list[str], after: str
 ) -> None:
-    edit = boxfile.allow if verb == "allow" else boxfile.forbid
+    edit = limits_file.allow if verb == "allow" else limits_file.forbid
 
     assert edit(text, what, values) == after
 
 
 def test_the_file_of_a_new_box_takes_every_change_and_its_way_back() -> None:
     text = limits.default_text("/home/ada")
-    changes: list[tuple[str, list[str]]] = [(each, []) for each in boxfile.SWITCHES]
+    changes: list[tuple[str, list[str]]] = [(each, []) for each in limits_file.SWITCHES]
     changes += [("mount", ["/x y", "/z"]), ("device", ["/dev/kvm"]), ("capability", ["NET_RAW"])]
     changes += [("volume", ["v"]), ("security_opt", ["seccomp=unconfined"])]
 
     for what, values in changes:
-        there = boxfile.allow(boxfile.forbid(text, what, values), what, values)
-        back = boxfile.forbid(there, what, values)
+        there = limits_file.allow(limits_file.forbid(text, what, values), what, values)
+        back = limits_file.forbid(there, what, values)
         assert limits.parse(there) != limits.parse(back), what
-        assert back == boxfile.forbid(text, what, values), what
+        assert back == limits_file.forbid(text, what, values), what
         assert [line for line in text.splitlines() if "#" in line] == [
             line for line in there.splitlines() if "#" in line
         ]
@@ -55,6 +55,6 @@ def test_the_file_of_a_new_box_takes_every_change_and_its_way_back() -> None:
 
 def test_what_only_a_person_can_change_is_left_alone() -> None:
     with pytest.raises(LimitsError, match="only a person"):
-        boxfile.forbid('"mount\\u005froots" = ["/a"]\n', "mount", ["/a"])
+        limits_file.forbid('"mount\\u005froots" = ["/a"]\n', "mount", ["/a"])
     with pytest.raises(LimitsError, match="not valid TOML"):
-        boxfile.allow("mount_roots = [", "mount", ["/a"])
+        limits_file.allow("mount_roots = [", "mount", ["/a"])

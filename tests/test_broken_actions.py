@@ -5,7 +5,10 @@ from collections.abc import Callable
 import pytest
 from django.db import OperationalError
 
-from servers.lifecycle import actions, discarding, pulling, takeover
+from servers.lifecycle.external import takeover
+from servers.lifecycle.images import pull_profile
+from servers.lifecycle.jobs import actions
+from servers.lifecycle.weights import deletion
 from servers.models import Action, Box
 from servers.models.action import ActionKind
 from tests import factories
@@ -35,8 +38,8 @@ def obey(box: Box) -> Action:
     ("kind", "module", "name"),
     [
         (ActionKind.TAKE_OVER, takeover, "take_over"),
-        (ActionKind.DELETE, discarding, "delete"),
-        (ActionKind.PULL, pulling, "is_used"),
+        (ActionKind.DELETE, deletion, "delete"),
+        (ActionKind.PULL, pull_profile, "is_used"),
     ],
 )
 @pytest.mark.parametrize("error", [KeyError("models"), OperationalError("the server is gone")])

@@ -18,7 +18,7 @@ from inferdash.celery import app
 from servers import tasks
 from servers.live import untaken
 from servers.models import Box
-from servers.watcher.boxes import hung_worker
+from servers.watcher.box_row import hung_worker
 from tests.cases import table
 from tests.terminal import TerminalProgram
 from tests.waiting import wait_until

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from servers.host.boxfiles import BoxFiles, DiskRoom
-from servers.lifecycle import creation, folders
+from servers.host.files.box_files import BoxFiles, DiskRoom
+from servers.lifecycle.profiles import path_reports
+from servers.lifecycle.runs import creation
 from servers.models import Box, Entry
-from servers.watcher import boxes
+from servers.watcher import box_row
 from tests import factories
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
@@ -24,24 +25,24 @@ def home(settings: Any, tmp_path: Path) -> Path:
 
 
 def test_a_fresh_box_has_the_usual_cache_though_its_folder_is_not_there(home: Path) -> None:
-    assert boxes.enrol().hf_cache == f"{home}/.cache/huggingface"
+    assert box_row.enrol().hf_cache == f"{home}/.cache/huggingface"
     assert not (home / ".cache").exists(), "a look makes nothing"
 
 
 def test_an_older_row_without_one_gets_it_unless_an_admin_wanted_none(home: Path) -> None:
-    box = boxes.enrol()
+    box = box_row.enrol()
     Box.objects.update(hf_cache="")
-    assert boxes.enrol().hf_cache
+    assert box_row.enrol().hf_cache
 
     Box.objects.update(hf_cache="")
     Entry.note(None, "change box", box, hf_cache="none")
-    assert boxes.enrol().hf_cache == ""
+    assert box_row.enrol().hf_cache == ""
 
 
 def test_none_is_named_where_box_toml_refuses_its_mount(home: Path, settings: Any) -> None:
     settings.BOX_FILE.write_text('mount_roots = ["/srv"]\n')
 
-    assert boxes.enrol().hf_cache == ""
+    assert box_row.enrol().hf_cache == ""
 
 
 def test_none_is_named_where_it_can_neither_be_found_nor_made(
@@ -51,14 +52,14 @@ def test_none_is_named_where_it_can_neither_be_found_nor_made(
         return DiskRoom(path=path, free=1, device=1, may_write=True, is_read_only=True)
 
     monkeypatch.setattr(BoxFiles, "room", read_only)
-    assert boxes.enrol().hf_cache == ""
+    assert box_row.enrol().hf_cache == ""
 
     (home / ".cache/huggingface").mkdir(parents=True)
-    assert boxes.enrol().hf_cache == f"{home}/.cache/huggingface"
+    assert box_row.enrol().hf_cache == f"{home}/.cache/huggingface"
 
 
 def test_a_start_makes_it_with_the_owner_of_what_is_above(home: Path, settings: Any) -> None:
-    box = boxes.enrol()
+    box = box_row.enrol()
 
     creation.make_cache(box)
 
@@ -68,7 +69,7 @@ def test_a_start_makes_it_with_the_owner_of_what_is_above(home: Path, settings: 
 
 
 def test_none_is_made_where_engines_may_have_nothing(home: Path, tmp_path: Path) -> None:
-    box = boxes.enrol()
+    box = box_row.enrol()
     box.hf_cache = f"{tmp_path}/elsewhere"
 
     creation.make_cache(box)
@@ -77,14 +78,14 @@ def test_none_is_made_where_engines_may_have_nothing(home: Path, tmp_path: Path)
 
 
 def test_the_form_says_that_a_start_makes_it(home: Path) -> None:
-    box = boxes.enrol()
+    box = box_row.enrol()
     server = factories.server(box, model="qwen3-8b")
-    wanted = folders.list_needed_paths(server.launch, box)
-    folders.answer(
-        folders.question(box, wanted), [each.path for each in wanted],
+    wanted = path_reports.list_needed_paths(server.launch, box)
+    path_reports.answer(
+        path_reports.question(box, wanted), [each.path for each in wanted],
         home=box.home, hf_cache=box.hf_cache,
     )  # fmt: skip
 
-    (told,) = folders.read_reports(box, wanted) or []
+    (told,) = path_reports.read_reports(box, wanted) or []
 
     assert (told.lies, told.is_made) == ("missing", True)

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from servers import lifecycle
-from servers.commandline import export, words
-from servers.engines import cards
-from servers.engines.cards import CardsError, Gpu
-from servers.engines.launch import Launch
-from servers.judge.lint import lint
-from servers.judge.subject import Subject
-from servers.judge.subject import TargetGpu as Card
-from servers.lifecycle.cards import settle
+from servers.judge.profiles.lint import lint
+from servers.judge.profiles.subject import Subject
+from servers.judge.profiles.subject import TargetGpu as Card
+from servers.launch.commandline import export, text_boxes
+from servers.launch.engines import gpu_requirements
+from servers.launch.engines.gpu_requirements import CardsError, Gpu
+from servers.launch.engines.launch import Launch
+from servers.lifecycle.runs.gpu_assignment import settle
 from servers.models import Box
 from servers.models.run import RunState
 from tests import factories
@@ -23,9 +23,9 @@ STATION = [(0, PRO), (1, GB300), (2, PRO)]
 
 
 def chosen(text: str, **values: Any) -> tuple[int, ...]:
-    wanted = cards.parse(text)
+    wanted = gpu_requirements.parse(text)
     assert wanted is not None
-    return cards.choose(wanted, STATION, **values)
+    return gpu_requirements.choose(wanted, STATION, **values)
 
 
 def test_cards_are_chosen_by_name_and_by_compute_capability() -> None:
@@ -47,7 +47,7 @@ def test_too_few_cards_are_told_with_their_number() -> None:
 
 
 def test_the_form_reads_which_gpus() -> None:
-    assert words.gpus(" 2 ×  RTX PRO 6000") == "2x RTX PRO 6000"
+    assert text_boxes.gpus(" 2 ×  RTX PRO 6000") == "2x RTX PRO 6000"
 
 
 def test_docker_run_says_the_number_and_what_was_meant() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from servers.engines.change import LaunchChange, split_flags
-from servers.engines.launch import Launch
+from servers.launch.engines.change import LaunchChange, split_flags
+from servers.launch.engines.launch import Launch
 
 
 def launch(*flags: str, **values: object) -> Launch:

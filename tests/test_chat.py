@@ -12,15 +12,15 @@ from django.test import AsyncClient, Client
 from django.urls import reverse
 from django.utils import timezone
 
-from servers.engines.launch import Launch
 from servers.forms.chat import PARAMETERS, AskError, read
 from servers.forms.chat_messages import BODY_LIMIT
-from servers.gateway import holding
+from servers.gateway import cold_start
 from servers.gateway.routes import PASSING
+from servers.launch.engines.launch import Launch
 from servers.models import Box, Entry, Profile, Request, Role, Run, Secret, Server, Use, User
 from servers.models.run import DesiredState, RunState
 from servers.models.sleeping import Sleep
-from servers.views import chat as views
+from servers.views.gateway import chat as views
 from tests.cases import table
 from tests.scripted_engine import MODEL, ScriptedEngine
 from tests.waiting import PATIENCE, wait_until_async
@@ -184,7 +184,7 @@ async def test_a_question_wakes_an_engine_that_sleeps(
     run: Run, ada: User, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(views, "HEARTBEAT", 0.001)
-    monkeypatch.setattr(holding, "LOOKED_AT", 0.1)
+    monkeypatch.setattr(cold_start, "LOOKED_AT", 0.1)
     await Run.objects.filter(pk=run.pk).aupdate(sleep=Sleep.ASLEEP)
 
     text, _woken = await asyncio.gather(complete(ada, run.pk), wakes(run))

@@ -8,11 +8,11 @@ from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
-from servers.engines import parsers
-from servers.engines.flaglist import load_shipped
-from servers.engines.launch import Launch
-from servers.judge.abilities import lacks, takes_pictures
-from servers.judge.subject import Subject
+from servers.judge.profiles.features import lacks, takes_pictures
+from servers.judge.profiles.subject import Subject
+from servers.launch.engines import parsers
+from servers.launch.engines.flaglist import load_shipped
+from servers.launch.engines.launch import Launch
 from servers.models import Entry, Role, Run, Server, User
 from servers.models.run import RunState
 from servers.templatetags.talk import chat_abilities, chat_lacks

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from servers.engines import sampling
 from servers.forms.chat import AskError, read
 from servers.forms.chat_messages import PICTURES_LIMIT
+from servers.launch.engines import sampling
 from tests.cases import table
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}

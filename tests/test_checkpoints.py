@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from servers.host import checkpoints
-from servers.judge import holders
-from servers.lifecycle import checks
-from servers.lifecycle.checkpoints import source
-from servers.lifecycle.preflight import of_profiles
+from servers.host.weights import checkpoints
+from servers.judge.memory import holders
+from servers.lifecycle.profiles import checks
+from servers.lifecycle.profiles.preflight import of_profiles
+from servers.lifecycle.weights.checkpoints import source
 from servers.models import Box, CheckpointFacts, Profile, Server
-from servers.watcher import checkpoints as watcher
+from servers.watcher.weights import checkpoints as watcher
 from tests import factories, samples
 from tests.box_files import anywhere, on_box
 

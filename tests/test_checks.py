@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from servers.lifecycle import checks
+from servers.lifecycle.profiles import checks
 from servers.models import Box, Profile, Role, Run, Server
 from servers.models.run import RunState
 from tests import factories

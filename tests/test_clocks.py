@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from servers.host.clock import ahead_of
-from servers.judge.preflight import ClockOffset, PreflightItem
-from servers.lifecycle import preflight
+from servers.host.kernel.clock import ahead_of
+from servers.judge.profiles.preflight import ClockOffset, PreflightItem
+from servers.lifecycle.profiles import preflight
 from servers.models import Box, Supplies
 from tests import factories
 from tests.test_preflight import around, checked

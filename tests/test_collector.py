@@ -15,9 +15,9 @@ from typing import Any, cast
 
 import pytest
 
-from servers.host import collect, collector
-from servers.host.collector import Collector
-from servers.host.kernel import KernelError
+from servers.host.collector import child, parent
+from servers.host.collector.parent import Collector
+from servers.host.kernel.proc import KernelError
 from tests import nvml, proc
 from tests.nvml import StandIn, profiles
 from tests.waiting import PATIENCE, wait_until
@@ -127,10 +127,10 @@ class Day:
 
 def test_one_sample_comes_a_second_and_none_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
     day = Day(0.25, 0.5, 3.5, 0.25, 0.25)
-    monkeypatch.setattr(collect, "time", day)
+    monkeypatch.setattr(child, "time", day)
 
     with pytest.raises(KernelError, match="over"):
-        collect._write_for_ever(cast(collect.Sampler, day), 1.0)
+        child._write_for_ever(cast(child.Sampler, day), 1.0)
 
     assert day.begun == [0.0, 1.0, 2.0, 5.5, 6.5]
 
@@ -198,7 +198,7 @@ def test_a_collector_that_cannot_be_killed_is_left_behind(
     collecting: Callable[..., Collector], standin: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Signal 0 does what SIGKILL does to a process that waits in the driver: nothing.
-    monkeypatch.setattr(collector, "SIGKILL", 0)
+    monkeypatch.setattr(parent, "SIGKILL", 0)
     samples = collecting()
     until(samples, is_fresh)
     left = samples.pid
@@ -217,8 +217,8 @@ def test_a_collector_that_cannot_be_killed_is_left_behind(
 def test_after_three_unkillable_ones_it_asks_for_a_reboot(
     collecting: Callable[..., Collector], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collector, "SIGKILL", 0)
-    monkeypatch.setattr(collector, "_BACK_OFF", (0.05,))
+    monkeypatch.setattr(parent, "SIGKILL", 0)
+    monkeypatch.setattr(parent, "_BACK_OFF", (0.05,))
     samples = collecting()
     left: list[int] = []
     while len(left) < 3:
@@ -278,7 +278,7 @@ def test_a_collector_that_dies_is_replaced(
     before = until(samples, is_fresh)
     first = samples.pid
     assert first is not None
-    monkeypatch.setattr(collector, "_BACK_OFF", (3600.0,))  # as long as it takes to see it
+    monkeypatch.setattr(parent, "_BACK_OFF", (3600.0,))  # as long as it takes to see it
     os.kill(first, signal.SIGKILL)
 
     stale = until(samples, lambda sample: "exit code -9" in (sample["error"] or ""))
@@ -405,7 +405,7 @@ def test_stop_from_another_thread_ends_the_loop(collecting: Callable[..., Collec
 def test_the_child_dies_with_its_parent(standin: StandIn, hangs: bool) -> None:
     code = (
         "import time\n"
-        "from servers.host.collector import Collector\n"
+        "from servers.host.collector.parent import Collector\n"
         "samples = Collector(interval=0.1, patience=600)\n"
         "samples.start()\n"
         "while samples.next_sample(10) is None: pass\n"
@@ -430,7 +430,7 @@ def test_the_child_dies_with_its_parent(standin: StandIn, hangs: bool) -> None:
 
 def test_a_reader_that_closes_its_end_ends_the_program(standin: StandIn) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "servers.host.collect", "--interval", "0.05"],
+        [sys.executable, "-m", "servers.host.collector.child", "--interval", "0.05"],
         env=standin.env,
         cwd=CHECKOUT,
         stdout=subprocess.PIPE,
@@ -448,7 +448,7 @@ def test_a_reader_that_closes_its_end_ends_the_program(standin: StandIn) -> None
 
 def test_the_child_leaves_django_out(standin: StandIn) -> None:
     code = (
-        "import sys, servers.host.collect\n"
+        "import sys, servers.host.collector.child\n"
         "print([name for name in ('django', 'channels', 'celery', 'docker') if name in sys.modules])"
     )
     done = subprocess.run(

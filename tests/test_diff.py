@@ -1,7 +1,7 @@
 from typing import Any
 
-from servers.engines.diff import Difference, compare
-from servers.engines.launch import Launch
+from servers.launch.engines.diff import Difference, compare
+from servers.launch.engines.launch import Launch
 
 
 def launch(**values: Any) -> Launch:

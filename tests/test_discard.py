@@ -9,13 +9,14 @@ import pytest
 from django.test import Client
 
 from servers import tasks
-from servers.host import discard
-from servers.host.discard import DiscardError
-from servers.lifecycle import actions, discarding
+from servers.host.weights import deletion as host_deletion
+from servers.host.weights.deletion import DiscardError
+from servers.lifecycle.jobs import actions
+from servers.lifecycle.weights import deletion as lifecycle_deletion
 from servers.models import Action, Box, Download, Profile, Role, Stock, StoredCheckpoint, User
 from servers.models.download import DownloadState
 from servers.models.run import RunState as RunState
-from servers.watcher.stock import ModelScan
+from servers.watcher.weights.inventory import ModelScan
 from tests import factories
 from tests.box_files import anywhere
 from tests.test_inventory import blob, folder, gguf, hub, weights
@@ -55,10 +56,10 @@ def test_a_plain_folder_goes_as_a_whole(tmp_path: Path) -> None:
     solid(here / "a.safetensors", 64 * KIB)
     solid(here / "original/b.pth", 32 * KIB)
     solid(tmp_path / "mnt/models/two/a.safetensors", 8 * KIB)
-    made = discard.plan("/mnt/models/one", anywhere(tmp_path))
+    made = host_deletion.plan("/mnt/models/one", anywhere(tmp_path))
     assert (made.trees, made.files, made.count) == (("/mnt/models/one",), (), 2)
     assert (made.freed, made.kept) == (96 * KIB, 0)
-    discard.carry_out(made, anywhere(tmp_path))
+    host_deletion.carry_out(made, anywhere(tmp_path))
     assert names(tmp_path) == {"mnt/models/two/a.safetensors"}
 
 
@@ -73,23 +74,23 @@ def test_what_two_revisions_share_stays(tmp_path: Path) -> None:
         add(each, "tokenizer.json", "same", 16 * KIB)
         add(each, "sub/vocab.txt", "vocab", 4 * KIB)
 
-    made = discard.plan(
+    made = host_deletion.plan(
         f"/home/ada/hub/models--Qwen--Coder/snapshots/{'a' * 40}", anywhere(tmp_path)
     )
     # The branch that stands for it is a small file, too.
     assert (made.freed - made.freed % (64 * KIB), made.kept) == (64 * KIB, 20 * KIB)
-    discard.carry_out(made, anywhere(tmp_path))
+    host_deletion.carry_out(made, anywhere(tmp_path))
 
     assert {each.name for each in (top / "blobs").iterdir()} == {"two", "same", "vocab"}
     assert [each.name for each in (top / "refs").iterdir()] == ["main"]
     assert [each.name for each in (top / "snapshots").iterdir()] == ["b" * 40]
     assert (new / "model.safetensors").stat().st_size == 128 * KIB
 
-    last = discard.plan(
+    last = host_deletion.plan(
         f"/home/ada/hub/models--Qwen--Coder/snapshots/{'b' * 40}", anywhere(tmp_path)
     )
     assert last.freed >= 148 * KIB
-    discard.carry_out(last, anywhere(tmp_path))
+    host_deletion.carry_out(last, anywhere(tmp_path))
     assert not list(cache.iterdir())
 
 
@@ -101,12 +102,14 @@ def test_one_quantization_of_several_goes_alone(tmp_path: Path) -> None:
     add(snapshot, "Q4.gguf", "q4", 16 * KIB)
     add(snapshot, "README.md", "readme", 4 * KIB)
     at = f"/home/hub/models--a--GGUF/snapshots/{'a' * 40}"
-    made = discard.plan(f"{at}/Q8-00001-of-00002.gguf", anywhere(tmp_path))
+    made = host_deletion.plan(f"{at}/Q8-00001-of-00002.gguf", anywhere(tmp_path))
     assert (made.count, made.freed) == (2, 64 * KIB)
-    discard.carry_out(made, anywhere(tmp_path))
+    host_deletion.carry_out(made, anywhere(tmp_path))
     assert {each.name for each in (top / "blobs").iterdir()} == {"q4", "readme"}
     # With the last model everything of the repository goes.
-    discard.carry_out(discard.plan(f"{at}/Q4.gguf", anywhere(tmp_path)), anywhere(tmp_path))
+    host_deletion.carry_out(
+        host_deletion.plan(f"{at}/Q4.gguf", anywhere(tmp_path)), anywhere(tmp_path)
+    )
     assert not top.exists()
 
 
@@ -115,8 +118,8 @@ def test_a_plain_gguf_goes_with_its_parts_and_nothing_beside_it(tmp_path: Path) 
     for number in (1, 2):
         solid(here / f"big-0000{number}-of-00002.gguf", 8 * KIB)
     solid(here / "other.gguf", 8 * KIB)
-    made = discard.plan("/mnt/models/big-00001-of-00002.gguf", anywhere(tmp_path))
-    discard.carry_out(made, anywhere(tmp_path))
+    made = host_deletion.plan("/mnt/models/big-00001-of-00002.gguf", anywhere(tmp_path))
+    host_deletion.carry_out(made, anywhere(tmp_path))
     assert names(here) == {"other.gguf"}
 
 
@@ -124,7 +127,7 @@ def test_hard_links_elsewhere_free_nothing(tmp_path: Path) -> None:
     kept = solid(tmp_path / "mnt/store/big", 64 * KIB)
     (tmp_path / "mnt/models/one").mkdir(parents=True)
     (tmp_path / "mnt/models/one/a.safetensors").hardlink_to(kept)
-    made = discard.plan("/mnt/models/one", anywhere(tmp_path))
+    made = host_deletion.plan("/mnt/models/one", anywhere(tmp_path))
     assert (made.freed, made.kept) == (0, 64 * KIB)
 
 
@@ -134,43 +137,43 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
     models.mkdir(parents=True)
     (models / "one").symlink_to("/etc/secret")
     with pytest.raises(DiscardError, match="nothing is deleted over a link"):
-        discard.plan("/mnt/models/one", anywhere(tmp_path))
+        host_deletion.plan("/mnt/models/one", anywhere(tmp_path))
     with pytest.raises(DiscardError, match="not there any more"):
-        discard.plan("/mnt/models/none", anywhere(tmp_path))
+        host_deletion.plan("/mnt/models/none", anywhere(tmp_path))
 
     # A link inside is deleted, what it leads to is not.
     (models / "one").unlink()
     solid(models / "one/a.safetensors", 4 * KIB)
     (models / "one/more").symlink_to(secret.parent)
-    made = discard.plan("/mnt/models/one", anywhere(tmp_path))
-    discard.carry_out(made, anywhere(tmp_path))
+    made = host_deletion.plan("/mnt/models/one", anywhere(tmp_path))
+    host_deletion.carry_out(made, anywhere(tmp_path))
     assert secret.exists()
     assert not (models / "one").exists()
 
     # Put there between the plan and the deed.
     solid(models / "two/a.safetensors", 4 * KIB)
-    made = discard.plan("/mnt/models/two", anywhere(tmp_path))
+    made = host_deletion.plan("/mnt/models/two", anywhere(tmp_path))
     models.rename(tmp_path / "mnt/moved")
     (tmp_path / "mnt/models").symlink_to(tmp_path / "mnt/moved")
     with pytest.raises(DiscardError, match="cannot be deleted"):
-        discard.carry_out(made, anywhere(tmp_path))
+        host_deletion.carry_out(made, anywhere(tmp_path))
     assert (tmp_path / "mnt/moved/two/a.safetensors").exists()
 
 
 def test_a_home_is_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discard, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(host_deletion, "MOST_ENTRIES", 3)
     for number in range(4):
         solid(tmp_path / f"mnt/models/one/{number}", 10)
     with pytest.raises(DiscardError, match="which is no model"):
-        discard.plan("/mnt/models/one", anywhere(tmp_path))
+        host_deletion.plan("/mnt/models/one", anywhere(tmp_path))
 
 
 def test_who_has_it_open_is_named(tmp_path: Path) -> None:
     file = solid(tmp_path / "mnt/models/one/a.safetensors", 4 * KIB)
-    made = discard.plan("/mnt/models/one", anywhere(tmp_path))
-    assert discard.users(made, anywhere(tmp_path)) == []
+    made = host_deletion.plan("/mnt/models/one", anywhere(tmp_path))
+    assert host_deletion.users(made, anywhere(tmp_path)) == []
     with file.open("rb"):
-        found = discard.users(made, anywhere(tmp_path))
+        found = host_deletion.users(made, anywhere(tmp_path))
     assert len(found) == 1
     assert f"(process {os.getpid()})" in found[0]
 
@@ -204,7 +207,7 @@ def cached(root: Path) -> Path:
 
 def asked_page(client: Client, model: StoredCheckpoint) -> str:
     nonce = str(uuid.uuid4())
-    tasks.look_at_stored(discarding.question(model, nonce), model.pk)
+    tasks.look_at_stored(lifecycle_deletion.question(model, nonce), model.pk)
     return client.get(f"/models/{model.pk}/delete/look/", {"asked": nonce}).content.decode()
 
 
@@ -247,9 +250,9 @@ def test_only_what_is_empty_goes_with_it(tmp_path: Path) -> None:
     (models / "theirs").mkdir()
 
     def delete(path: str) -> None:
-        made = discard.plan(f"/mnt/models/{path}", anywhere(tmp_path))
-        discard.carry_out(made, anywhere(tmp_path))
-        discard.tidy(made, anywhere(tmp_path), below=["/mnt/models"])
+        made = host_deletion.plan(f"/mnt/models/{path}", anywhere(tmp_path))
+        host_deletion.carry_out(made, anywhere(tmp_path))
+        host_deletion.tidy(made, anywhere(tmp_path), below=["/mnt/models"])
 
     delete("org/one")
     assert listed(models) == {"team", "theirs"}
@@ -315,10 +318,10 @@ def test_what_runs_or_comes_is_not_deleted(box: Box, editor: Client, root: Path)
         by=None, message="draft",
     )  # fmt: skip
     type(run).objects.filter(pk=run.pk).update(version=server.profile.current)
-    assert "coder runs with it" in discarding.refusal(model)
+    assert "coder runs with it" in lifecycle_deletion.refusal(model)
     run.refresh_from_db()
     type(run).objects.filter(pk=run.pk).update(state=RunState.STOPPED)
-    assert discarding.refusal(model) == ""
+    assert lifecycle_deletion.refusal(model) == ""
 
     # Asked for while nothing spoke against it, and then somebody was faster.
     actions.ask_to_delete(model, by=User.objects.get(username="eda"))
@@ -346,12 +349,12 @@ def test_nothing_is_deleted_outside_the_folders_with_models(box: Box, root: Path
     gguf(root / "mnt/models/x/y.gguf")
     look(box)
     with pytest.raises(DiscardError, match="Other models lie in /mnt/models/one"):
-        discarding.plan(stored(box, "one"))
+        lifecycle_deletion.plan(stored(box, "one"))
     # Rows are the web's: whatever they say, the box goes by its own folders.
     for path in ("/etc/passwd", "/mnt", "/mnt/../etc", "/home/ada/.ssh/../../../etc"):
         row = factories.stored(box, f"row {path}", path=path)
         with pytest.raises(DiscardError):
-            discarding.plan(row)
+            lifecycle_deletion.plan(row)
     weights(root / "opt/models/a.safetensors")
     with pytest.raises(DiscardError, match="lies in none of the folders"):
-        discarding.plan(factories.stored(box, "opt", path="/opt/models"))
+        lifecycle_deletion.plan(factories.stored(box, "opt", path="/opt/models"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from docker import APIClient
 
-from servers.host.containers import DockerContainers
+from servers.host.docker.containers import DockerContainers
 from tests.docker_engine import PrivateDockerEngine, lease
 
 pytestmark = pytest.mark.docker

@@ -11,9 +11,9 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import live, tasks
-from servers.host.fetch.choice import choose_files, groups
-from servers.host.fetch.job import FetchError, RepositoryFile
-from servers.lifecycle import downloading
+from servers.host.weights.fetch.choice import choose_files, groups
+from servers.host.weights.fetch.job import FetchError, RepositoryFile
+from servers.lifecycle.weights import downloads
 from servers.models import Box, CheckpointFacts, Download, Role, User
 from servers.models.download import DownloadState
 from tests import factories
@@ -117,7 +117,7 @@ def look(client: Client, page: str) -> str:
     """What the page asks for as soon as it is shown, with the box's worker at hand."""
     address = page.partition('hx-get="/models/download/look/')[2].partition('"')[0]
     query = {k: v[0] for k, v in parse_qs(urlsplit(address.replace("&amp;", "&")).query).items()}
-    asked = downloading.question(Box.objects.get(slug=query["box"]), query["asked"])
+    asked = downloads.question(Box.objects.get(slug=query["box"]), query["asked"])
     tasks.look_at_hub(asked, query["box"], query["of"], query["revision"])
     return client.get("/models/download/look/", query | {"looks": "1"}).content.decode()
 
@@ -153,7 +153,7 @@ def test_what_the_hub_refuses_is_told_in_the_page(
 def test_a_box_that_does_not_answer_is_asked_again_and_then_told(
     hub: ModelHub, box: Box, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servers.views.downloads.ANSWERS_WITHIN", 1)
+    monkeypatch.setattr("servers.views.weights.downloads.ANSWERS_WITHIN", 1)
     asked = {"of": "a/b", "box": box.slug, "asked": str(uuid.uuid4()), "looks": "1"}
     shown = operator.get("/models/download/look/", asked).content.decode()
     assert "looks=2" in shown

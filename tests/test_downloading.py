@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from servers.lifecycle import downloading
-from servers.lifecycle.downloading import DownloadRequest, DownloadRequestError
+from servers.lifecycle.weights import downloads
+from servers.lifecycle.weights.downloads import DownloadRequest, DownloadRequestError
 from servers.models import Box, Download, Entry, Role, Secret, Stock, StoredCheckpoint, User
 from servers.models.download import DownloadState
-from servers.watcher.fetching import DownloadRunner
+from servers.watcher.weights.downloads import DownloadRunner
 from tests import factories
 from tests.model_hub import TOKEN, ModelHub, model_hub
 from tests.test_fetch import MIB, NAME, shard, snapshot
@@ -86,9 +86,9 @@ def watch(box: Box) -> Iterator[Watch]:
 def test_a_wish_is_done_and_listed_at_once(
     hub: ModelHub, box: Box, ada: User, watch: Watch, root: Path, files: dict[str, bytes]
 ) -> None:
-    row, is_new = downloading.ask(box, DownloadRequest(repository=NAME), by=ada)
+    row, is_new = downloads.ask(box, DownloadRequest(repository=NAME), by=ada)
     assert is_new
-    again, is_new = downloading.ask(box, DownloadRequest(repository=NAME), by=ada)
+    again, is_new = downloads.ask(box, DownloadRequest(repository=NAME), by=ada)
     assert (again, is_new) == (row, False)
 
     watch.until_over(row)
@@ -108,9 +108,9 @@ def test_a_pause_holds_it_and_it_goes_on(
     hub: ModelHub, box: Box, ada: User, watch: Watch, root: Path, files: dict[str, bytes]
 ) -> None:
     hub.hold_after(600_000)
-    row, _new = downloading.ask(box, DownloadRequest(repository=NAME), by=ada)
+    row, _new = downloads.ask(box, DownloadRequest(repository=NAME), by=ada)
     watch.until(lambda found: found.done > 500_000 and "config.json" in found.verified, row)
-    downloading.pause(row, by=ada)
+    downloads.pause(row, by=ada)
     watch.until(lambda found: found.state == DownloadState.PAUSED, row)
     assert not watch.fetching.is_busy
     assert (row.rate, row.commit) == (None, "c0ffee" + "0" * 34)
@@ -121,7 +121,7 @@ def test_a_pause_holds_it_and_it_goes_on(
     watch.fetching.stop()
     hub.release()
     hub.asked.clear()
-    downloading.resume(row, by=ada)
+    downloads.resume(row, by=ada)
     other = Watch(box)
     other.until_over(row)
     assert row.state == "done"
@@ -135,7 +135,7 @@ def test_a_watcher_that_was_killed_is_followed_by_the_next(
     hub: ModelHub, box: Box, ada: User, watch: Watch, root: Path, files: dict[str, bytes]
 ) -> None:
     hub.hold_after(300_000)
-    row, _new = downloading.ask(box, DownloadRequest(repository=NAME), by=ada)
+    row, _new = downloads.ask(box, DownloadRequest(repository=NAME), by=ada)
     watch.until(lambda found: found.done > 200_000, row)
     watch.fetching.stop()
     hub.release()
@@ -150,9 +150,9 @@ def test_a_cancelled_one_says_what_it_leaves(
 ) -> None:
     hub.hold_after(600_000)
     for drops in (False, True):
-        row, _new = downloading.ask(box, DownloadRequest(repository=NAME), by=ada)
+        row, _new = downloads.ask(box, DownloadRequest(repository=NAME), by=ada)
         watch.until(lambda found: found.done > 500_000 and "config.json" in found.verified, row)
-        downloading.cancel(row, by=ada, drop_parts=drops)
+        downloads.cancel(row, by=ada, drop_parts=drops)
         watch.until_over(row)
         assert row.state == DownloadState.CANCELLED
         parts = list((root / CACHE).rglob("*.incomplete"))
@@ -161,18 +161,18 @@ def test_a_cancelled_one_says_what_it_leaves(
         stays = r"1 whole file \(\d+ bytes\) stays in /home/ada/.cache/huggingface/hub"
         assert re.search(stays, row.said)
         # Pressing anything else now changes nothing.
-        downloading.pause(row, by=ada)
+        downloads.pause(row, by=ada)
         row.refresh_from_db()
         assert row.state == DownloadState.CANCELLED
-    downloading.resume(row, by=ada)
+    downloads.resume(row, by=ada)
     hub.release()
     watch.until_over(row)
     assert row.state == "done"
 
 
 def test_what_was_never_begun_is_cancelled_too(hub: ModelHub, box: Box, ada: User) -> None:
-    row, _new = downloading.ask(box, DownloadRequest(repository=NAME), by=ada)
-    downloading.cancel(row, by=ada, drop_parts=True)
+    row, _new = downloads.ask(box, DownloadRequest(repository=NAME), by=ada)
+    downloads.cancel(row, by=ada, drop_parts=True)
     DownloadRunner(box).step()
     row.refresh_from_db()
     assert (row.state, row.said) == ("cancelled", "Nothing of it was begun.")
@@ -182,14 +182,14 @@ def test_a_licence_is_told_and_tried_again_with_a_token(
     hub: ModelHub, box: Box, ada: User, watch: Watch
 ) -> None:
     hub.repositories[NAME].is_gated = True
-    row, _new = downloading.ask(box, DownloadRequest(repository=NAME), by=ada)
+    row, _new = downloads.ask(box, DownloadRequest(repository=NAME), by=ada)
     watch.until_over(row)
     assert row.state == DownloadState.FAILED
     assert "is gated" in row.said
     assert f"{hub.url}/{NAME}" in row.advice
     box.hf_token = Secret.seal("HF_TOKEN", TOKEN, None)
     box.save()
-    downloading.resume(row, by=ada)
+    downloads.resume(row, by=ada)
     watch.until_over(row)
     assert row.state == "done"
     assert TOKEN not in str(list(Download.objects.values()))
@@ -198,18 +198,18 @@ def test_a_licence_is_told_and_tried_again_with_a_token(
 def test_a_folder_of_the_box_and_nothing_beside_it(
     hub: ModelHub, box: Box, ada: User, watch: Watch, root: Path, files: dict[str, bytes]
 ) -> None:
-    row, _new = downloading.ask(box, DownloadRequest(repository=NAME, into="/mnt"), by=ada)
+    row, _new = downloads.ask(box, DownloadRequest(repository=NAME, into="/mnt"), by=ada)
     watch.until_over(row)
     assert (row.state, row.folder) == ("done", f"/mnt/{NAME}")
     assert (root / "mnt" / NAME / "model.safetensors").read_bytes() == files["model.safetensors"]
     assert StoredCheckpoint.objects.get().path == f"/mnt/{NAME}"
-    typed, _new = downloading.ask(
+    typed, _new = downloads.ask(
         box, DownloadRequest(repository=NAME, into="~/.cache/huggingface/"), by=ada
     )
     watch.until_over(typed)
     assert (typed.state, typed.folder) == ("done", "/home/ada/.cache/huggingface/hub")
     for into in ("/etc", "/mnt/../etc", "/home"):
-        bad, _new = downloading.ask(box, DownloadRequest(repository=NAME, into=into), by=ada)
+        bad, _new = downloads.ask(box, DownloadRequest(repository=NAME, into=into), by=ada)
         watch.until_over(bad)
         assert bad.state == DownloadState.FAILED
         assert "is not among the folders with models of rtx8" in bad.said
@@ -223,7 +223,7 @@ def test_a_folder_that_leads_elsewhere_takes_nothing(
     (root / "mnt/models").symlink_to("/etc")
     box.model_folders = "/mnt/models"
     box.save()
-    row, _new = downloading.ask(box, DownloadRequest(repository=NAME, into="/mnt/models"), by=ada)
+    row, _new = downloads.ask(box, DownloadRequest(repository=NAME, into="/mnt/models"), by=ada)
     watch.until_over(row)
     assert row.state == DownloadState.FAILED
     assert "lies outside the folders that this box lets profiles mount" in row.said
@@ -237,7 +237,7 @@ def test_two_at_once_and_the_others_wait(
     hub.hold_after(0)
     for name in ("a/one", "a/two", "a/three"):
         hub.has(name, files)
-        rows.append(downloading.ask(box, DownloadRequest(repository=name), by=ada)[0])
+        rows.append(downloads.ask(box, DownloadRequest(repository=name), by=ada)[0])
     watch.until(lambda row: row.total is not None, rows[1])
     assert [row.state for row in Download.objects.all()][2] == "waiting"
     hub.release()
@@ -249,9 +249,9 @@ def test_two_at_once_and_the_others_wait(
 def test_the_pace_is_changed_while_it_runs(
     hub: ModelHub, box: Box, ada: User, watch: Watch
 ) -> None:
-    row, _new = downloading.ask(box, DownloadRequest(repository=NAME, limit=1000), by=ada)
+    row, _new = downloads.ask(box, DownloadRequest(repository=NAME, limit=1000), by=ada)
     watch.until(lambda found: found.done > 1000, row)
-    downloading.limit(row, 0, by=ada)
+    downloads.limit(row, 0, by=ada)
     watch.until_over(row)
     assert row.state == "done"
 
@@ -259,7 +259,7 @@ def test_the_pace_is_changed_while_it_runs(
 def test_an_offline_inferdash_wants_nothing(box: Box, ada: User, settings: Any) -> None:
     settings.HUB = ""
     with pytest.raises(DownloadRequestError, match="INFERDASH_HUB is off"):
-        downloading.ask(box, DownloadRequest(repository=NAME), by=ada)
+        downloads.ask(box, DownloadRequest(repository=NAME), by=ada)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_an_offline_inferdash_wants_nothing(box: Box, ada: User, settings: Any) 
     ],
 )
 def test_names_are_read_as_people_paste_them(text: str, found: tuple[str, str]) -> None:
-    assert downloading.read_name(text) == found
+    assert downloads.read_name(text) == found
 
 
 @pytest.mark.parametrize(
@@ -281,4 +281,4 @@ def test_names_are_read_as_people_paste_them(text: str, found: tuple[str, str]) 
 )
 def test_what_is_no_model_is_told(text: str) -> None:
     with pytest.raises(DownloadRequestError):
-        downloading.read_name(text)
+        downloads.read_name(text)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from servers.host.ending import EndingError, end
-from servers.host.kernel import Kernel, Processes
-from servers.host.workers import workers
+from servers.host.kernel.proc import Kernel, Processes
+from servers.host.kernel.termination import EndingError, end
+from servers.host.kernel.workers import workers
 
 STUBBORN = "import signal, sys, time\nsignal.signal(15, signal.SIG_IGN)\n"
 RENAMED = "open('/proc/self/comm', 'w').write('VLLM::EngineCore')\n"

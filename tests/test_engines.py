@@ -1,9 +1,9 @@
 import pytest
 
-from servers.engines import ENGINES
-from servers.engines.flaglist import Flag, FlagList
-from servers.engines.launch import Launch
-from servers.engines.volumes import VolumeError, parse, resolve
+from servers.launch.engines import ENGINES
+from servers.launch.engines.flaglist import Flag, FlagList
+from servers.launch.engines.launch import Launch
+from servers.launch.engines.volumes import VolumeError, parse, resolve
 from tests.cases import table
 
 

@@ -6,8 +6,8 @@ import pytest
 from django.forms import BoundField
 from django.test import Client
 
-from servers.engines.change import LaunchChange
-from servers.engines.launch import Launch
+from servers.launch.engines.change import LaunchChange
+from servers.launch.engines.launch import Launch
 from servers.models import Box, Entry, EnvironmentGroup, Profile, Role, Secret
 from servers.models.secret import MASK
 from tests import factories

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from servers.engines.launch import Launch
+from servers.launch.engines.launch import Launch
 from servers.models import Box, Profile, Secret
 from tests import factories
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from servers.lifecycle import diagnoses
+from servers.lifecycle.logs import diagnoses
 from servers.models import Entry, LogChunk, Role, Run, Server
 from servers.models.run import RunState
 from tests import factories

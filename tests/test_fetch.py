@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from servers.host.fetch import places, reading, work
-from servers.host.fetch.job import FetchError, Job
-from servers.host.fetch.work import HubDownload
-from servers.host.hub import look
-from servers.host.inventory import Inventory
+from servers.host.weights.fetch import places, reading, work
+from servers.host.weights.fetch.job import FetchError, Job
+from servers.host.weights.fetch.work import HubDownload
+from servers.host.weights.hub import look
+from servers.host.weights.inventory import Inventory
 from tests.box_files import anywhere, on_box
 from tests.fetch_child import HeardChild
 from tests.model_hub import COMMIT, EXPIRED, TOKEN, ModelHub, etag, model_hub

@@ -4,9 +4,9 @@ import hashlib
 
 import pytest
 
-from servers.host.fetch import listing
-from servers.host.fetch.job import FetchError
-from servers.host.fetch.pace import Pace
+from servers.host.weights.fetch import listing
+from servers.host.weights.fetch.job import FetchError
+from servers.host.weights.fetch.pace import Pace
 from tests.model_hub import etag, model_hub
 
 MIB = 1 << 20

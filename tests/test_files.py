@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from servers import lifecycle
-from servers.commandline import words
-from servers.commandline.words import WordsError
-from servers.host import digests
-from servers.host.containers import DockerContainers
-from servers.host.spec import Mount, Spec
-from servers.lifecycle import creation, files
-from servers.lifecycle.secrets import SecretsError
+from servers.host.docker.containers import DockerContainers
+from servers.host.files import digests
+from servers.launch.commandline import text_boxes
+from servers.launch.commandline.text_boxes import WordsError
+from servers.launch.spec import Mount, Spec
+from servers.lifecycle.profiles import files
+from servers.lifecycle.runs import creation
+from servers.lifecycle.runs.secret_env import SecretsError
 from servers.models.run import RunState
 from tests import factories
 from tests.images import ENGINE
@@ -118,7 +119,7 @@ def test_the_innermost_mount_counts(tmp_path: Path, check: Callable[..., None]) 
 
 
 def test_lines_of_sha256sum_are_read() -> None:
-    assert words.digests(f"{SUM}  /t/a b.jinja\n# why\nsha256:{SUM.upper()} */g.xml") == {
+    assert text_boxes.digests(f"{SUM}  /t/a b.jinja\n# why\nsha256:{SUM.upper()} */g.xml") == {
         "/t/a b.jinja": SUM,
         "/g.xml": SUM,
     }
@@ -127,7 +128,7 @@ def test_lines_of_sha256sum_are_read() -> None:
 @pytest.mark.parametrize("text", ["abc /a", f"{SUM}", f"{SUM} a.jinja", f"{SUM} /a/../b"])
 def test_what_is_no_such_line_is_refused(text: str) -> None:
     with pytest.raises(WordsError):
-        words.digests(text)
+        text_boxes.digests(text)
 
 
 @pytest.mark.docker

@@ -1,9 +1,9 @@
 """How a first answer is judged: whether it is language, and whether it comes fast enough."""
 
-from servers.engines.launch import Launch
-from servers.engines.purpose import chats
-from servers.host.questions import CompletionResult
-from servers.judge.firstanswer import FirstAnswer, expects, noise
+from servers.host.runs.questions import CompletionResult
+from servers.judge.runs.smoke_test import FirstAnswer, expects, noise
+from servers.launch.engines.launch import Launch
+from servers.launch.engines.purpose import chats
 from tests.cases import table
 
 SKY = "The sky is blue because air scatters short wavelengths of light more than long ones."

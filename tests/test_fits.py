@@ -11,10 +11,11 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import live, tasks
-from servers.engines.launch import Launch
-from servers.host.checkpoints import CheckpointFiles
-from servers.lifecycle import checkpoints, checks, fits
-from servers.lifecycle.knowledge import Knowledge, LaunchOnBox
+from servers.host.weights.checkpoints import CheckpointFiles
+from servers.launch.engines.launch import Launch
+from servers.lifecycle.profiles import checks, memory_fit
+from servers.lifecycle.profiles.knowledge import Knowledge, LaunchOnBox
+from servers.lifecycle.weights import checkpoints
 from servers.live import answers
 from servers.models import Box, CheckpointFacts, Profile, Role, Run, Server
 from servers.models.run import RunState
@@ -159,7 +160,7 @@ def test_a_restart_counts_what_its_own_container_holds_as_free(server: Server) -
 
 def test_old_news_of_the_memory_is_none(server: Server) -> None:
     start = LaunchOnBox(launch=server.profile.launch, box=server.box)
-    assert [each.free for each in fits.rooms(start, Knowledge([start]))] == [None, None]
+    assert [each.free for each in memory_fit.rooms(start, Knowledge([start]))] == [None, None]
     known = checks.check_start(server.profile.launch, server.box, server.profile)
     assert known.fit is not None
     assert known.fit.unknown == ("what is free now",)
@@ -246,9 +247,9 @@ def test_a_form_asks_again_where_the_answer_came_too_late_for_what_it_shows(
         answers.give(checkpoints.question("org/new@main", box), checkpoints.facts(found))
         return said
 
-    monkeypatch.setattr("servers.lifecycle.checks.of_start", answered_meanwhile)
+    monkeypatch.setattr("servers.lifecycle.profiles.checks.of_start", answered_meanwhile)
     monkeypatch.setattr("servers.tasks.ask_for_checkpoint", lambda _box, _name: None)
-    monkeypatch.setattr("servers.views.checks.ANSWERS_WITHIN", 1)
+    monkeypatch.setattr("servers.views.profiles.checks.ANSWERS_WITHIN", 1)
     eva = browser(Role.EDITOR)
     form = typed(eva, "/profiles/new/") | {
         "name": "Fresh", "checkpoint": "org/new", "engine": "vllm", "box": str(box.pk),

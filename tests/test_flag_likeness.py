@@ -11,15 +11,15 @@ import pytest
 from django.test import Client
 
 from inferdash.up import install
-from servers.commandline import explained
-from servers.engines import ENGINES
-from servers.engines.change import split_flags
-from servers.engines.flaglist import all_shipped, load_shipped
-from servers.engines.launch import Launch
-from servers.judge.check import CheckHit
-from servers.judge.facts import LaunchFacts
-from servers.judge.subject import Subject
-from servers.judge.vocabulary import CHECKS
+from servers.judge.profiles.check import CheckHit
+from servers.judge.profiles.facts import LaunchFacts
+from servers.judge.profiles.subject import Subject
+from servers.judge.profiles.vocabulary import CHECKS
+from servers.launch.commandline import comments
+from servers.launch.engines import ENGINES
+from servers.launch.engines.change import split_flags
+from servers.launch.engines.flaglist import all_shipped, load_shipped
+from servers.launch.engines.launch import Launch
 from servers.models import Role
 from tests import factories
 
@@ -170,12 +170,12 @@ def test_the_page_cuts_texts_into_the_words_that_will_run() -> None:
     said = told(texts=TEXTS, environments=ENVIRONMENTS)
     cut, named = said["texts"], said["environments"]
 
-    words = [explained.flags(text).words for text in TEXTS]
+    words = [comments.flags(text).words for text in TEXTS]
     assert [each[0] for each in cut] == [list(each) for each in words]
     assert [each[1] for each in cut] == [
         [[name, list(values)] for name, values in split_flags(each) if name] for each in words
     ]
-    assert named == [list(explained.environment(text).values) for text in ENVIRONMENTS]
+    assert named == [list(comments.environment(text).values) for text in ENVIRONMENTS]
 
 
 @pytest.mark.parametrize(("engine", "version"), VERSIONS)
@@ -189,8 +189,8 @@ def test_the_page_marks_what_the_lint_finds(listed: Listed, engine: str, version
         engine=engine,
         image=image,
         checkpoint="a/b",
-        flags=explained.flags(MARKED[engine]).words,
-        env=explained.environment(MARKED_ENV[engine]).values,
+        flags=comments.flags(MARKED[engine]).words,
+        env=comments.environment(MARKED_ENV[engine]).values,
     )
     facts = LaunchFacts(Subject(launch=launch, engine_version=version))
     found = [

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from servers.engines import SERVING
-from servers.engines.flaglist import all_shipped, newest
+from servers.launch.engines import SERVING
+from servers.launch.engines.flaglist import all_shipped, newest
 from servers.models import Role
 from tests import factories
 

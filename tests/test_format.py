@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from servers.judge.limits import Limits
+from servers.judge.runs.limits import Limits
 from servers.templatetags import format as f
 from tests.cases import table
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from servers.host import checkpoints, gguf
-from servers.judge.fit.attention import cache
+from servers.host.weights import checkpoints, gguf
+from servers.judge.weights.fit.attention import cache
 from tests.box_files import anywhere, on_box
 from tests.cases import table
 from tests.llamacpp.gguf_file import Pairs, header, text

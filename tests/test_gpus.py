@@ -45,7 +45,14 @@ def sample(folder: Path, machine: SimulatedMachine, root: Path | None = None) ->
     standin = StandIn(folder)
     standin.show(machine)
     done = subprocess.run(
-        [sys.executable, "-m", "servers.host.collect", "--once", "--root", str(root or "/")],
+        [
+            sys.executable,
+            "-m",
+            "servers.host.collector.child",
+            "--once",
+            "--root",
+            str(root or "/"),
+        ],
         env=standin.env,
         cwd=CHECKOUT,
         capture_output=True,
@@ -328,7 +335,7 @@ def test_without_the_library_the_memory_is_still_told(tmp_path: Path) -> None:
     # A library that is none, first on the path, so that a real driver is not found instead.
     (tmp_path / "empty" / "libnvidia-ml.so.1").touch()
     done = subprocess.run(
-        [sys.executable, "-m", "servers.host.collect", "--once"],
+        [sys.executable, "-m", "servers.host.collector.child", "--once"],
         env=standin.env | {"LD_LIBRARY_PATH": str(tmp_path / "empty")},
         cwd=CHECKOUT,
         capture_output=True,

@@ -5,9 +5,15 @@ from typing import Any
 
 import pytest
 
-from servers.engines import ENGINES
-from servers.engines.launch import Launch
-from servers.judge.health import Condition, HealthLook, HealthRecord, HealthVerdict, ProbeOutcome
+from servers.judge.runs.health import (
+    Condition,
+    HealthLook,
+    HealthRecord,
+    HealthVerdict,
+    ProbeOutcome,
+)
+from servers.launch.engines import ENGINES
+from servers.launch.engines.launch import Launch
 
 BEGAN = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

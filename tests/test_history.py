@@ -9,10 +9,10 @@ from django.db import OperationalError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.judge import history, holders
-from servers.judge.history import SPANS, Point, Series
+from servers.judge.memory import history, holders
+from servers.judge.memory.history import SPANS, Point, Series
 from servers.models import Box, HistoryChunk
-from servers.watcher.history import HistoryRecorder
+from servers.watcher.memory.history import HistoryRecorder
 from tests import factories, samples
 from tests.samples import GIB
 

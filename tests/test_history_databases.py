@@ -14,10 +14,10 @@ CODE = """
 import asyncio, json, time
 from django.conf import settings
 from django.test import Client
-from servers.judge.history import SPANS, slot
+from servers.judge.memory.history import SPANS, slot
 from servers.models.run import RunState
 from servers.watcher import keeping
-from servers.watcher.history import History
+from servers.watcher.memory.history import History
 from tests import factories, samples
 
 settings.ALLOWED_HOSTS = ["*"]

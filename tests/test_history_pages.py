@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.test import AsyncClient, Client
 
-from servers.judge.phases import Reader
+from servers.judge.logs.phases import Reader
 from servers.models import Box, Run
 from servers.models.run import RunState
 from tests import factories, past

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from servers.host import hub
-from servers.host.hub import HubError, RemoteModel
-from servers.lifecycle import preflight
+from servers.host.weights import hub
+from servers.host.weights.hub import HubError, RemoteModel
+from servers.lifecycle.profiles import preflight
 from servers.models import Box, CheckpointFacts, Secret, Server
-from servers.watcher import checkpoints as watcher
+from servers.watcher.weights import checkpoints as watcher
 from tests import factories
 from tests.test_inventory import blob
 from tests.test_inventory import hub as snapshot_of

@@ -9,11 +9,11 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from servers.host import probes
+from servers.host.runs import probes
 from servers.models import Run
 from servers.models.run import RunState
-from servers.watcher.questions import Questions
-from servers.watcher.runs import Runs
+from servers.watcher.runs.probe_queue import Questions
+from servers.watcher.runs.runs import Runs
 from tests import factories
 from tests.scripted_engine import MODEL, ScriptedEngine
 from tests.waiting import wait_until
@@ -80,7 +80,7 @@ def test_a_hung_start_delays_neither_other_starts_nor_the_figures_of_who_serves(
                 )
             )
         ]
-        monkeypatch.setattr("servers.watcher.runs.ASK_EVERY", 0.0)
+        monkeypatch.setattr("servers.watcher.runs.runs.ASK_EVERY", 0.0)
         runs = Runs(box)
 
         def have_been_asked() -> bool:
@@ -137,7 +137,7 @@ def test_a_fault_of_ours_in_a_question_is_not_swallowed() -> None:
 
 
 def test_the_health_path_is_spared_while_the_figures_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servers.watcher.runs.ASK_EVERY", 0.0)
+    monkeypatch.setattr("servers.watcher.runs.runs.ASK_EVERY", 0.0)
     box = factories.box()
     with ScriptedEngine() as engine:
         run = factories.run(factories.server(box, "well", engine="vllm"))

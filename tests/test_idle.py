@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from servers.judge.idle import FRESH, OnDemandRun, room
-from servers.judge.taken import GpuConflict, GpuHolder, GpuRequest, OtherRun
+from servers.judge.runs.eviction import FRESH, OnDemandRun, room
+from servers.judge.runs.gpu_conflicts import GpuConflict, GpuHolder, GpuRequest, OtherRun
 from tests.samples import GIB
 
 NOW = datetime(2026, 11, 22, 4, 0, tzinfo=UTC)

@@ -9,9 +9,9 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.engines.flaglist import Flag, FlagList, load_shipped
-from servers.engines.launch import Launch
-from servers.lifecycle import checks
+from servers.launch.engines.flaglist import Flag, FlagList, load_shipped
+from servers.launch.engines.launch import Launch
+from servers.lifecycle.profiles import checks
 from servers.models import Box, Role, Server
 from tests import factories
 from tests.factories import ASKED, image_facts

@@ -8,7 +8,7 @@ from asgiref.sync import async_to_sync
 from django.test import Client
 from django.utils import timezone
 
-from servers.lifecycle.images import built, jobs, news, shelf
+from servers.lifecycle.images import build_names, inventory, jobs, newer_builds
 from servers.models import (
     Box,
     Entry,
@@ -234,7 +234,7 @@ def test_a_prune_never_offers_what_anybody_needs(box: Box) -> None:
     shelves.tag_news(box, newer_id=kept[2].image_id)
     shelves.stored_image(box, 5, tags=["theirs/database:1"], engine="")
 
-    fates = shelf.fates(box)
+    fates = inventory.fates(box)
     assert {each.image for each in fates} == set(kept)
     assert not any(each.may_go for each in fates)
 
@@ -272,7 +272,7 @@ def test_a_dockerfile_is_kept_with_the_profile_and_built(box: Box) -> None:
         box, "minimax-m2.7", dockerfile="FROM vllm/vllm-openai:v0.20.2\nCOPY a.patch /\n",
         build_files={"a.patch": "--- a\n"},
     )  # fmt: skip
-    tag = built.tag(server.profile.slug, server.profile.launch)
+    tag = build_names.tag(server.profile.slug, server.profile.launch)
     slug = server.profile.slug
     told = page(f"/profiles/{slug}/")
     assert tag in told
@@ -373,11 +373,11 @@ def test_an_image_that_no_profile_names_can_be_asked(box: Box) -> None:
     other = shelves.stored_image(box, 5, tags=["postgres:17"], engine="")
     assert "Ask it for its version" in page(f"/images/{found.pk}/")
     assert "Ask it for its version" not in page(f"/images/{other.pk}/")
-    assert news.to_ask(box) == []
+    assert newer_builds.to_ask(box) == []
 
     assert client().post(f"/images/{found.pk}/ask/").status_code == 204
     assert client().post(f"/images/{other.pk}/ask/").status_code == 404
-    assert news.to_ask(box) == [("vllm", found.image_id)]
+    assert newer_builds.to_ask(box) == [("vllm", found.image_id)]
     assert "It is going to be asked" in page(f"/images/{found.pk}/")
     factories.image_facts(
         box, reference=found.image_id, image_id=found.image_id, version="0.20.2", count=7

@@ -2,16 +2,16 @@
 
 import pytest
 
-from servers.commandline import beside
-from servers.commandline.words import WordsError
-from servers.engines.change import LaunchChange
-from servers.engines.launch import Launch
-from servers.host.builds import BuildAnswer
-from servers.host.pulls import PullProgress
-from servers.host.references import familiar, parse
-from servers.judge import dockerfile, images, newbuild
-from servers.judge.subject import LintFinding
-from servers.lifecycle.images import built
+from servers.host.images.builds import BuildAnswer
+from servers.host.images.pulls import PullProgress
+from servers.host.images.references import familiar, parse
+from servers.judge.images import dockerfile, names, new_build
+from servers.judge.profiles.subject import LintFinding
+from servers.launch.commandline import build_context
+from servers.launch.commandline.text_boxes import WordsError
+from servers.launch.engines.change import LaunchChange
+from servers.launch.engines.launch import Launch
+from servers.lifecycle.images import build_names
 from tests.cases import table
 
 GIB = 2**30
@@ -34,16 +34,16 @@ def test_references_mean_the_same_as_docker_lists_them() -> None:
 
 
 def test_an_image_is_known_by_its_names() -> None:
-    assert images.engine_of(["registry.example/team/vLLM-patched:1"]) == "vllm"
-    assert images.engine_of(["lmsysorg/sglang:v0.5.12", "x@sha256:1"]) == "sglang"
-    assert images.engine_of(["ghcr.io/ggml-org/llama.cpp:server-cuda"]) == "llamacpp"
-    assert images.engine_of(["postgres:17"]) == ""
-    assert images.version_of({"org.opencontainers.image.version": "0.20.2"}) == "0.20.2"
+    assert names.engine_of(["registry.example/team/vLLM-patched:1"]) == "vllm"
+    assert names.engine_of(["lmsysorg/sglang:v0.5.12", "x@sha256:1"]) == "sglang"
+    assert names.engine_of(["ghcr.io/ggml-org/llama.cpp:server-cuda"]) == "llamacpp"
+    assert names.engine_of(["postgres:17"]) == ""
+    assert names.version_of({"org.opencontainers.image.version": "0.20.2"}) == "0.20.2"
     # Inherited from the base image: the release of Ubuntu.
-    assert images.version_of({"org.opencontainers.image.version": "22.04"}) == ""
-    assert images.is_for((), "amd64")
-    assert images.is_for(("linux/arm64", "linux/amd64"), "amd64")
-    assert not images.is_for(("linux/arm64", "windows/amd64"), "amd64")
+    assert names.version_of({"org.opencontainers.image.version": "22.04"}) == ""
+    assert names.is_for((), "amd64")
+    assert names.is_for(("linux/arm64", "linux/amd64"), "amd64")
+    assert not names.is_for(("linux/arm64", "windows/amd64"), "amd64")
 
 
 def line(status: str, layer: str = "", **detail: int) -> dict[str, object]:
@@ -61,8 +61,8 @@ def test_layers_are_told_one_by_one_and_in_all() -> None:
 
     progress = heard.so_far()
     assert (progress.done, progress.total) == (30, 100)
-    assert images.whole(progress, sizes) == (80, 157)
-    assert [(each["state"], each["total"]) for each in images.format_layers(progress.layers, sizes)] == [
+    assert names.whole(progress, sizes) == (80, 157)
+    assert [(each["state"], each["total"]) for each in names.format_layers(progress.layers, sizes)] == [
         ("there", 50), ("downloading", 100), ("waiting", 7),
     ]  # fmt: skip
 
@@ -72,11 +72,11 @@ def test_layers_are_told_one_by_one_and_in_all() -> None:
     assert (extracting.state, extracting.done, extracting.unpacked) == ("extracting", 100, 60)
     heard.hear(line("Pull complete", "b" * 12))
     heard.hear(line("Pull complete", "c" * 12))
-    assert images.whole(heard.so_far(), sizes) == (157, 157)
+    assert names.whole(heard.so_far(), sizes) == (157, 157)
 
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:
-    rate = images.Rate()
+    rate = names.Rate()
     assert rate.see(0, 0) is None
     assert rate.see(0.5, 10) is None
     assert rate.see(2, 200) == 100
@@ -95,25 +95,25 @@ RENAME = LaunchChange(set_flags={"--new": "1"}, drop_flags=("--old",))
 
 
 def test_a_newer_build_is_told_by_what_it_would_change() -> None:
-    same = newbuild.verdict([], [finding("x", "--a", severity="warning")])
-    renamed = newbuild.verdict([], [finding("unknown-flag", "--old", RENAME)])
-    changed = newbuild.verdict([], [finding("x", "env", LaunchChange(set_env={"A": "1"}))])
+    same = new_build.verdict([], [finding("x", "--a", severity="warning")])
+    renamed = new_build.verdict([], [finding("unknown-flag", "--old", RENAME)])
+    changed = new_build.verdict([], [finding("x", "env", LaunchChange(set_env={"A": "1"}))])
     dropped = LaunchChange(drop_flags=("--gone",))
-    cannot = newbuild.verdict([], [finding("unknown-flag", "--gone", dropped)])
-    nothing = newbuild.verdict([], [finding("x", "--b")])
+    cannot = new_build.verdict([], [finding("unknown-flag", "--gone", dropped)])
+    nothing = new_build.verdict([], [finding("x", "--b")])
     known = finding("x", "--b")
-    stale = newbuild.verdict([known], [known])
+    stale = new_build.verdict([known], [known])
 
     assert [each.kind for each in (same, renamed, changed, cannot, nothing, stale)] == [
         "same", "renamed", "changed", "cannot", "cannot", "same",
     ]  # fmt: skip
     assert stale.stale == 1
     four = [same] * 3 + [stale]
-    assert newbuild.sentence([*four, renamed, cannot]) == (
+    assert new_build.sentence([*four, renamed, cannot]) == (
         "4 start as they are, 1 needs a flag renamed, 1 cannot"
     )
-    assert newbuild.sentence([newbuild.unknown("why")]) == "1 cannot be told"
-    assert newbuild.sentence([]) == ""
+    assert new_build.sentence([new_build.unknown("why")]) == "1 cannot be told"
+    assert new_build.sentence([]) == ""
 
 
 def test_a_dockerfile_is_read_for_what_it_may_not() -> None:
@@ -261,24 +261,26 @@ def test_the_images_that_a_dockerfile_begins_with_are_known() -> None:
 
 
 def test_files_beside_a_dockerfile_read_as_they_are_shown() -> None:
-    found = beside.files("==> a.patch <==\n--- a/x\n+++ b/x\n\n==> run.sh <==\n#!/bin/sh\ntrue\n")
+    found = build_context.files(
+        "==> a.patch <==\n--- a/x\n+++ b/x\n\n==> run.sh <==\n#!/bin/sh\ntrue\n"
+    )
     assert found == {"a.patch": "--- a/x\n+++ b/x\n", "run.sh": "#!/bin/sh\ntrue\n"}
-    assert beside.files(beside.text(found)) == found
-    assert beside.files("") == {}
+    assert build_context.files(build_context.text(found)) == found
+    assert build_context.files("") == {}
     with pytest.raises(WordsError, match="Begin each file"):
-        beside.files("text")
+        build_context.files("text")
     with pytest.raises(WordsError, match="twice"):
-        beside.files("==> a <==\nx\n==> a <==\ny")
+        build_context.files("==> a <==\nx\n==> a <==\ny")
 
 
 def test_another_dockerfile_makes_another_name() -> None:
     one = Launch(engine="vllm", image="x", checkpoint="y", dockerfile="FROM x\n")
     other = Launch(engine="vllm", image="x", checkpoint="y", dockerfile="FROM z\n")
-    name = built.tag("glm-5", one)
+    name = build_names.tag("glm-5", one)
     assert name.startswith("inferdash/glm-5:")
-    assert built.is_ours(name)
-    assert built.tag("glm-5", other) != name
-    assert not built.is_ours("vllm/vllm-openai:v0.20.2")
+    assert build_names.is_ours(name)
+    assert build_names.tag("glm-5", other) != name
+    assert not build_names.is_ours("vllm/vllm-openai:v0.20.2")
 
 
 def test_a_build_tells_its_steps_and_little_of_the_pull_of_its_base() -> None:

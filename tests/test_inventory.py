@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from servers.host.inventory import FolderInventory, Inventory
-from servers.host.stored import Checkpoint
+from servers.host.weights.inventory import FolderInventory, Inventory
+from servers.host.weights.stored import Checkpoint
 from tests.box_files import anywhere
 
 GIB = 2**30
@@ -301,7 +301,7 @@ def test_a_home_that_may_not_be_read_is_told() -> None:
         folder(top / "team" / "m", "a.safetensors")
         (top / "eva").mkdir(mode=0o000)
         as_nobody = (
-            "import os, sys; from servers.host.inventory import Inventory;"
+            "import os, sys; from servers.host.weights.inventory import Inventory;"
             "from tests.box_files import anywhere;"
             "os.geteuid() or os.setuid(65534); found = Inventory().look(sys.argv[1], anywhere());"
             "print([each.name for each in found.found], found.hidden)"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.host.kernel import Kernel, KernelError, Processes, mask_command_line
+from servers.host.kernel.proc import Kernel, KernelError, Processes, mask_command_line
 from tests import proc
 
 ID = "4f1c" * 16

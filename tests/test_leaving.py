@@ -8,9 +8,9 @@ import pytest
 import yaml
 from django.core.management import CommandError, call_command
 
-from servers.commandline.draft import draft
-from servers.commandline.read import read
-from servers.lifecycle import leaving
+from servers.launch.commandline.draft import draft
+from servers.launch.commandline.read import read
+from servers.lifecycle.profiles import export_all
 from servers.models import Box, Run, Secret, Server
 from servers.models.run import RunState
 from tests import factories
@@ -35,8 +35,8 @@ def server() -> Server:
     )
 
 
-def written(*, with_secrets: bool = False) -> dict[str, leaving.ExportedFile]:
-    return {file.path: file for file in leaving.files(with_secrets=with_secrets)}
+def written(*, with_secrets: bool = False) -> dict[str, export_all.ExportedFile]:
+    return {file.path: file for file in export_all.files(with_secrets=with_secrets)}
 
 
 def test_what_runs_is_written_as_it_runs(server: Server) -> None:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servers.judge import holders
-from servers.judge.ledger import Ledger
-from servers.judge.memory import Judge
-from servers.judge.pools import BUCKETS
+from servers.judge.memory import holders
+from servers.judge.memory.ledger import Ledger
+from servers.judge.memory.pools import BUCKETS
+from servers.judge.memory.verdicts import Judge
 from tests.memory.scenes import MemoryScene, crashed
 from tests.memory.test_properties import lives
 from tests.samples import GIB, card, process, sample, unified

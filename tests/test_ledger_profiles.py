@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from servers.judge import holders, recording
-from servers.judge.ledger import Ledger
-from servers.judge.memory import Judge
+from servers.judge.memory import holders, recording
+from servers.judge.memory.ledger import Ledger
+from servers.judge.memory.verdicts import Judge
 from tests import proc
 from tests.nvml import SimulatedMachine, StandIn, profiles
 from tests.terminal import ROOT
@@ -23,7 +23,7 @@ def collected(folder: Path, machine: SimulatedMachine, root: Path) -> dict[str, 
     standin = StandIn(folder)
     standin.show(machine)
     done = subprocess.run(
-        [sys.executable, "-m", "servers.host.collect", "--once", "--root", str(root)],
+        [sys.executable, "-m", "servers.host.collector.child", "--once", "--root", str(root)],
         env=standin.env,
         cwd=ROOT,
         capture_output=True,

@@ -10,11 +10,13 @@ import pytest
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.host.containers import DockerContainers, Spec
-from servers.host.throwaway import ContainerCommand, ask
-from servers.judge import leftbehind as judge
-from servers.judge.leftbehind import Orphan
-from servers.lifecycle import actions, creation, leftbehind
+from servers.host.docker.containers import DockerContainers, Spec
+from servers.host.docker.throwaway import ContainerCommand, ask
+from servers.judge.memory import orphans as judge
+from servers.judge.memory.orphans import Orphan
+from servers.lifecycle.jobs import actions
+from servers.lifecycle.memory import orphans as memory_orphans
+from servers.lifecycle.runs import creation
 from servers.models import Action, Box, Entry, Run, Server
 from servers.models.action import ActionKind
 from servers.models.run import DesiredState, RunState
@@ -71,7 +73,7 @@ def orphan() -> Iterator[Callable[[str], int]]:
 
 
 def found(box: Box, kind: str = "") -> list[Orphan]:
-    return [each for each in leftbehind.look(box, None) if each.kind == kind or not kind]
+    return [each for each in memory_orphans.look(box, None) if each.kind == kind or not kind]
 
 
 def wanted(box: Box, kind: ActionKind, left: Orphan) -> Action:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from servers.engines.volumes import VolumeError, parse
-from servers.host.spec import Mount, Port, Spec
-from servers.judge import boxfile, limits
-from servers.judge.limits import Limits, OwnLimits
+from servers.judge.runs import limits, limits_file
+from servers.judge.runs.limits import Limits, OwnLimits
+from servers.launch.engines.volumes import VolumeError, parse
+from servers.launch.spec import Mount, Port, Spec
 from tests.cases import table
 
 
@@ -277,7 +277,9 @@ def test_a_refusal_says_the_line_that_allows_it(
 
     assert f"`inferdash-manage {line}`" in found
     what, *rest = shlex.split(line)[1:]
-    assert limits.refusals(spec, limits.parse(boxfile.allow(closed, what, rest)), root=box) == []
+    assert (
+        limits.refusals(spec, limits.parse(limits_file.allow(closed, what, rest)), root=box) == []
+    )
 
 
 def test_what_everything_gets_anyway_is_refused_to_nobody(box: Path) -> None:

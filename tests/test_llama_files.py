@@ -7,16 +7,17 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers.engines import llamacpp
-from servers.engines.launch import Launch
-from servers.host import checkpoints, llamafiles
-from servers.host.fetch import choice
-from servers.host.fetch.job import RepositoryFile
-from servers.lifecycle import checkpoints as lifecycle
-from servers.lifecycle import offers, preflight
-from servers.lifecycle.downloading import DownloadRequest
+from servers.host.weights import checkpoints, gguf_choice
+from servers.host.weights.fetch import choice
+from servers.host.weights.fetch.job import RepositoryFile
+from servers.launch.engines import llamacpp
+from servers.launch.engines.launch import Launch
+from servers.lifecycle.profiles import preflight
+from servers.lifecycle.weights import checkpoints as lifecycle
+from servers.lifecycle.weights import download_offers
+from servers.lifecycle.weights.downloads import DownloadRequest
 from servers.models import Box, CheckpointFacts, Download, Server, Stock, User
-from servers.watcher import checkpoints as watcher
+from servers.watcher.weights import checkpoints as watcher
 from tests import factories
 from tests.box_files import anywhere, on_box
 from tests.cases import table
@@ -49,15 +50,15 @@ NAMES = [
     ],
 )
 def test_llama_cpp_loads_one_model_of_many(wanted: str, found: list[str]) -> None:
-    assert llamafiles.model(NAMES, wanted) == found
+    assert gguf_choice.model(NAMES, wanted) == found
 
 
 def test_what_llama_cpp_takes_by_itself() -> None:
-    assert llamafiles.model(["b-F32.gguf", "a-BF16.gguf"]) == ["a-BF16.gguf"]
-    assert llamafiles.model(["b-Q8_0.gguf", "a-BF16.gguf"]) == ["b-Q8_0.gguf"]
-    assert llamafiles.model(["mmproj-F16.gguf"]) == []
-    assert not llamafiles.is_whole(PARTS[:1])
-    assert not llamafiles.is_whole([])
+    assert gguf_choice.model(["b-F32.gguf", "a-BF16.gguf"]) == ["a-BF16.gguf"]
+    assert gguf_choice.model(["b-Q8_0.gguf", "a-BF16.gguf"]) == ["b-Q8_0.gguf"]
+    assert gguf_choice.model(["mmproj-F16.gguf"]) == []
+    assert not gguf_choice.is_whole(PARTS[:1])
+    assert not gguf_choice.is_whole([])
 
 
 def test_a_download_takes_all_parts_and_what_stands_beside_them() -> None:
@@ -86,7 +87,7 @@ def test_what_a_profile_needs_of_the_hub(root: Path, box: Box) -> None:
         checkpoint: str, *flags: str, engine: str = "llamacpp", **more: Any
     ) -> DownloadRequest | None:
         made = Launch(engine=engine, image="x", checkpoint=checkpoint, flags=flags, **more)
-        return offers.build_download_request(made, box)
+        return download_offers.build_download_request(made, box)
 
     assert of("Qwen/Qwen3-8B", engine="vllm", revision="v1") == DownloadRequest(
         repository="Qwen/Qwen3-8B", revision="v1"
@@ -192,7 +193,7 @@ def test_a_gguf_that_is_not_here_is_offered_downloaded_and_found(
     watcher.look(box, watcher.HubSizes())
     facts = CheckpointFacts.objects.get()
     assert (facts.remote, facts.weights, facts.missing) == ("", size, 0)
-    assert offers.find_offer(server.profile.launch, box, server.profile) is None
+    assert download_offers.find_offer(server.profile.launch, box, server.profile) is None
 
 
 @pytest.mark.django_db
@@ -208,7 +209,9 @@ def test_a_path_where_nothing_lies_is_offered_too(
     )  # fmt: skip
     profile, made = server.profile, server.profile.launch
     watcher.look(box, watcher.HubSizes())
-    assert offers.find_offer(made, box, profile) is None, "the watcher has not had its time"
+    assert download_offers.find_offer(made, box, profile) is None, (
+        "the watcher has not had its time"
+    )
     assert profile.current is not None
     profile.current.created_at = timezone.now() - 2 * preflight.LOOKED_WITHIN
     profile.current.save()
@@ -221,7 +224,7 @@ def test_a_path_where_nothing_lies_is_offered_too(
     path.parent.mkdir(parents=True)
     path.write_bytes(header(QWEN))
     watcher.look(box, watcher.HubSizes())
-    assert offers.find_offer(made, box, profile) is None
+    assert download_offers.find_offer(made, box, profile) is None
 
 
 @pytest.mark.django_db

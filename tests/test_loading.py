@@ -8,13 +8,13 @@ from django.conf import settings
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.host.containers import DockerContainers
-from servers.judge import limits
-from servers.judge.guard import GuardThresholds, MemoryGuard
-from servers.lifecycle import loading
+from servers.host.docker.containers import DockerContainers
+from servers.judge.memory.load_guard import GuardThresholds, MemoryGuard
+from servers.judge.runs import limits
+from servers.lifecycle.memory import load_guard
 from servers.models import Box, CheckpointFacts, Run, Server
 from servers.models.run import DesiredState, RunState
-from servers.watcher.loading import LoadMonitor
+from servers.watcher.memory.load_guard import LoadMonitor
 from tests import factories
 from tests.fit import models
 from tests.fit.models import GB, GIB
@@ -124,12 +124,12 @@ def test_what_should_be_left_follows_from_the_estimate(server: Server) -> None:
     run.version.save()
     run.refresh_from_db()
 
-    left = loading.foreseen(run)
+    left = load_guard.foreseen(run)
 
     assert left is not None
     assert left / GIB == pytest.approx(112 - 0.9 * 119.7, abs=0.1)
     run.around = {}
-    assert loading.foreseen(run) is None
+    assert load_guard.foreseen(run) is None
 
 
 @pytest.mark.django_db

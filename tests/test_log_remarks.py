@@ -3,13 +3,13 @@
 import pytest
 from django.test import Client
 
-from servers.commandline import words
-from servers.commandline.words import WordsError
-from servers.judge import loglines
+from servers.judge.logs import patterns as judge_patterns
+from servers.launch.commandline import text_boxes
+from servers.launch.commandline.text_boxes import WordsError
 from servers.models import LogChunk, Run, Server
 from servers.models.run import RunState
-from servers.watcher import logsearch
-from servers.watcher.runs import Runs
+from servers.watcher.logs import patterns as watcher_patterns
+from servers.watcher.runs.runs import Runs
 from tests import factories
 from tests.scripted_engine import MODEL, ScriptedEngine
 
@@ -23,7 +23,7 @@ def write(run: Run, *lines: str, stream: str = "o") -> None:
 
 def searched(run: Run) -> Run:
     found = Run.objects.select_related("version", "server").get(pk=run.pk)
-    logsearch.search(found)
+    watcher_patterns.search(found)
     return Run.objects.get(pk=run.pk)
 
 
@@ -36,7 +36,7 @@ def card(of: Server, path: str = "/") -> str:
 def test_texts_are_found_whatever_their_case_and_colour() -> None:
     lines = [(7, "\x1b[32mCapture CUDA graph \x1b[0mend"), (8, "capture cuda graph end")]
 
-    assert loglines.search(lines, {"Capture cuda graph end", "OOM"}) == {
+    assert judge_patterns.search(lines, {"Capture cuda graph end", "OOM"}) == {
         "Capture cuda graph end": 7
     }
 
@@ -45,13 +45,13 @@ def test_a_text_is_no_pattern() -> None:
     """Patterns can take for ever."""
     lines = [(1, "a" * 200_000), (2, "it said (A+)+$ and no more")]
 
-    assert loglines.search(lines, {"(a+)+$"}) == {"(a+)+$": 2}
+    assert judge_patterns.search(lines, {"(a+)+$"}) == {"(a+)+$": 2}
 
 
 @pytest.mark.parametrize("text", ["x" * 201, "\n".join(map(str, range(21))), "a\x07b"])
 def test_the_form_bounds_the_texts(text: str) -> None:
     with pytest.raises(WordsError):
-        words.log_texts(text)
+        text_boxes.log_texts(text)
 
 
 @pytest.mark.django_db(transaction=True)

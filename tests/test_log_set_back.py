@@ -2,9 +2,9 @@
 
 import pytest
 
-from servers.host.containers import DockerContainers
+from servers.host.docker.containers import DockerContainers
 from servers.models import LogChunk, Run, Server
-from servers.watcher.logs import Follower
+from servers.watcher.logs.follower import Follower
 from tests import factories
 from tests.logs.store import container, stored
 from tests.waiting import PATIENCE, wait_until

@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
 
-from servers.host.containers import DockerContainers
+from servers.host.docker.containers import DockerContainers
 from tests.chat_stack import ROOT, Stack, seeded
 from tests.logs.store import AT, container
 from tests.waiting import PATIENCE, wait_until

@@ -1,7 +1,7 @@
 import pytest
 
-from servers.judge.loglevel import Level, level, levels
-from servers.judge.logscan import LogOutline, PatternError, Query, Scan
+from servers.judge.logs.levels import Level, level, levels
+from servers.judge.logs.scan import LogOutline, PatternError, Query, Scan
 from tests.cases import table
 
 AT = "2026-11-21T08:00:00.000000001Z"

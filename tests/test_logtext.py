@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from servers.judge import logtext
-from servers.judge.logtext import ParsedLine
+from servers.judge.logs import parsing
+from servers.judge.logs.parsing import ParsedLine
 from tests.cases import table
 
 
@@ -115,12 +115,12 @@ from tests.cases import table
     ],
 )
 def test_prefixes_are_taken_off_and_kept(line: str, wanted: ParsedLine) -> None:
-    assert logtext.read(line) == wanted
+    assert parsing.read(line) == wanted
 
 
 def test_a_redrawn_line_is_each_of_its_states_without_colours() -> None:
     line = "\x1b[36mCapturing:  50%|##  | 1/2\rCapturing: 100%|####| 2/2\x1b[0m\r\n"
-    assert list(logtext.pieces(line)) == [
+    assert list(parsing.pieces(line)) == [
         "Capturing:  50%|##  | 1/2",
         "Capturing: 100%|####| 2/2",
     ]
@@ -140,16 +140,16 @@ def test_a_redrawn_line_is_each_of_its_states_without_colours() -> None:
     ],
 )
 def test_hostile_lines_are_cut(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = [CountedPattern(pattern) for pattern in logtext._PREFIXES]
-    monkeypatch.setattr(logtext, "_PREFIXES", tuple(counted))
+    counted = [CountedPattern(pattern) for pattern in parsing._PREFIXES]
+    monkeypatch.setattr(parsing, "_PREFIXES", tuple(counted))
 
-    found = logtext.parse_line(line)
+    found = parsing.parse_line(line)
 
-    assert all(len(each.text) <= logtext.LONGEST for each in found)
+    assert all(len(each.text) <= parsing.LONGEST for each in found)
     # However long the line: none of its patterns is led over more than a part of it, and seldom.
     longest = max((size for each in counted for size in each.sizes), default=0)
-    assert longest <= logtext.LONGEST
-    looks = logtext._MOST_PREFIXES + 1
+    assert longest <= parsing.LONGEST
+    looks = parsing._MOST_PREFIXES + 1
     assert all(len(each.sizes) <= looks * len(found) for each in counted)
 
 
@@ -176,11 +176,11 @@ def repeats(parsed: Iterable[tuple[Any, Any]]) -> Iterator[tuple[int, Any]]:
                     yield from repeats(each)
 
 
-@table("pattern", [*logtext._PREFIXES, logtext._COMPOSE, logtext.ANSI])
+@table("pattern", [*parsing._PREFIXES, parsing._COMPOSE, parsing.ANSI])
 def test_no_pattern_can_run_away(pattern: re.Pattern[str]) -> None:
     """Backtracking multiplies where one repetition stands in another."""
     for most, of in repeats(parser.parse(pattern.pattern)):
         inner = [count for count, _of in repeats(of)]
         assert not inner or most <= 6, pattern.pattern
         # Those without an end are led over whole lines: of one character each, one after another.
-        assert most <= 250 or (pattern is logtext.ANSI and not inner), pattern.pattern
+        assert most <= 250 or (pattern is parsing.ANSI and not inner), pattern.pattern

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from servers.host import lookup
-from servers.host.lookup import PathLookup, look
+from servers.host.files import lookup
+from servers.host.files.lookup import PathLookup, look
 from tests.box_files import anywhere
 
 

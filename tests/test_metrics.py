@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferdash.settings import env_token
-from servers.host import prometheus
-from servers.host.exposition import ExpositionError, Families
+from servers.host.gateway.exposition import ExpositionError, Families
+from servers.host.runs import prometheus
 from servers.models import Alert, Key, Role, Run
 from servers.models.run import RunState
 from servers.models.sleeping import Sleep

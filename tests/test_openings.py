@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from servers import lifecycle
-from servers.engines.launch import Launch
-from servers.host import mounts
-from servers.host.containers import DockerContainers
-from servers.judge import limits
-from servers.lifecycle import openings
+from servers.host.docker.containers import DockerContainers
+from servers.host.files import mounts
+from servers.judge.runs import limits
+from servers.launch.engines.launch import Launch
+from servers.lifecycle.runs import open_limits
 from servers.models import Box
 from tests import factories
 
@@ -25,7 +25,7 @@ def box(settings: Any, tmp_path: Path) -> Box:
 
 
 def found(box: Box, text: str, **left_out: str) -> dict[str, dict[str, Any]]:
-    told = openings.find_mount_permissions(box.slug, limits.parse(text), left_out)
+    told = open_limits.find_mount_permissions(box.slug, limits.parse(text), left_out)
     return {each["rule"]: each for each in told}
 
 

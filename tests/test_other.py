@@ -6,21 +6,21 @@ import pytest
 from django.test import Client
 
 from servers import lifecycle
-from servers.commandline import export
-from servers.commandline.draft import draft
-from servers.commandline.read import read
-from servers.engines import ENGINES, placement, purpose
-from servers.engines.launch import Launch
-from servers.engines.placement import Site
 from servers.forms.profile import ProfileForm
-from servers.host.probes import Endpoint
-from servers.judge.lint import lint
-from servers.judge.subject import Subject
+from servers.host.runs.probes import Endpoint
+from servers.judge.profiles.lint import lint
+from servers.judge.profiles.subject import Subject
+from servers.launch.commandline import export
+from servers.launch.commandline.draft import draft
+from servers.launch.commandline.read import read
+from servers.launch.engines import ENGINES, placement, purpose
+from servers.launch.engines.launch import Launch
+from servers.launch.engines.placement import Site
+from servers.launch.recipes import document
+from servers.launch.recipes.document import Document
 from servers.models import Box, Profile, Server
 from servers.models.run import RunState
-from servers.recipes import document
-from servers.recipes.document import Document
-from servers.watcher import looks
+from servers.watcher.runs import probes
 from tests import factories
 from tests.scripted_engine import ScriptedEngine
 
@@ -73,13 +73,13 @@ def test_it_is_ready_when_its_path_answers_and_asked_nothing_else() -> None:
         engine = ENGINES["other"]
         path = engine.watched_path(ASR)
 
-        assert looks.probe_start(endpoint, engine, path=path, served_name="").is_ready
-        said = looks.probe_status(endpoint, engine, path=path, spare_health=False)
+        assert probes.probe_start(endpoint, engine, path=path, served_name="").is_ready
+        said = probes.probe_status(endpoint, engine, path=path, spare_health=False)
 
         assert (said.health.name, said.figures, said.requests(engine)) == ("OK", {}, None)
         assert {each["path"] for each in api.headers} == {"/healthz"}
         api.answers = {"/healthz": (503, "loading")}
-        assert not looks.probe_start(endpoint, engine, path=path, served_name="").is_ready
+        assert not probes.probe_start(endpoint, engine, path=path, served_name="").is_ready
 
 
 def test_no_chat_and_no_rule_of_engines_is_about_it() -> None:

@@ -15,16 +15,20 @@ from typing import Any
 import httpx
 import pytest
 
-from servers.host import addresses, bounded, hub, probes, registry, webhooks
-from servers.host.bounded import BoundsError, Outside
-from servers.host.fetch import listing, reading
-from servers.host.fetch.job import FetchError, RepositoryFile
-from servers.host.fetch.pace import Pace
-from servers.host.hub import HubError
-from servers.host.probes import Endpoint
-from servers.host.realms import RealmError, Realms
-from servers.host.references import parse
-from servers.host.registry import RegistryError
+from servers.host.alerts import webhooks
+from servers.host.http import addresses, bounded
+from servers.host.http.bounded import BoundsError, Outside
+from servers.host.images import registry
+from servers.host.images.realms import RealmError, Realms
+from servers.host.images.references import parse
+from servers.host.images.registry import RegistryError
+from servers.host.runs import probes
+from servers.host.runs.probes import Endpoint
+from servers.host.weights import hub
+from servers.host.weights.fetch import listing, reading
+from servers.host.weights.fetch.job import FetchError, RepositoryFile
+from servers.host.weights.fetch.pace import Pace
+from servers.host.weights.hub import HubError
 from tests import hostile_server as hostile
 from tests.cases import table
 from tests.hostile_server import HostileServer, Say, Talk

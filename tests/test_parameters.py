@@ -7,16 +7,16 @@ import pytest
 from django.test import Client
 
 from servers import lifecycle
-from servers.commandline import export, words
-from servers.commandline.words import WordsError
-from servers.engines import parameters
-from servers.engines.diff import compare
-from servers.engines.launch import Launch
-from servers.judge.lint import lint
-from servers.judge.subject import Subject
+from servers.judge.profiles.lint import lint
+from servers.judge.profiles.subject import Subject
+from servers.launch.commandline import export, text_boxes
+from servers.launch.commandline.text_boxes import WordsError
+from servers.launch.engines import parameters
+from servers.launch.engines.diff import compare
+from servers.launch.engines.launch import Launch
+from servers.launch.recipes.document import read
 from servers.models import Box, Entry, Role, Server
 from servers.models.run import RunState
-from servers.recipes.document import read
 from tests import factories
 
 TABLE = Launch(
@@ -59,11 +59,11 @@ def test_a_chat_template_is_left_alone() -> None:
 @pytest.mark.parametrize("text", ["context", "a-b=1", "1a=2", "x=" + "y" * 301, "a=\x07"])
 def test_names_and_values_are_checked(text: str) -> None:
     with pytest.raises(WordsError):
-        words.parameters(text)
+        text_boxes.parameters(text)
 
 
 def test_the_form_reads_a_value_to_its_end() -> None:
-    assert words.parameters("model = a/b \n# why\n\ncontext=--x=1") == {
+    assert text_boxes.parameters("model = a/b \n# why\n\ncontext=--x=1") == {
         "model": "a/b",
         "context": "--x=1",
     }

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers.lifecycle.diagnoses import PATIENCE
+from servers.lifecycle.logs.diagnoses import PATIENCE
 from servers.models import Box, LogChunk, Run
 from tests import factories
 from tests.test_failed_runs import OOM, failed, looked

@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from servers.host import paths
+from servers.host.files import paths
 
 
 def test_an_absolute_link_leads_below_the_root(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from servers.judge import logtext, phases
-from servers.judge.phases import PhaseProgress, PhaseRank, ProgressBar, Reader
-from servers.judge.phases.rules import PhaseRule, by_engine
+from servers.judge.logs import parsing, phases
+from servers.judge.logs.phases import PhaseProgress, PhaseRank, ProgressBar, Reader
+from servers.judge.logs.phases.rules import PhaseRule, by_engine
 from tests.cases import table
 
 LOGS = Path(__file__).parent / "phases"
@@ -24,7 +24,7 @@ def test_every_rule_knows_its_examples(engine: str, rule: PhaseRule) -> None:
     assert rule.examples
     for example in rule.examples:
         assert any(near in example for near in rule.near), example
-        assert rule.regex.search(logtext.read(example).text), example
+        assert rule.regex.search(parsing.read(example).text), example
         assert rule.phase in phases.read([example], engine).seen, example
 
 

@@ -7,13 +7,13 @@ import pytest
 from django.test import Client
 
 from servers import tasks
-from servers.engines.launch import Launch
-from servers.engines.placement import Site
-from servers.engines.places import places
-from servers.engines.volumes import VolumeError
-from servers.lifecycle import folders
+from servers.launch.engines.launch import Launch
+from servers.launch.engines.placement import Site
+from servers.launch.engines.required_paths import places
+from servers.launch.engines.volumes import VolumeError
+from servers.lifecycle.profiles import path_reports
 from servers.models import Box, Role
-from servers.views import checks
+from servers.views.profiles import checks
 from tests import factories
 
 
@@ -86,9 +86,9 @@ def form(client: Client, box: Box, volumes: str) -> dict[str, Any]:
 
 def answered(box: Box, of: Launch) -> None:
     """The worker's part."""
-    wanted = folders.list_needed_paths(of, box)
+    wanted = path_reports.list_needed_paths(of, box)
     paths = [each.path for each in wanted]
-    tasks.look_at_paths(folders.question(box, wanted), paths, box.home, box.hf_cache)
+    tasks.look_at_paths(path_reports.question(box, wanted), paths, box.home, box.hf_cache)
 
 
 @pytest.mark.django_db
@@ -143,7 +143,7 @@ def test_what_lies_in_a_missing_folder_is_not_told_of_its_own() -> None:
 
     answered(box, of)
 
-    told = folders.read_reports(box, folders.list_needed_paths(of, box))
+    told = path_reports.read_reports(box, path_reports.list_needed_paths(of, box))
     assert told is not None
     assert [(each.path, each.lies) for each in told] == [("/data/weights", "missing")]
 
@@ -157,4 +157,4 @@ def test_a_box_without_limits_gives_no_answer(settings: Any, tmp_path: Path) -> 
 
     answered(box, of)
 
-    assert folders.read_reports(box, folders.list_needed_paths(of, box)) is None
+    assert path_reports.read_reports(box, path_reports.list_needed_paths(of, box)) is None

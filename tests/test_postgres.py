@@ -11,7 +11,7 @@ from tests.test_races import AT_ONCE
 type Outcome = Callable[[str], object]
 
 PREPARE = """
-from servers.engines.launch import Launch
+from servers.launch.engines.launch import Launch
 from servers.lifecycle import secrets, wishes
 from servers.models.log import LogMovedError
 from servers.models.run import RunState
@@ -93,7 +93,7 @@ print(json.dumps(wins))
 
 def test_bytes_of_every_kind_come_back_from_the_log(outcome: Outcome) -> None:
     code = r"""
-from servers.watcher.loglines import records
+from servers.watcher.logs.records import records
 at = "2026-11-21T10:00:00.%09dZ"
 texts = [b"NUL \0 inside", b"invalid \xff\xfe bytes", b"\x1b[31mred\x1b[0m", "snow ☃".encode(), b""]
 frames = [(at % number, "o", texts[number % 5]) for number in range(2000)]
@@ -167,7 +167,7 @@ print(json.dumps([*run.last_lines, run.failure, run.failure_detail]))
 def test_runs_are_counted_on_from_the_number_of_one_that_was_adopted(outcome: Outcome) -> None:
     code = """
 from datetime import UTC, datetime
-from servers.host.containers import Container, Port
+from servers.host.docker.containers import Container, Port
 from servers.lifecycle import adoption
 last = wishes.start(server, by=ada)
 Run.objects.filter(pk=last.pk).update(state=RunState.STOPPED)

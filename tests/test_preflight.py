@@ -17,10 +17,10 @@ from django.utils import timezone
 from django.utils.html import strip_tags
 
 from servers import tasks
-from servers.engines.places import Place
-from servers.judge.preflight import OtherWorkload, PreflightItem, StartContext, preflight
-from servers.lifecycle import folders
-from servers.lifecycle import preflight as lifecycle
+from servers.judge.profiles.preflight import OtherWorkload, PreflightItem, StartContext, preflight
+from servers.launch.engines.required_paths import Place
+from servers.lifecycle.profiles import path_reports
+from servers.lifecycle.profiles import preflight as lifecycle
 from servers.models import (
     Box,
     CheckpointFacts,
@@ -366,7 +366,9 @@ def test_a_mount_outside_of_the_allowed_folders_is_an_error_before_the_start(
     def worker(of: Box, wanted: Sequence[Place]) -> None:
         asked.append(len(wanted))
         paths = [each.path for each in wanted]
-        folders.answer(folders.question(of, wanted), paths, home=of.home, hf_cache=of.hf_cache)
+        path_reports.answer(
+            path_reports.question(of, wanted), paths, home=of.home, hf_cache=of.hf_cache
+        )
 
     monkeypatch.setattr(tasks, "ask_for_paths", worker)
 

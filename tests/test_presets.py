@@ -5,9 +5,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from servers.engines import defaults
-from servers.engines.launch import Launch
 from servers.forms import preset as form
+from servers.launch.engines import defaults
+from servers.launch.engines.launch import Launch
 from servers.models import Preset, Role, Server, User
 from tests import factories
 

@@ -10,8 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from servers.host import connections, probes, prometheus
-from servers.host.probes import Endpoint, EngineError, HealthAnswer, PortKind
+from servers.host.http import connections
+from servers.host.runs import probes, prometheus
+from servers.host.runs.probes import Endpoint, EngineError, HealthAnswer, PortKind
 from tests.cases import table
 from tests.ports import free_port
 from tests.scripted_engine import METRICS, MODEL, ScriptedEngine

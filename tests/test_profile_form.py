@@ -6,11 +6,11 @@ import pytest
 from django.test import Client
 from django.utils.datastructures import MultiValueDict
 
-from servers.engines import flagtext
-from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_fields import LONGEST_TEXT, image_reference
 from servers.forms.profile_values import initial
+from servers.launch.engines import flagtext
+from servers.launch.engines.launch import Launch
 from servers.models import Box, Profile, Role, Secret, User
 from servers.models.secret import MASK
 from tests import factories

@@ -5,12 +5,12 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers.engines.flaghelp import parse_help
-from servers.lifecycle.preflight import Count, of_profiles
+from servers.launch.engines.flaghelp import parse_help
+from servers.lifecycle.profiles.preflight import Count, of_profiles
 from servers.models import ImageFacts, Profile, Role, Run, Server, record
 from servers.models.profile import ProfileFilter, ProfileHealth
 from servers.models.run import RunState
-from servers.watcher.runs import Runs
+from servers.watcher.runs.runs import Runs
 from tests import factories, samples
 
 pytestmark = pytest.mark.django_db

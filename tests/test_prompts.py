@@ -6,9 +6,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from servers.engines.launch import Launch
 from servers.forms import prompts as form
 from servers.forms.conversation import KeepError
+from servers.launch.engines.launch import Launch
 from servers.models import PromptSet, Role, Round, Run, Server
 from servers.models.run import RunState
 from tests import factories

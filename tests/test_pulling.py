@@ -9,9 +9,10 @@ from django.test import Client
 from docker import APIClient
 from docker.errors import ImageNotFound
 
-from servers.host.containers import DockerContainers
-from servers.judge import failurebook
-from servers.lifecycle import actions, creation
+from servers.host.docker.containers import DockerContainers
+from servers.judge.logs import failure_catalog
+from servers.lifecycle.jobs import actions
+from servers.lifecycle.runs import creation
 from servers.models import Action, Box, Role, Server
 from tests import factories
 from tests.registry import Registry, registry
@@ -114,7 +115,7 @@ def test_another_action_does_not_wait_for_it(box: Box, server: Server, shelf: Re
 def test_the_page_of_a_failed_run_offers_it(box: Box, shelf: Registry) -> None:
     server = factories.server(box, "gemma-tiny", image=shelf.image)
     run = failing(server, "")
-    assert failurebook.by_id()["llama-unknown-arch"].remedies[0].box == "pull"
+    assert failure_catalog.by_id()["llama-unknown-arch"].remedies[0].box == "pull"
     said = {"cause": "llama-unknown-arch", "summary": "x", "groups": {"arch": "qwen9"}}
     type(run).objects.filter(pk=run.pk).update(diagnosis=said)
     client = Client()

@@ -5,7 +5,7 @@ import pytest
 from docker import APIClient
 from docker.errors import ImageNotFound
 
-from servers.host.containers import ContainerError, DockerContainers, PullState
+from servers.host.docker.containers import ContainerError, DockerContainers, PullState
 from tests.registry import Registry, registry
 from tests.waiting import PATIENCE
 

@@ -10,12 +10,13 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers.host import questions
-from servers.judge.phases import Reader
-from servers.lifecycle import checks, diagnoses
+from servers.host.runs import questions
+from servers.judge.logs.phases import Reader
+from servers.lifecycle.logs import diagnoses
+from servers.lifecycle.profiles import checks
 from servers.models import Box, Run, Server
 from servers.models.run import RunState
-from servers.watcher.runs import Runs
+from servers.watcher.runs.runs import Runs
 from tests import factories
 from tests.scripted_engine import MODEL, EngineScript, ScriptedEngine
 from tests.waiting import PATIENCE, wait_until
@@ -27,7 +28,7 @@ SKY = re.findall(r" \S+", " The sky is blue since air scatters blue light more t
 
 @pytest.fixture
 def box(monkeypatch: pytest.MonkeyPatch) -> Box:
-    monkeypatch.setattr("servers.watcher.runs.ASK_EVERY", 0.0)
+    monkeypatch.setattr("servers.watcher.runs.runs.ASK_EVERY", 0.0)
     return factories.box()
 
 

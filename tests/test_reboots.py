@@ -9,9 +9,9 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import lifecycle, live
-from servers.judge import reboot
-from servers.judge.reboot import RebootReport, ServerAfterReboot
-from servers.lifecycle import boots, turns
+from servers.judge.runs import reboot
+from servers.judge.runs.reboot import RebootReport, ServerAfterReboot
+from servers.lifecycle.runs import gpu_queue, reboots
 from servers.models import Boot, Box, Entry, Role, Run, User
 from servers.models.run import RunState
 from tests import factories
@@ -121,7 +121,7 @@ def test_on_one_pool_of_memory_the_second_waits_until_the_first_has_loaded() -> 
     )
     Run.objects.filter(pk=first.pk).update(state=RunState.STARTING, started_at=timezone.now())
 
-    wait = turns.look(Run.objects.select_related("server__box", "version").get(pk=second.pk))
+    wait = gpu_queue.look(Run.objects.select_related("server__box", "version").get(pk=second.pk))
     Run.objects.filter(pk=second.pk).update(outlook=wait.says)
 
     assert "first" in fates()["second"][1]
@@ -133,11 +133,11 @@ def test_what_was_upgraded_in_between_is_named(box: Box) -> None:
     assert told().upgraded == ()
 
     box.facts = {**BEFORE, "docker": {}, "driver": "590.44.01"}
-    boots.note_versions(box)
+    reboots.note_versions(box)
     box.facts = {**BEFORE, "docker": {"version": "29.1.0"}, "driver": "590.44.01"}
-    boots.note_versions(box)
+    reboots.note_versions(box)
     box.facts = {**BEFORE, "docker": {"version": "30.0.0"}}
-    boots.note_versions(box)
+    reboots.note_versions(box)
 
     assert told().upgraded == (
         "the NVIDIA driver is 590.44.01 now, and was 580.95.05",
@@ -146,7 +146,7 @@ def test_what_was_upgraded_in_between_is_named(box: Box) -> None:
 
 
 def test_a_docker_that_comes_late_does_not_hide_what_was_before(box: Box) -> None:
-    lifecycle.boots._remember(box, "after", timezone.now(), box.seen_at)
+    reboots._remember(box, "after", timezone.now(), box.seen_at)
     box.facts = {}
 
     restart(box)

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from servers.host import reclaim as host
-from servers.host.containers import DockerContainers
-from servers.lifecycle import actions, reclaiming
+from servers.host.docker.containers import DockerContainers
+from servers.host.kernel import page_cache as host
+from servers.lifecycle.jobs import actions
+from servers.lifecycle.memory import reclaim
 from servers.models import Action, Box, Entry, Role
 from servers.models.run import RunState
 from tests import factories, samples
@@ -59,7 +60,7 @@ def test_what_was_freed_is_the_difference(
     box: Box, cached: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = iter((12 << 30, 43 << 30))
-    monkeypatch.setattr(reclaiming, "_free", lambda: next(free))
+    monkeypatch.setattr(reclaim, "_free", lambda: next(free))
 
     done, _told = asked(box)
 

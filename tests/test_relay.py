@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from servers.host import connections, probes
-from servers.host.probes import Endpoint
-from servers.host.relay import relay
+from servers.host.gateway.relay import relay
+from servers.host.http import connections
+from servers.host.runs import probes
+from servers.host.runs.probes import Endpoint
 from tests.scripted_engine import MODEL, ScriptedEngine
 from tests.waiting import wait_until_async
 

@@ -7,11 +7,12 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers.lifecycle import creation, releases
+from servers.lifecycle.memory import releases
+from servers.lifecycle.runs import creation
 from servers.models import Box, Run, Server
 from servers.models.run import RunState
-from servers.watcher.memory import MemoryMonitor
-from servers.watcher.releases import ReleaseMonitor
+from servers.watcher.memory.monitor import MemoryMonitor
+from servers.watcher.memory.releases import ReleaseMonitor
 from tests import factories
 from tests.memory.scenes import GIB, OURS, MemoryScene, crashed
 

@@ -10,9 +10,9 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.host.containers import ContainerError, DockerContainers
-from servers.judge.available import unheld
-from servers.lifecycle import creation, restarts
+from servers.host.docker.containers import ContainerError, DockerContainers
+from servers.judge.memory.available import unheld
+from servers.lifecycle.runs import creation, restart_policy
 from servers.models import Box, Entry, Run, Server
 from servers.models.run import DesiredState, RunState
 from tests import factories, samples
@@ -29,7 +29,7 @@ def box() -> Box:
 def failed(of: Server, **values: Any) -> Run:
     """A run that has just failed, with what inferdash notes on it."""
     run = factories.run(of, RunState.FAILED, failure="The engine ended by itself.", **values)
-    Run.objects.filter(pk=run.pk).update(**restarts.plan(run))
+    Run.objects.filter(pk=run.pk).update(**restart_policy.plan(run))
     run.refresh_from_db()
     return run
 
@@ -74,7 +74,7 @@ def test_a_failed_run_is_started_again_after_pauses_that_grow_until_the_tries_ar
         assert run.despite == "I know"
         assert run.pinned_image == "sha256:1"
         values = {"state": RunState.FAILED, "ended_at": timezone.now()}
-        Run.objects.filter(pk=run.pk).update(**values, **restarts.plan(run))
+        Run.objects.filter(pk=run.pk).update(**values, **restart_policy.plan(run))
         run.refresh_from_db()
 
     assert pauses == [10, 60]
@@ -168,7 +168,7 @@ def test_a_stop_in_the_moment_of_the_end_is_a_stop(box: Box) -> None:
     run = factories.run(server, RunState.READY)
     stale = Run.objects.get(pk=run.pk)
     lifecycle.stop(run, by=factories.person("ben"))
-    Run.objects.filter(pk=run.pk).update(state=RunState.FAILED, **restarts.plan(stale))
+    Run.objects.filter(pk=run.pk).update(state=RunState.FAILED, **restart_policy.plan(stale))
     make_due(run)
 
     lifecycle.start_due(box)

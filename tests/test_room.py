@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.judge import available
+from servers.judge.memory import available
 from servers.models import Box, Run, Server
 from servers.models.run import RunState
 from tests import factories, samples

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from servers.engines import ENGINES
-from servers.engines.launch import Launch
-from servers.host import sleeping as host
-from servers.host.probes import Endpoint, EngineError
-from servers.judge import sleeping as judge
-from servers.lifecycle import demand
-from servers.lifecycle.demand import NotStartedError
+from servers.host.runs import sleeping as host
+from servers.host.runs.probes import Endpoint, EngineError
+from servers.judge.runs import sleeping as judge
+from servers.launch.engines import ENGINES
+from servers.launch.engines.launch import Launch
+from servers.lifecycle.gateway import scale_to_zero
+from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.models import Box, Role, Run, Server
 from servers.models.run import DesiredState, RunState
 from servers.models.sleeping import Sleep
 from servers.templatetags import format
-from servers.watcher import sleeping
-from servers.watcher.sleeping import EngineSleeper
+from servers.watcher.runs import sleeping
+from servers.watcher.runs.sleeping import EngineSleeper
 from tests import factories, samples
 from tests.samples import GIB
 from tests.scripted_engine import ScriptedEngine, Sleeper
@@ -164,7 +164,7 @@ def until(step: Callable[[], None], run: Run, holds: Callable[[Run], bool]) -> N
 
 def asked(run: Run) -> None:
     found = Server.objects.select_related("run__version", "box", "held_back_by", "profile__current")
-    demand.ask(found.get(pk=run.server_id), by=factories.person(), passing=())
+    scale_to_zero.ask(found.get(pk=run.server_id), by=factories.person(), passing=())
 
 
 rows = pytest.mark.django_db(transaction=True)
@@ -179,7 +179,7 @@ def test_an_idle_one_sleeps_is_measured_and_woken_by_a_request(
     sleeper_asked = sleeper(engine).asked
 
     def step() -> None:
-        demand.stop_idle(box)
+        scale_to_zero.stop_idle(box)
         watcher.step()
         if sleeper_asked:
             holds(box, 4, later=60)
@@ -251,7 +251,7 @@ def test_what_cannot_sleep_is_stopped_as_before_and_says_why(
     sleeper(engine).fails["/sleep"] = (500, '{"error": {"message": "no cumem allocator"}}')
 
     def step() -> None:
-        demand.stop_idle(box)
+        scale_to_zero.stop_idle(box)
         watcher.step()
 
     until(step, failing, lambda run: run.wanted == DesiredState.DRAINED)
@@ -351,7 +351,7 @@ def test_one_that_sleeps_makes_room_in_its_turn(box: Box, engine: ScriptedEngine
     second = factories.server(box, "second", model="qwen3-8b", gpus="0", start_on_request=True)
     holds(box, 4)
 
-    demand.ask(second, by=factories.person(), passing=())
+    scale_to_zero.ask(second, by=factories.person(), passing=())
 
     run.refresh_from_db()
     assert run.outlook == "Stopped to make room for second, which a request has asked for."

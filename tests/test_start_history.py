@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers.judge.phases import Reader
+from servers.judge.logs.phases import Reader
 from servers.models import Run, Server, record
 from servers.models.run import RunState
 from tests import factories

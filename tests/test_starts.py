@@ -11,15 +11,15 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import live
-from servers.host.containers import DockerContainers
-from servers.judge import starting
-from servers.judge.phases import Reader
+from servers.host.docker.containers import DockerContainers
+from servers.judge.logs.phases import Reader
+from servers.judge.runs import start_progress
 from servers.models import LogChunk, Run, Server
 from servers.models.run import RunState
-from servers.watcher import starts
-from servers.watcher.logs import Follower
+from servers.watcher.logs.follower import Follower
 from servers.watcher.loop import Watcher
-from servers.watcher.starts import StartTracker
+from servers.watcher.runs import start_tracker
+from servers.watcher.runs.start_tracker import StartTracker
 from tests import factories
 from tests.test_phases import started
 from tests.waiting import wait_until
@@ -73,7 +73,7 @@ def test_a_start_is_read_in_steps_and_remembered(own_redis: object) -> None:
     StartTracker().look(fresh(run))
     done = fresh(run)
     assert done.progress.is_ready
-    took = starting.durations(done.stretches)
+    took = start_progress.durations(done.stretches)
     assert took["loading"] == pytest.approx(8)
     assert list(took) == [
         "starting",
@@ -146,7 +146,7 @@ def test_what_phases_usually_take_is_learned_from_good_runs(own_redis: object) -
         state=RunState.STOPPED, ready_at=ready, ended_at=timezone.now()
     )
     run = starting_run(on)
-    usually = starts.usual_phases(run)
+    usually = start_tracker.usual_phases(run)
     assert usually["loading"] == pytest.approx(80)
     StartTracker().look(run)
     assert fresh(run).usual_phases == usually
@@ -155,8 +155,8 @@ def test_what_phases_usually_take_is_learned_from_good_runs(own_redis: object) -
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
-def stretch(phase: str, seconds: float) -> starting.Stretch:
-    return starting.Stretch(
+def stretch(phase: str, seconds: float) -> start_progress.Stretch:
+    return start_progress.Stretch(
         phase=phase, words=phase, began=NOW - timedelta(seconds=seconds), ended=None
     )
 
@@ -164,23 +164,28 @@ def stretch(phase: str, seconds: float) -> starting.Stretch:
 def test_what_is_left_is_the_bars_pace_and_the_usual_rest() -> None:
     usually = {"loading": 100.0, "compiling": 30.0, "capturing": 20.0}
     spent = stretch("loading", 60)
-    found = starting.estimate_time_left(spent, 25, usually, engine="vllm", now=NOW)
+    found = start_progress.estimate_time_left(spent, 25, usually, engine="vllm", now=NOW)
     assert found == timedelta(seconds=60 * 3 + 50)
-    found = starting.estimate_time_left(spent, None, usually, engine="vllm", now=NOW)
+    found = start_progress.estimate_time_left(spent, None, usually, engine="vllm", now=NOW)
     assert found == timedelta(seconds=40 + 50)
 
 
 def test_nothing_is_promised_where_nothing_is_known_or_it_takes_longer_than_ever() -> None:
     assert (
-        starting.estimate_time_left(stretch("loading", 60), 50, {}, engine="vllm", now=NOW) is None
+        start_progress.estimate_time_left(stretch("loading", 60), 50, {}, engine="vllm", now=NOW)
+        is None
     )
     usually = {"loading": 50.0, "capturing": 20.0}
     assert (
-        starting.estimate_time_left(stretch("loading", 60), None, usually, engine="vllm", now=NOW)
+        start_progress.estimate_time_left(
+            stretch("loading", 60), None, usually, engine="vllm", now=NOW
+        )
         is None
     )
     assert (
-        starting.estimate_time_left(stretch("tuning", 60), None, usually, engine="vllm", now=NOW)
+        start_progress.estimate_time_left(
+            stretch("tuning", 60), None, usually, engine="vllm", now=NOW
+        )
         is None
     )
 
@@ -201,7 +206,7 @@ def test_quiet_is_longer_than_usual(
     phase: str, silent: float, usually: dict[str, float], unified: bool, is_quiet: bool
 ) -> None:
     heard = NOW - timedelta(seconds=silent)
-    found = starting.quiet(
+    found = start_progress.quiet(
         stretch(phase, 3600), heard, usually, engine="vllm", unified=unified, now=NOW
     )
     assert found == (timedelta(seconds=silent) if is_quiet else None)
@@ -209,25 +214,27 @@ def test_quiet_is_longer_than_usual(
 
 def test_a_phase_that_most_runs_lack_is_not_usual() -> None:
     runs = [{"loading": 10.0, "downloading": 900.0}, {"loading": 12.0}, {"loading": 30.0}]
-    assert starting.usual(runs) == {"loading": 12.0}
+    assert start_progress.usual(runs) == {"loading": 12.0}
 
 
 def test_a_measured_download_is_a_phase_of_its_own() -> None:
     reader = Reader("vllm")
     began = NOW + timedelta(seconds=10)
     reader.feed(1, "Starting to load model a/b...", began.isoformat())
-    download = starting.WeightsDownload(
+    download = start_progress.WeightsDownload(
         began=NOW + timedelta(seconds=12), ended=None, size=2**30, total=None, rate=2.0**20
     )
-    now_loading = starting.stretches(reader.progress, started=NOW, ended=None, download=download)
+    now_loading = start_progress.stretches(
+        reader.progress, started=NOW, ended=None, download=download
+    )
     assert [(each.phase, each.began) for each in now_loading] == [
         ("starting", NOW),
         ("downloading", began),
     ]
-    over = starting.WeightsDownload(
+    over = start_progress.WeightsDownload(
         began=download.began, ended=NOW + timedelta(seconds=90), size=1, total=None, rate=None
     )
-    found = starting.stretches(reader.progress, started=NOW, ended=None, download=over)
+    found = start_progress.stretches(reader.progress, started=NOW, ended=None, download=over)
     assert [(each.phase, each.took) for each in found] == [
         ("starting", timedelta(seconds=10)),
         ("downloading", timedelta(seconds=80)),
@@ -236,11 +243,11 @@ def test_a_measured_download_is_a_phase_of_its_own() -> None:
 
 
 def test_a_guides_words_on_the_start_are_quoted() -> None:
-    assert starting.quote_promised_time(
+    assert start_progress.quote_promised_time(
         {"tokens per second": "30-35", "first start": "10-15 min"}
     ) == ("10-15 min")
-    assert starting.quote_promised_time({"load": "5 min"}) == "5 min"
-    assert starting.quote_promised_time({"restarts": "2", "download": "16 GB"}) == ""
+    assert start_progress.quote_promised_time({"load": "5 min"}) == "5 min"
+    assert start_progress.quote_promised_time({"restarts": "2", "download": "16 GB"}) == ""
 
 
 @pytest.mark.django_db(transaction=True)

@@ -11,11 +11,11 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers.judge import stock as judge
-from servers.lifecycle import stock
+from servers.judge.weights import checkpoints as judge
+from servers.lifecycle.weights import inventory
 from servers.models import Box, ImageFacts, Role, Run, Server, Stock, StoredCheckpoint
 from servers.models.run import RunState
-from servers.watcher.stock import ModelScan
+from servers.watcher.weights.inventory import ModelScan
 from tests import factories
 from tests.test_inventory import CONFIG, blob, folder, gguf, hub
 
@@ -122,7 +122,7 @@ def test_a_start_that_mounts_something_is_looked_after_and_many_are_not_without_
 ) -> None:
     folder(root / "mnt/models/one", "a.safetensors")
     now = [100.0]
-    monkeypatch.setattr("servers.watcher.stock.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("servers.watcher.weights.inventory.time.monotonic", lambda: now[0])
     watcher = ModelScan(box)
     assert watcher.look(go_on=lambda: True) is None
     mounts = factories.server(box, "mounts", mount_hf_cache=False, volumes=("/mnt:/mnt",))
@@ -331,7 +331,7 @@ def test_profiles_that_name_a_model_are_its_users(box: Box, root: Path) -> None:
     factories.server(box, "elsewhere", checkpoint="/other/one")
     run = factories.run(by_id)
 
-    uses = stock.uses(box, factories.person())
+    uses = inventory.uses(box, factories.person())
 
     by_path = {each.path.removeprefix("/home/ada/.cache/huggingface/hub/"): each for each in
                StoredCheckpoint.objects.all()}  # fmt: skip
@@ -360,12 +360,12 @@ def test_a_profile_can_be_made_of_what_lies_there(box: Box, root: Path) -> None:
         box=box, engine="vllm", reference="team/vllm:7", asked_at=timezone.now()
     )
 
-    glm = stock.launch(StoredCheckpoint.objects.get(name="GLM-4.5"))
+    glm = inventory.launch(StoredCheckpoint.objects.get(name="GLM-4.5"))
     assert (glm.engine, glm.image, glm.checkpoint) == ("vllm", "team/vllm:7", "/data/GLM-4.5")
     assert glm.volumes == ("/data/GLM-4.5:/data/GLM-4.5:ro",)
     assert glm.flags == ("--tensor-parallel-size", "2")
 
-    gemma = stock.launch(StoredCheckpoint.objects.get(name="unsloth/gemma-GGUF"))
+    gemma = inventory.launch(StoredCheckpoint.objects.get(name="unsloth/gemma-GGUF"))
     assert (gemma.engine, gemma.flags) == ("llamacpp", ())
     mounted = "/data/hub/models--unsloth--gemma-GGUF"
     assert gemma.volumes == (f"{mounted}:{mounted}:ro",)

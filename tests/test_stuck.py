@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from servers.judge import stuck
+from servers.judge.runs import spinning as runs_spinning
 from servers.models import Run
 from servers.models.run import RunState
-from servers.watcher.starts import StartTracker
+from servers.watcher.runs.start_tracker import StartTracker
 from tests import factories, samples
 from tests.cases import table
 from tests.test_phases import started
@@ -42,15 +42,15 @@ def minutes(count: float) -> datetime:
     ],
 )
 def test_one_card_tells_whether_it_only_spins(card: dict[str, Any], says: bool | None) -> None:
-    assert stuck.spins(card) is says
+    assert runs_spinning.spins(card) is says
 
 
 def test_every_card_has_to_spin() -> None:
     wedged = samples.card(0, [(1, 60.0)], **WEDGED)
-    assert stuck.all_spin([wedged, wedged])
-    assert not stuck.all_spin([wedged, samples.card(1, [(2, 60.0)], util=50)])
-    assert not stuck.all_spin([wedged, samples.card(1, [(2, 60.0)], util=None)])
-    assert not stuck.all_spin([])
+    assert runs_spinning.all_spin([wedged, wedged])
+    assert not runs_spinning.all_spin([wedged, samples.card(1, [(2, 60.0)], util=50)])
+    assert not runs_spinning.all_spin([wedged, samples.card(1, [(2, 60.0)], util=None)])
+    assert not runs_spinning.all_spin([])
 
 
 @pytest.mark.parametrize(
@@ -70,19 +70,19 @@ def test_a_deadlock_is_long_and_silent(
 ) -> None:
     since = None if spinning is None else minutes(spinning)
     last = None if heard is None else minutes(heard)
-    assert stuck.is_stuck(since, last, unified=unified, now=NOW) is says
+    assert runs_spinning.is_stuck(since, last, unified=unified, now=NOW) is says
 
 
 def test_words_and_remedy_name_the_place_and_the_engines_flag() -> None:
-    assert stuck.words("capturing", cards=2) == (
+    assert runs_spinning.words("capturing", cards=2) == (
         "looks like a collective deadlock in graph capture"
     )
-    assert stuck.words("", cards=1) == "looks like a deadlock while it serves"
-    assert "--disable-cuda-graph" in stuck.remedy("sglang", "capturing", unified=True)
-    assert "NCCL 2.30.4" in stuck.remedy("sglang", "capturing", unified=True)
-    assert "--enforce-eager" in stuck.remedy("vllm", "capturing", unified=False)
-    assert "NCCL_P2P_LEVEL=PHB" in stuck.remedy("vllm", "connecting", unified=False)
-    assert "NCCL_P2P_LEVEL" not in stuck.remedy("vllm", "connecting", unified=True)
+    assert runs_spinning.words("", cards=1) == "looks like a deadlock while it serves"
+    assert "--disable-cuda-graph" in runs_spinning.remedy("sglang", "capturing", unified=True)
+    assert "NCCL 2.30.4" in runs_spinning.remedy("sglang", "capturing", unified=True)
+    assert "--enforce-eager" in runs_spinning.remedy("vllm", "capturing", unified=False)
+    assert "NCCL_P2P_LEVEL=PHB" in runs_spinning.remedy("vllm", "connecting", unified=False)
+    assert "NCCL_P2P_LEVEL" not in runs_spinning.remedy("vllm", "connecting", unified=True)
 
 
 def sample_of(run: Run, **values: Any) -> dict[str, Any]:

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from docker import APIClient
 
-from servers.host import outfit
-from servers.host.containers import DockerContainers
-from servers.lifecycle import creation, preflight
+from servers.host.docker.containers import DockerContainers
+from servers.host.kernel import resources
+from servers.lifecycle.profiles import preflight
+from servers.lifecycle.runs import creation
 from servers.models import Box, Server, Supplies
-from servers.watcher import boxes, supplies
-from servers.watcher.images import ImageInspector
+from servers.watcher import box_row, host_resources
+from servers.watcher.images.inspection import ImageInspector
 from tests import factories, samples
 from tests.images import BASE, ENGINE
 from tests.ports import free_port
@@ -32,7 +33,7 @@ def test_a_disk_is_that_of_the_nearest_folder_that_is_there(tmp_path: Path) -> N
     (tmp_path / "data").mkdir()
     (tmp_path / "link").symlink_to("/data")
 
-    found = outfit.disk("/link/models/none/yet", root=tmp_path)
+    found = resources.disk("/link/models/none/yet", root=tmp_path)
 
     assert found is not None
     real = os.statvfs(tmp_path)
@@ -40,7 +41,7 @@ def test_a_disk_is_that_of_the_nearest_folder_that_is_there(tmp_path: Path) -> N
     assert found.total == real.f_blocks * real.f_frsize
     assert 0 < found.free <= found.total
     (tmp_path / "loop").symlink_to("loop")
-    assert outfit.disk("/loop", root=tmp_path) is None
+    assert resources.disk("/loop", root=tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -51,10 +52,10 @@ def test_a_port_that_somebody_listens_on_is_seen(family: int, address: str) -> N
     port = free_port()
     with socket.socket(family) as server:
         server.bind((address, port))
-        assert port not in (outfit.list_listening_ports() or ())
+        assert port not in (resources.list_listening_ports() or ())
         server.listen()
-        assert port in (outfit.list_listening_ports() or ())
-    assert port not in (outfit.list_listening_ports() or ())
+        assert port in (resources.list_listening_ports() or ())
+    assert port not in (resources.list_listening_ports() or ())
 
 
 def test_its_own_addresses_are_those_that_the_kernel_calls_local(tmp_path: Path) -> None:
@@ -65,18 +66,18 @@ def test_its_own_addresses_are_those_that_the_kernel_calls_local(tmp_path: Path)
         "           /32 link BROADCAST\n        |-- 127.0.0.1\n           /32 host LOCAL\n"
     )
 
-    assert outfit.addresses(root=tmp_path) == frozenset({"10.0.0.1"})
-    assert outfit.addresses() is not None
+    assert resources.addresses(root=tmp_path) == frozenset({"10.0.0.1"})
+    assert resources.addresses() is not None
 
 
 def test_what_the_kernel_does_not_tell_is_not_known(tmp_path: Path) -> None:
-    assert outfit.list_listening_ports(root=tmp_path) is None
-    assert outfit.addresses(root=tmp_path) is None
-    assert outfit.has_toolkit(root=tmp_path) is False
+    assert resources.list_listening_ports(root=tmp_path) is None
+    assert resources.addresses(root=tmp_path) is None
+    assert resources.has_toolkit(root=tmp_path) is False
     (tmp_path / "usr/bin").mkdir(parents=True)
     (tmp_path / "usr/bin/nvidia-container-runtime-hook").touch()
-    assert outfit.has_toolkit(root=tmp_path) is True
-    shared = outfit.shared_memory()
+    assert resources.has_toolkit(root=tmp_path) is True
+    shared = resources.shared_memory()
     assert shared is not None
     assert shared.total > 0
 
@@ -115,10 +116,10 @@ def test_what_docker_says_of_images_and_of_itself_stops_a_start(
 ) -> None:
     servers = [place(box, name, image) for name, image in
                (("fine", ENGINE), ("needy", needy), ("absent", ABSENT))]  # fmt: skip
-    monkeypatch.setattr("servers.watcher.images.ImageInspector._take", lambda *_: None)
+    monkeypatch.setattr("servers.watcher.images.inspection.ImageInspector._take", lambda *_: None)
 
     ImageInspector(box).look(sample=None)
-    supplies.look(box, creation.docker().facts())
+    host_resources.look(box, creation.docker().facts())
 
     known = Supplies.objects.get(box=box)
     assert set(known.images) == {ENGINE, NEEDY, ABSENT}
@@ -147,7 +148,7 @@ def test_an_image_that_is_gone_is_known_to_be_gone(asking: DockerContainers, box
     place(box, "fine", ENGINE)
     Supplies.objects.create(box=box, images={ENGINE: None, "another:1": None})
 
-    supplies.note_images(box, {ENGINE: creation.docker().image(ENGINE)})
+    host_resources.note_images(box, {ENGINE: creation.docker().image(ENGINE)})
 
     assert set(Supplies.objects.get().images) == {ENGINE}
 
@@ -157,12 +158,12 @@ def test_an_image_that_is_gone_is_known_to_be_gone(asking: DockerContainers, box
 def test_a_sign_of_life_writes_supplies_and_disturbs_no_page(
     asking: DockerContainers, box: Box
 ) -> None:
-    boxes.sign_of_life(box, None, [])
+    box_row.sign_of_life(box, None, [])
     first = Supplies.objects.get(box=box)
     assert "listening" in first.found
     box.refresh_from_db()
     # What changes every few seconds is no news for those who look at the box.
     assert "disks" not in box.facts
 
-    boxes.sign_of_life(box, None, [])
+    box_row.sign_of_life(box, None, [])
     assert Supplies.objects.get(box=box).seen_at > first.seen_at

@@ -8,8 +8,14 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers import lifecycle
-from servers.judge.taken import GpuConflict, GpuRequest, OtherRun, find_conflict, ranges
+from servers.judge.runs.gpu_conflicts import (
+    GpuConflict,
+    GpuRequest,
+    OtherRun,
+    find_conflict,
+    ranges,
+)
+from servers.lifecycle.runs import gpu_queue
 from servers.models import Box, Entry, Role, Run, Server, Supplies, Use, User
 from servers.models.run import DesiredState, RunState
 from servers.templatetags.format import clock
@@ -355,7 +361,7 @@ def test_a_restart_asks_nothing_about_the_gpus_that_it_has(
 def test_the_page_names_who_waits_and_until_when(ivan: Client, glm: Server, qwen: Server) -> None:
     ivan.post("/servers/qwen/start/", {"do": "wait", "wait": "1800"})
     run = newest(qwen)
-    lifecycle.turns.look(run)
+    gpu_queue.look(run)
 
     for page in ("/", "/servers/glm-5/", "/boxes/rtx8/"):
         said = words(ivan.get(page))

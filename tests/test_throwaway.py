@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from docker import APIClient
 
-from servers.host import throwaway
-from servers.host.containers import QUESTION, ContainerError, DockerContainers, Spec
-from servers.host.throwaway import ContainerCommand, ContainerOutput
+from servers.host.docker import throwaway
+from servers.host.docker.containers import QUESTION, ContainerError, DockerContainers, Spec
+from servers.host.docker.throwaway import ContainerCommand, ContainerOutput
 from tests.chaos.docker_proxy import DockerProxy
 from tests.images import BASE
 

@@ -1,6 +1,6 @@
 from datetime import UTC, datetime, timedelta
 
-from servers.judge.timeline import steps
+from servers.judge.runs.timeline import steps
 
 CLICK = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

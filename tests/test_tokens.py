@@ -1,6 +1,6 @@
 import pytest
 
-from servers.lifecycle import secrets
+from servers.lifecycle.runs import secret_env
 from servers.models.secret import MASK
 from servers.models.tokens import mask_lines, mask_tokens
 from tests import factories
@@ -90,4 +90,4 @@ def test_a_hostile_line_does_not_hang(part: str) -> None:
 def test_the_last_lines_of_a_run_that_ended_hold_no_token() -> None:
     run = factories.run(factories.server(factories.box()))
 
-    assert secrets.mask_secrets(run, f"401 for hf_{LETTERS[:34]}\0") == f"401 for hf_{MASK}�"
+    assert secret_env.mask_secrets(run, f"401 for hf_{LETTERS[:34]}\0") == f"401 for hf_{MASK}�"

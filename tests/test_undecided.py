@@ -14,9 +14,15 @@ import redis
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.host.containers import IDENTITY, Container, ContainerError, DockerContainers, Spec
-from servers.lifecycle import creation, room
-from servers.lifecycle.making import lock_creation
+from servers.host.docker.containers import (
+    IDENTITY,
+    Container,
+    ContainerError,
+    DockerContainers,
+    Spec,
+)
+from servers.lifecycle.runs import creation, free_memory
+from servers.lifecycle.runs.creation_lock import lock_creation
 from servers.models import Run, Server
 from servers.models.run import RunState
 from tests import factories
@@ -72,7 +78,7 @@ def test_a_start_waits_for_docker_and_not_for_ever(server: Server, away: None) -
     assert run.state == RunState.QUEUED
     assert run.outlook.endswith("Then the start goes on.")
 
-    long_ago = timezone.now() - room.PATIENCE - timedelta(seconds=1)
+    long_ago = timezone.now() - free_memory.PATIENCE - timedelta(seconds=1)
     Run.objects.filter(pk=run.pk).update(moved_at=long_ago)
     run = advance(run)
 

@@ -13,14 +13,14 @@ from django.utils import timezone
 from docker import APIClient
 
 from servers import lifecycle
-from servers.host import probes
-from servers.host.containers import DockerContainers
-from servers.host.probes import Endpoint, EngineError
-from servers.judge import health
+from servers.host.docker.containers import DockerContainers
+from servers.host.runs import probes
+from servers.host.runs.probes import Endpoint, EngineError
+from servers.judge.runs import health
 from servers.models import Box, Entry, Run, Server
 from servers.models.run import DesiredState, RunState
-from servers.watcher import asking
-from servers.watcher.runs import Runs
+from servers.watcher.runs import synthetic_probes
+from servers.watcher.runs.runs import Runs
 from tests import factories
 from tests.images import ENGINE
 from tests.waiting import wait_until
@@ -41,11 +41,11 @@ def _worker(
 ) -> None:
     """The worker of a box whose watcher has little patience."""
     settings.BOX_FILE.write_text(f'mount_roots = ["{tmp_path}"]\n')
-    monkeypatch.setattr("servers.watcher.runs.ASK_EVERY", 0.0)
+    monkeypatch.setattr("servers.watcher.runs.runs.ASK_EVERY", 0.0)
     monkeypatch.setattr(health, "ASK_AGAIN", AT_ONCE)
     monkeypatch.setattr(health, "AFTER", dict.fromkeys(health.AFTER, AT_ONCE))
     monkeypatch.setattr(probes, "PROBE_TIMEOUT", 3.0)
-    monkeypatch.setattr(asking, "ONE_TOKEN_LIMIT", 3.0)
+    monkeypatch.setattr(synthetic_probes, "ONE_TOKEN_LIMIT", 3.0)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from servers.engines.launch import Launch
+from servers.launch.engines.launch import Launch
 from servers.models import Profile, Role, Secret, User
 from tests import factories
 

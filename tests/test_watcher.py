@@ -8,9 +8,9 @@ from django.utils import timezone
 
 from servers import lifecycle, live
 from servers.models.run import RunState
-from servers.watcher import shelf
+from servers.watcher.images import inventory
 from servers.watcher.loop import Watcher
-from servers.watcher.runs import Runs
+from servers.watcher.runs.runs import Runs
 from tests import factories
 from tests.scripted_engine import MODEL, ScriptedEngine
 from tests.waiting import wait_until
@@ -112,7 +112,7 @@ sglang:generation_tokens_total {tokens}
 def test_an_answer_that_is_counted_at_its_end_is_no_peak_of_speed(
     own_redis: redis.Redis, monkeypatch: pytest.MonkeyPatch, engine_key: str, metrics: str
 ) -> None:
-    monkeypatch.setattr("servers.watcher.runs.ASK_EVERY", 0.0)
+    monkeypatch.setattr("servers.watcher.runs.runs.ASK_EVERY", 0.0)
     box = factories.box()
     with ScriptedEngine() as engine:
         run = factories.run(
@@ -175,7 +175,7 @@ def test_a_run_that_has_moved_on_wakes_who_looks_at_models_and_images(
     run = factories.run(factories.server(box, "qwen3-8b"), RunState.STARTING)
     looks: list[float] = []
     now = [100.0]
-    where = "servers.watcher.shelf"
+    where = "servers.watcher.images.inventory"
     monkeypatch.setattr(f"{where}.time.monotonic", lambda: now[0])
     monkeypatch.setattr(f"{where}.creation.docker", lambda: None)
     monkeypatch.setattr(f"{where}.logins.test_wanted", lambda _box, _docker: None)
@@ -185,7 +185,7 @@ def test_a_run_that_has_moved_on_wakes_who_looks_at_models_and_images(
         return False
 
     monkeypatch.setattr(f"{where}.pruning.look", look)
-    shelves = shelf.ImageInventories(box)
+    shelves = inventory.ImageInventories(box)
     shelves.step()
     looks.clear()
     with own_redis.pubsub() as heard:  # type: ignore[no-untyped-call]

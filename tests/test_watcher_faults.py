@@ -15,12 +15,12 @@ import redis
 from django.db.utils import DataError, OperationalError
 
 from servers import live
-from servers.host.containers import ContainerError
+from servers.host.docker.containers import ContainerError
 from servers.models import Box, Run
 from servers.models.run import RunState
-from servers.watcher import boxes, faults, loop
+from servers.watcher import box_row, error_isolation, loop
 from servers.watcher.loop import Watcher
-from servers.watcher.runs import Runs
+from servers.watcher.runs.runs import Runs
 from tests import factories
 from tests.samples import card, sample
 from tests.scripted_engine import MODEL, ScriptedEngine
@@ -31,7 +31,7 @@ def watcher(
     own_redis: redis.Redis, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Watcher:
     settings.BOX_FILE = tmp_path / "box.toml"
-    monkeypatch.setattr(boxes, "gather", lambda _sample: (None, {"problems": []}))
+    monkeypatch.setattr(box_row, "gather", lambda _sample: (None, {"problems": []}))
     return Watcher()
 
 
@@ -91,7 +91,7 @@ def test_what_stays_broken_ends_the_watcher_for_another_to_begin_anew(
 ) -> None:
     work = FaultyWork()
     watcher._run_safely(work.look)
-    monkeypatch.setattr(faults, "TOO_LONG", 0.0)
+    monkeypatch.setattr(error_isolation, "TOO_LONG", 0.0)
 
     with pytest.raises(DataError):
         watcher._run_safely(work.look)
@@ -101,7 +101,7 @@ def test_what_stays_broken_ends_the_watcher_for_another_to_begin_anew(
 def test_a_database_that_is_away_is_no_fault_of_ours(
     watcher: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(faults, "TOO_LONG", 0.0)
+    monkeypatch.setattr(error_isolation, "TOO_LONG", 0.0)
     work = FaultyWork()
     work.error = OperationalError("server closed the connection")
     for _round in range(2):
@@ -120,7 +120,7 @@ def test_who_listens_to_docker_hears_that_it_is_away(watcher: Watcher) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
-    "part", ["servers.watcher.logsearch.search", "servers.watcher.looks.probe_start"]
+    "part", ["servers.watcher.logs.patterns.search", "servers.watcher.runs.probes.probe_start"]
 )
 def test_what_breaks_for_one_server_leaves_the_others_theirs(
     own_redis: redis.Redis, monkeypatch: pytest.MonkeyPatch, part: str
@@ -155,7 +155,7 @@ def test_what_breaks_for_one_server_leaves_the_others_theirs(
 
 
 def for_each(names: list[str], does: Callable[[str], None]) -> None:
-    with faults.ErrorIsolation() as apart:
+    with error_isolation.ErrorIsolation() as apart:
         for name in names:
             with apart.each(name):
                 does(name)
@@ -270,7 +270,7 @@ def test_the_row_says_at_once_that_gpus_have_come_or_gone(
     watcher._run_sampler()
 
     assert woken[1:] == [wakes for _sample, wakes in steps]
-    monkeypatch.setattr(boxes, "gather", lambda _sample: (None, {"problems": [{"what": "x"}]}))
+    monkeypatch.setattr(box_row, "gather", lambda _sample: (None, {"problems": [{"what": "x"}]}))
     for is_news in (True, False):
         watcher.to_send.clear()
         watcher._give_sign_of_life()

@@ -57,7 +57,7 @@ def test_the_wheel_runs_where_nothing_else_of_the_checkout_is(tmp_path: Path) ->
         up.ends()
         print(up.said)
     code = (
-        "import inferdash, servers.recipes.catalogue as c; print(inferdash.__file__);"
+        "import inferdash, servers.launch.recipes.catalogue as c; print(inferdash.__file__);"
         "print(len(c.catalogue().recipes))"
     )
     told = subprocess.run(

@@ -14,8 +14,8 @@ from typing import Any
 from inferdash.demo.box import SimulatedBox
 from inferdash.demo.container import SimulatedContainer, timestamp
 from inferdash.demo.http import Reply, SimulatedRequest, serve
-from servers.engines import flaglist
-from servers.engines.flaglist import Flag
+from servers.launch.engines import flaglist
+from servers.launch.engines.flaglist import Flag
 
 GIB = 2**30
 # What is on the box when the demo begins, with its size in GiB and its age in days.

@@ -22,9 +22,10 @@ from inferdash.demo.container import RATES  # noqa: E402
 from inferdash.demo.load import Heat, Traffic  # noqa: E402
 from inferdash.demo.script import find_model  # noqa: E402
 from servers import lifecycle, live, tasks  # noqa: E402
-from servers.engines.launch import Launch  # noqa: E402
-from servers.judge import figurepoints, history  # noqa: E402
-from servers.judge.history import SPANS, Point, Series  # noqa: E402
+from servers.judge.memory import history  # noqa: E402
+from servers.judge.memory.history import SPANS, Point, Series  # noqa: E402
+from servers.judge.runs import metric_points  # noqa: E402
+from servers.launch.engines.launch import Launch  # noqa: E402
 from servers.models import (  # noqa: E402
     Box,
     FiguresChunk,
@@ -165,7 +166,7 @@ def _remember(box: SimulatedBox, row: Box) -> None:
                 traffic.step(pace)
                 for index in held:
                     effort[index] = max(effort[index], traffic.effort)
-                if step >= figurepoints.FINEST:
+                if step >= metric_points.FINEST:
                     engines.setdefault(slug, {})[t] = _figures(traffic, before, pace, model)
             of_cards = {}
             for index, card in enumerate(box.cards):
@@ -247,7 +248,7 @@ def _figures(traffic: Traffic, before: tuple[float, float], pace: int, model: st
         }
     if figures["generation"]:
         figures |= {"token_p50": token, "token_p95": token * 1.7}
-    point = {name: round(each * figurepoints.SCALES[name]) for name, each in figures.items()}
+    point = {name: round(each * metric_points.SCALES[name]) for name, each in figures.items()}
     return point | {f"{name}_max": value for name, value in point.items()}
 
 

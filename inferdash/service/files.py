@@ -40,7 +40,7 @@ def write_settings(who: Account, release: str) -> None:
         _write(layout.ENV_FILE, text, who)
         say(f"settings: {layout.ENV_FILE}")
     if not layout.BOX_FILE.exists():
-        code = f"from servers.judge.limits import default_text; print(default_text({str(_home(who))!r}), end='')"
+        code = f"from servers.judge.runs.limits import default_text; print(default_text({str(_home(who))!r}), end='')"
         _write(layout.BOX_FILE, as_service(who, release, "-c", code), who)
         say(f"what containers may do on this box: {layout.BOX_FILE}")
 

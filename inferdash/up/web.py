@@ -20,7 +20,7 @@ from inferdash.up.heads import BoundedHeads
 from inferdash.up.resting import RestingServer
 
 if TYPE_CHECKING:
-    from servers.gateway.oldports import PortStatus
+    from servers.gateway.legacy_ports import PortStatus
 
 log = logging.getLogger("inferdash.web")  # it runs as __main__
 
@@ -73,7 +73,7 @@ async def _serve(
 ) -> None:
     """The pages and the gateway, and beside them the ports that programs knew before."""
     from inferdash.asgi import gateway
-    from servers.gateway.oldports import LegacyPorts
+    from servers.gateway.legacy_ports import LegacyPorts
 
     async def on_port(application: "PortStatus", bound: list[socket.socket]) -> None:
         await _on_port(application, bound, certificates)
@@ -94,7 +94,7 @@ async def _serve(
 def _bind(port: int) -> list[socket.socket]:
     from django.conf import settings
 
-    from servers.gateway.oldports import PortTakenError
+    from servers.gateway.legacy_ports import PortTakenError
 
     try:
         return ports.listen(settings.HOST, port)

@@ -10,11 +10,11 @@ from typing import Any
 
 from channels.db import database_sync_to_async
 
-from servers.judge import failurebook, meterbook
-from servers.judge.loglevel import Level
-from servers.judge.meter import Meter
-from servers.judge.meterbook import LogMetricMap
-from servers.judge.phases.progress import PHASES
+from servers.judge.logs import failure_catalog, metric_rules
+from servers.judge.logs.levels import Level
+from servers.judge.logs.metric_rules import LogMetricMap
+from servers.judge.logs.metrics import Meter
+from servers.judge.logs.phases.progress import PHASES
 from servers.models import LogChunk, Run
 from servers.models.run import RunState
 
@@ -65,7 +65,7 @@ async def search(
     slot = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE))
     async with slot:
         child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-S", "-m", "servers.consumers.log_child"),
+            *(sys.executable, "-S", "-m", "servers.consumers.log_search_child"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             cwd=_ROOT,
@@ -140,11 +140,13 @@ class LogOutlineReader:
         found: dict[int, list[int]] = {}
         for number, which in self._harmless:
             found.setdefault(which, []).append(number)
-        known = failurebook.harmless()
+        known = failure_catalog.harmless()
         return [(known[which].why, numbers) for which, numbers in found.items()]
 
     async def _look_on(self, upto: int) -> None:
-        known = [(each.match.regex.pattern, each.match.literals) for each in failurebook.harmless()]
+        known = [
+            (each.match.regex.pattern, each.match.literals) for each in failure_catalog.harmless()
+        ]
         if self._book is None:
             self._book = await database_sync_to_async(_book)(self.run_id)
         meters = self._book.rules if self._book else ()
@@ -164,7 +166,7 @@ class LogOutlineReader:
 
 def _book(run_id: int) -> LogMetricMap | None:
     spec = Run.objects.filter(pk=run_id).values_list("version__spec", flat=True).first()
-    return meterbook.by_engine().get(spec.get("engine", "")) if spec else None
+    return metric_rules.by_engine().get(spec.get("engine", "")) if spec else None
 
 
 def _find_phase_lines(run_id: int) -> tuple[dict[str, Any], bool]:

@@ -4,9 +4,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from servers.engines import sampling
 from servers.forms.chat_messages import MESSAGES_LIMIT, AskError, Message, messages
 from servers.forms.conversation import KEY, whole
+from servers.launch.engines import sampling
 
 __all__ = ["MESSAGES_LIMIT", "PARAMETERS", "Ask", "AskError", "read"]
 

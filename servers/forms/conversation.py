@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from servers.forms.chat_messages import MESSAGES_LIMIT
-from servers.host import numbers
+from servers.launch import numbers
 
 # Bytes. One message with its pictures; one request, which inferdash.limits bounds as well.
 MESSAGE_LIMIT = 6 * 2**20

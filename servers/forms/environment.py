@@ -8,11 +8,11 @@ from django.core.exceptions import ValidationError
 from django.http import QueryDict
 from django.utils.text import slugify
 
-from servers.commandline import explained, words
-from servers.commandline.explained import Environment
-from servers.engines import choices
-from servers.engines.launch import Launch
 from servers.forms.profile_fields import LONGEST_TEXT, text_box
+from servers.launch.commandline import comments, text_boxes
+from servers.launch.commandline.comments import Environment
+from servers.launch.engines import choices
+from servers.launch.engines.launch import Launch
 from servers.models import EnvironmentGroup, Secret, User
 from servers.models.environment import ABOUT, only_variables
 from servers.models.secret import MASK
@@ -24,11 +24,11 @@ def read_variables(text: str, kept: Mapping[str, int]) -> Environment:
     Raises ValidationError.
     """
     try:
-        read = explained.environment(text)
-    except words.WordsError as error:
+        read = comments.environment(text)
+    except text_boxes.WordsError as error:
         raise ValidationError(str(error)) from error
     for name, value in read.values.items():
-        if words.is_secret(name) and not value:
+        if text_boxes.is_secret(name) and not value:
             raise ValidationError(f"Write the value of {name}, or take the line out.")
         if value == MASK and name not in kept:
             raise ValidationError(f"Write the value of {name}: only a mask stands there.")
@@ -42,7 +42,7 @@ def split_secrets(
     env: dict[str, str] = {}
     secret_env: dict[str, int] = {}
     for name, value in values.items():
-        if not words.is_secret(name) and not words.is_token(value):
+        if not text_boxes.is_secret(name) and not text_boxes.is_token(value):
             env[name] = value
         elif value == MASK and name in kept:
             secret_env[name] = kept[name]
@@ -55,7 +55,7 @@ def variables_text(launch: Launch) -> str:
     """Sealed secrets as a mask."""
     values = launch.env | dict.fromkeys(launch.secret_env, MASK)
     reasons = {name: why for name, why in launch.reasons.items() if name in values}
-    return explained.environment_text(values, reasons)
+    return comments.environment_text(values, reasons)
 
 
 class EnvironmentForm(forms.Form):

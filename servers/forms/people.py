@@ -12,8 +12,8 @@ from django.db.models import Q
 from django.http import HttpRequest
 from django.utils import timezone
 
-from servers.commandline import words
-from servers.engines.volumes import VolumeError, resolve
+from servers.launch.commandline import text_boxes
+from servers.launch.engines.volumes import VolumeError, resolve
 from servers.models import Box, LoginFailure, Role, Secret, User
 
 LONGEST = 1000  # characters of a password; hashing more only keeps a processor busy
@@ -198,7 +198,7 @@ class SecretForm(SecretValueForm):
 
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"].strip()
-        if not words.is_variable(name):
+        if not text_boxes.is_variable(name):
             raise ValidationError("Write it as a variable: HF_TOKEN.")
         return name
 

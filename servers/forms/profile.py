@@ -11,10 +11,6 @@ from django.http import QueryDict
 from django.urls import resolve, reverse
 from django.utils.text import slugify
 
-from servers.commandline import beside, explained, words
-from servers.engines.launch import Launch
-from servers.engines.other import OTHER
-from servers.engines.volumes import VolumeError, parse
 from servers.forms.environment import read_variables
 from servers.forms.profile_fields import ProfileFields
 from servers.forms.profile_values import (
@@ -23,7 +19,11 @@ from servers.forms.profile_values import (
     starts_the_same,
     to_launch,
 )
-from servers.judge import dockerfile
+from servers.judge.images import dockerfile
+from servers.launch.commandline import build_context, comments, text_boxes
+from servers.launch.engines.launch import Launch
+from servers.launch.engines.other import OTHER
+from servers.launch.engines.volumes import VolumeError, parse
 from servers.models import Profile, Secret, User
 from servers.models.profile import ABOUT
 
@@ -166,7 +166,7 @@ class ProfileForm(ProfileFields):
         return name
 
     def clean_flags(self) -> tuple[str, ...]:
-        read = _read(explained.flags, self.cleaned_data["flags"])
+        read = _read(comments.flags, self.cleaned_data["flags"])
         self.reasons |= read.reasons
         return read.words
 
@@ -176,62 +176,62 @@ class ProfileForm(ProfileFields):
         return read.values
 
     def clean_shm_size(self) -> int:
-        return _read(words.size, self.cleaned_data["shm_size"])
+        return _read(text_boxes.size, self.cleaned_data["shm_size"])
 
     def clean_free_memory(self) -> int:
-        return _read(words.size, self.cleaned_data["free_memory"])
+        return _read(text_boxes.size, self.cleaned_data["free_memory"])
 
     def clean_digests(self) -> dict[str, str]:
-        return _read(words.digests, self.cleaned_data["digests"])
+        return _read(text_boxes.digests, self.cleaned_data["digests"])
 
     def clean_dockerfile(self) -> str:
         text: str = self.cleaned_data["dockerfile"].replace("\r\n", "\n")
         return f"{text.rstrip()}\n" if text.strip() else ""
 
     def clean_build_files(self) -> dict[str, str]:
-        return _read(beside.files, self.cleaned_data["build_files"])
+        return _read(build_context.files, self.cleaned_data["build_files"])
 
     def clean_gpus(self) -> str:
-        return _read(words.gpus, self.cleaned_data["gpus"])
+        return _read(text_boxes.gpus, self.cleaned_data["gpus"])
 
     def clean_ready_path(self) -> str:
-        return _read(words.path, self.cleaned_data["ready_path"])
+        return _read(text_boxes.path, self.cleaned_data["ready_path"])
 
     def clean_ready_limit(self) -> int:
-        return _read(words.duration, self.cleaned_data["ready_limit"])
+        return _read(text_boxes.duration, self.cleaned_data["ready_limit"])
 
     def clean_restart_unhealthy(self) -> int:
-        return _read(words.minutes, self.cleaned_data["restart_unhealthy"])
+        return _read(text_boxes.minutes, self.cleaned_data["restart_unhealthy"])
 
     def clean_ask_every(self) -> int:
-        return _read(words.minutes, self.cleaned_data["ask_every"])
+        return _read(text_boxes.minutes, self.cleaned_data["ask_every"])
 
     def clean_aliases(self) -> tuple[str, ...]:
-        return _read(words.aliases, self.cleaned_data["aliases"])
+        return _read(text_boxes.aliases, self.cleaned_data["aliases"])
 
     def clean_hold_requests(self) -> int:
-        return _read(words.parse_hold, self.cleaned_data["hold_requests"])
+        return _read(text_boxes.parse_hold, self.cleaned_data["hold_requests"])
 
     def clean_stop_idle(self) -> int:
-        return _read(words.minutes, self.cleaned_data["stop_idle"])
+        return _read(text_boxes.minutes, self.cleaned_data["stop_idle"])
 
     def clean_parameters(self) -> dict[str, str]:
-        return _read(words.parameters, self.cleaned_data["parameters"])
+        return _read(text_boxes.parameters, self.cleaned_data["parameters"])
 
     def clean_log_must(self) -> tuple[str, ...]:
-        return _read(words.log_texts, self.cleaned_data["log_must"])
+        return _read(text_boxes.log_texts, self.cleaned_data["log_must"])
 
     def clean_log_must_not(self) -> tuple[str, ...]:
-        return _read(words.log_texts, self.cleaned_data["log_must_not"])
+        return _read(text_boxes.log_texts, self.cleaned_data["log_must_not"])
 
     def clean_ulimits(self) -> dict[str, int]:
-        return _read(words.ulimits, self.cleaned_data["ulimits"])
+        return _read(text_boxes.ulimits, self.cleaned_data["ulimits"])
 
     def clean_entrypoint(self) -> tuple[str, ...]:
-        return _read(explained.flags, self.cleaned_data["entrypoint"]).words
+        return _read(comments.flags, self.cleaned_data["entrypoint"]).words
 
     def clean_devices(self) -> tuple[str, ...]:
-        return words.lines(self.cleaned_data["devices"])
+        return text_boxes.lines(self.cleaned_data["devices"])
 
     def clean_cap_add(self) -> tuple[str, ...]:
         return tuple(self.cleaned_data["cap_add"].replace(",", " ").upper().split())
@@ -246,10 +246,10 @@ class ProfileForm(ProfileFields):
         return " ".join(self.cleaned_data["hardware"].split())
 
     def clean_expected(self) -> dict[str, str]:
-        return _read(words.figures, self.cleaned_data["expected"])
+        return _read(text_boxes.figures, self.cleaned_data["expected"])
 
     def clean_volumes(self) -> tuple[str, ...]:
-        volumes = words.lines(self.cleaned_data["volumes"])
+        volumes = text_boxes.lines(self.cleaned_data["volumes"])
         for number, volume in enumerate(volumes, start=1):
             try:
                 # Any home will do: whether the box has one is told before the start.
@@ -320,5 +320,5 @@ class ProfileForm(ProfileFields):
 def _read[Value](reader: Callable[[str], Value], text: str) -> Value:
     try:
         return reader(text)
-    except words.WordsError as error:
+    except text_boxes.WordsError as error:
         raise ValidationError(str(error)) from error

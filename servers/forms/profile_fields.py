@@ -3,8 +3,8 @@
 from django import forms
 from django.core.validators import RegexValidator
 
-from servers.commandline.restart import MOST_TRIES
-from servers.engines import choices
+from servers.launch.commandline.restart import MOST_TRIES
+from servers.launch.engines import choices
 from servers.models import Box
 
 # What Docker accepts as a reference; the registry decides whether it exists.

@@ -4,12 +4,12 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from servers.commandline import beside, explained, words
-from servers.engines import flagtext
-from servers.engines.launch import Launch
 from servers.forms.environment import split_secrets
-from servers.host import durations
-from servers.judge.privileges import opens_the_box as opens_the_box
+from servers.judge.profiles.privileges import opens_the_box as opens_the_box
+from servers.launch import durations
+from servers.launch.commandline import build_context, comments, text_boxes
+from servers.launch.engines import flagtext
+from servers.launch.engines.launch import Launch
 from servers.models.secret import MASK
 
 # The form's value is the launch's.
@@ -65,10 +65,10 @@ def initial(launch: Launch, *, secrets: Mapping[str, str] | None = None) -> dict
     return values | {
         "flags": flagtext.flags_text(launch.flags, launch.reasons),
         "entrypoint": shlex.join(launch.entrypoint),
-        "env": explained.environment_text(env, launch.reasons),
+        "env": comments.environment_text(env, launch.reasons),
         "volumes": "\n".join(launch.volumes),
         "digests": "\n".join(f"{digest}  {path}" for path, digest in launch.digests.items()),
-        "build_files": beside.text(launch.build_files),
+        "build_files": build_context.text(launch.build_files),
         "devices": "\n".join(launch.devices),
         "parameters": "\n".join(f"{k}={v}" for k, v in launch.parameters.items()),
         "log_must": "\n".join(launch.log_must),
@@ -76,8 +76,8 @@ def initial(launch: Launch, *, secrets: Mapping[str, str] | None = None) -> dict
         "cap_add": " ".join(launch.cap_add),
         "security_opt": " ".join(launch.security_opt),
         "ulimits": "\n".join(f"{name}={value}" for name, value in launch.ulimits.items()),
-        "shm_size": words.size_text(launch.shm_size),
-        "free_memory": words.size_text(launch.free_memory),
+        "shm_size": text_boxes.size_text(launch.shm_size),
+        "free_memory": text_boxes.size_text(launch.free_memory),
         "ready_limit": _span(launch.ready_limit),
         "restart_unhealthy": _span(launch.restart_unhealthy),
         "ask_every": _span(launch.ask_every),

@@ -8,7 +8,7 @@ from typing import Literal
 from django.http import QueryDict
 from django.utils import timezone
 
-from servers.host import numbers
+from servers.launch import numbers
 from servers.lifecycle import QueueOptions
 
 type Answer = Literal["", "wait", "drain", "stop", "beside"]

@@ -7,21 +7,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 
-from servers.gateway import counting, holding, lacking, messages
+from servers.gateway import cold_start, counting, messages, missing_paths
 from servers.gateway.asgi import Application, Message, Receive, Scope, Send
 from servers.gateway.callers import Caller, Callers, not_allowed
 from servers.gateway.calls import Call, Calls
 from servers.gateway.capture import Captures
-from servers.gateway.door import LegacyPortListener, source_of
 from servers.gateway.hosts import unknown_host
-from servers.gateway.lacking import Lacking
+from servers.gateway.legacy_port_listener import LegacyPortListener, source_of
 from servers.gateway.messages import Translation
 from servers.gateway.messages.response import NotTranslatedError, translate_error
 from servers.gateway.messages.stream import MessagesStream
-from servers.gateway.question import GatewayRequest, GoneError, receive_request
+from servers.gateway.missing_paths import Lacking
 from servers.gateway.refusal import Refusal
+from servers.gateway.requests import GatewayRequest, GoneError, receive_request
 from servers.gateway.routes import NoRoute, Route, Routes, list_models
-from servers.host.relay import AwayError, UpstreamResponse, relay
+from servers.host.gateway.relay import AwayError, UpstreamResponse, relay
 
 MODELS = "/v1/models"
 # What vLLM and SGLang have beside /v1, with a model in the body.
@@ -158,7 +158,7 @@ class Gateway:
         kind = _header(scope, b"content-type")
         gone: frozenset[int] = frozenset()
         while True:
-            route = await holding.route(self.routes, question.model, caller, but=gone)
+            route = await cold_start.route(self.routes, question.model, caller, but=gone)
             await self.captures.look()
             call.set_route(route)
             call.recording = self.captures.start_recording(route, question.body, kind)
@@ -170,12 +170,12 @@ class Gateway:
                 else (path, question.encode_for(route.model, more))
             )
             with self.routes.hold_route(route):
-                holding.stay_awake()
+                cold_start.stay_awake()
                 try:
                     async with relay(
                         route.endpoint, scope["method"], asked[0], scope["headers"], asked[1]
                     ) as answer:
-                        answer, is_lacking = await lacking.look(answer)
+                        answer, is_lacking = await missing_paths.look(answer)
                         if not is_lacking and translation is None:
                             await speaking.pass_on(answer, hides_counts=bool(more))
                         elif not is_lacking and translation is not None:
@@ -183,7 +183,7 @@ class Gateway:
                     if not is_lacking:
                         return
                     if translation is not None or not _may_translate(scope, question):
-                        raise lacking.refusal(route, call.path)
+                        raise missing_paths.refusal(route, call.path)
                     self.lacking.note(route.run, call.path)
                 except AwayError as error:
                     # Its port is closed: it has seen nothing, so another one may answer.

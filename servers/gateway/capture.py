@@ -15,7 +15,7 @@ from django.utils import timezone
 from servers import live
 from servers.gateway.routes import Route
 from servers.gateway.transcript import Transcript
-from servers.lifecycle import secrets
+from servers.lifecycle.runs import secret_env
 from servers.models import Capture, Exchange, Request, Run
 
 # Seconds within which one that is switched on counts.
@@ -151,7 +151,9 @@ def _trim_text(text: str, run: Run | None) -> tuple[str, int]:
     whole = text.encode(errors="replace")
     seen = whole[: MOST + MARGIN]
     shown = seen.decode(errors="ignore")
-    masked = (secrets.mask_secrets(run, shown) if run else secrets.without_tokens(shown)).encode()
+    masked = (
+        secret_env.mask_secrets(run, shown) if run else secret_env.without_tokens(shown)
+    ).encode()
     return masked[:MOST].decode(errors="ignore"), len(whole) - len(seen) + len(masked[MOST:])
 
 

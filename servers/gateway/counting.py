@@ -7,7 +7,7 @@ clients read the first of its choices, and it has none.
 import json
 import re
 
-from servers.engines import ENGINES
+from servers.launch.engines import ENGINES
 
 PATHS = ("/v1/chat/completions", "/v1/completions")
 

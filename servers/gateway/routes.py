@@ -11,9 +11,9 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 
 from servers.gateway.refusal import Refusal
-from servers.host.probes import Endpoint
-from servers.judge.starting import StartProgress
-from servers.lifecycle import demand
+from servers.host.runs.probes import Endpoint
+from servers.judge.runs.start_progress import StartProgress
+from servers.lifecycle.gateway import scale_to_zero
 from servers.models import Run, Server
 from servers.models.run import DesiredState, RunState
 
@@ -240,8 +240,8 @@ def _absence(server: Server, run: Run | None) -> NoRoute:
         says = f"{server} runs on {server.box}. Ask the inferdash of that box."
     elif run is None or run.wanted != DesiredState.RUNNING or not run.is_active:
         starts = f"{server} is not running; a request starts it."
-        says = demand.why_not(server) or starts
-        brief = demand.why_not(server, is_brief=True) or starts
+        says = scale_to_zero.why_not(server) or starts
+        brief = scale_to_zero.why_not(server, is_brief=True) or starts
     elif run.sleeps:
         is_coming, left = True, run.slept.get("woke_in")
         brief = f"{server} {run.sleep_clause}. A request wakes it."

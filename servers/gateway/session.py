@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from asgiref.sync import sync_to_async
 
 from servers import live
-from servers.gateway import holding
+from servers.gateway import cold_start
 from servers.gateway.calls import Call, Calls
 from servers.gateway.routes import PASSING
-from servers.host.probes import CHAT_PATH
+from servers.host.runs.probes import CHAT_PATH
 from servers.live.waiting import wait_async
 from servers.models import Run
 
@@ -28,7 +28,7 @@ async def open_call(*, person: int, run: int, server: str, model: str) -> AsyncI
     call.person, call.run = person, run
     PASSING[run] += 1
     try:
-        holding.stay_awake()
+        cold_start.stay_awake()
         yield call
     except (GeneratorExit, asyncio.CancelledError):
         call.cancelled = True
@@ -42,12 +42,12 @@ async def awake(*, person: int, server: int, run: int, seconds: float) -> None:
     """Return once the run's engine is awake, or the time is over. Raises NotStartedError."""
     until = time.monotonic() + seconds
     while await sync_to_async(_sleeps)(run) and (left := until - time.monotonic()) > 0:
-        await holding.ask(server, person)
+        await cold_start.ask(server, person)
         await wait_async(
             lambda: sync_to_async(_sleeps)(run),
             lambda sleeps: not sleeps,
             groups=[live.LIVE],
-            seconds=min(left, holding.LOOKED_AT),
+            seconds=min(left, cold_start.LOOKED_AT),
             is_about=lambda message: message.get("kind") == "server",
         )
 

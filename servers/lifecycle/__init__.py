@@ -1,8 +1,11 @@
 """The verbs. People's (wishes) write rows; the worker's (moves) bring containers there."""
 
-from servers.lifecycle.boots import note_boot
-from servers.lifecycle.byhand import take_up
-from servers.lifecycle.moves import (
+from servers.lifecycle.external.monitoring import unwatch
+from servers.lifecycle.runs.commands import QueueOptions, call_off, remove, restart, start, stop
+from servers.lifecycle.runs.out_of_band import take_up
+from servers.lifecycle.runs.preview import preview
+from servers.lifecycle.runs.reboots import note_boot
+from servers.lifecycle.runs.reconcile import (
     advance,
     check_limit,
     clear,
@@ -11,10 +14,7 @@ from servers.lifecycle.moves import (
     pull_failed,
     reached_ready,
 )
-from servers.lifecycle.preview import preview
-from servers.lifecycle.restarts import start_due
-from servers.lifecycle.watching import unwatch
-from servers.lifecycle.wishes import QueueOptions, call_off, remove, restart, start, stop
+from servers.lifecycle.runs.restart_policy import start_due
 
 __all__ = [
     "QueueOptions",

@@ -6,10 +6,10 @@ from typing import Any
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from servers.judge import cures
-from servers.judge.cures import Cure
-from servers.judge.leftbehind import Orphan
-from servers.judge.memory import ALARMS
+from servers.judge.memory import commands
+from servers.judge.memory.commands import Cure
+from servers.judge.memory.orphans import Orphan
+from servers.judge.memory.verdicts import ALARMS
 from servers.live import messages
 from servers.models import Action, Box, User
 from servers.models.action import TOLD_FOR, ActionKind
@@ -66,7 +66,7 @@ def care_of(box: Box, person: User) -> OrphanActions:
     return OrphanActions(
         pk=box.pk,
         slug=box.slug,
-        cures=cures.cures(sample),
+        cures=commands.cures(sample),
         left=tuple(_offer_action(each, person, open_ones) for each in box.left_behind),
         actions=actions,
         may_reclaim=may(person, ActionKind.RECLAIM),

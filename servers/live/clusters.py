@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from servers.commandline import ray
-from servers.judge import clusters
-from servers.judge.clusters import EngineRank
+from servers.judge.external import clusters
+from servers.judge.external.clusters import EngineRank
+from servers.launch.commandline import ray
 from servers.models import Box, Neighbours, Run, Server, Supplies
 
 

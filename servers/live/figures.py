@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from servers.judge.enginefigures import STALE, Figures
+from servers.judge.runs.metrics import STALE, Figures
 from servers.live import messages
 from servers.models import Run
 from servers.models.run import RunState

@@ -10,11 +10,11 @@ from django.db.models import Sum
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from servers.judge.found import DiscoveredEngine
-from servers.judge.holders import memory_by_container
-from servers.judge.images import find_image_name
-from servers.judge.origin import Origin
-from servers.judge.unseen import MissingPermission, together
+from servers.judge.external.engines import DiscoveredEngine
+from servers.judge.external.missing_permissions import MissingPermission, together
+from servers.judge.external.origin import Origin
+from servers.judge.images.names import find_image_name
+from servers.judge.memory.holders import memory_by_container
 from servers.live import clusters, messages, needs
 from servers.live.others import held_by
 from servers.models import (

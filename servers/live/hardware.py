@@ -5,15 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from servers.judge.hardware import (
+from servers.judge.memory.hardware import (
     SEVERITIES,
     CheckedPart,
     HardwareFinding,
     list_checked_parts,
     worst_first,
 )
-from servers.judge.leftbehind import holds_memory
-from servers.judge.memory import ALARMS
+from servers.judge.memory.orphans import holds_memory
+from servers.judge.memory.verdicts import ALARMS
 
 
 @dataclass(frozen=True, kw_only=True)

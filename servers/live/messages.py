@@ -16,7 +16,7 @@ from typing import Any, Literal, TypedDict, cast
 import redis
 from channels.layers import get_channel_layer
 
-from servers.judge import holders
+from servers.judge.memory import holders
 from servers.live import store
 
 log = logging.getLogger(__name__)

@@ -11,10 +11,10 @@ from django.db.models import Min, Q
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from servers.judge import attention as judge
-from servers.judge import datafolder as folder
+from servers.judge.alerts import attention as judge
+from servers.judge.alerts.attention import AttentionAlert, BoxState, Notice
 from servers.judge.alerts.case import KINDS
-from servers.judge.attention import AttentionAlert, BoxState, Notice
+from servers.judge.people import data_disk as folder
 from servers.live import messages
 from servers.models import Alert, Box, Delivery, Outlet, Run, Server, User, datafolder
 from servers.models.outlet import What

@@ -8,9 +8,9 @@ from django.db.models import Count
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from servers.judge.found import DiscoveredEngine
-from servers.judge.holders import memory_by_container
-from servers.judge.images import find_image_name
+from servers.judge.external.engines import DiscoveredEngine
+from servers.judge.images.names import find_image_name
+from servers.judge.memory.holders import memory_by_container
 from servers.live import messages
 from servers.models import Action, Box, Run, Sighting, StoredImage, User
 from servers.models.action import TOLD_FOR, ActionKind

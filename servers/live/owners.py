@@ -6,7 +6,7 @@ from datetime import datetime
 
 from django.db.models import Prefetch
 
-from servers.judge.holders import GpuMemory
+from servers.judge.memory.holders import GpuMemory
 from servers.models import Box, Run, Use
 from servers.models.run import RunState
 

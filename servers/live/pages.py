@@ -12,7 +12,7 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from servers.judge import holders
+from servers.judge.memory import holders
 from servers.live import (
     asked,
     capture,

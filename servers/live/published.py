@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from servers.engines import ENGINES
-from servers.engines.engine import listens_beyond_loopback
+from servers.launch.engines import ENGINES
+from servers.launch.engines.engine import listens_beyond_loopback
 from servers.models import Run
 
 EVERYWHERE = ("0.0.0.0", "::", "[::]", "")  # noqa: S104 - as profiles and flags say it

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from servers.judge import reboot
-from servers.judge.reboot import RebootReport, ServerAfterReboot
+from servers.judge.runs import reboot
+from servers.judge.runs.reboot import RebootReport, ServerAfterReboot
 from servers.models import Boot, Run, Server, User
 from servers.models.run import DesiredState, RunState
 

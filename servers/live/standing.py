@@ -5,7 +5,7 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from servers.judge import holders
+from servers.judge.memory import holders
 from servers.live import messages
 from servers.models import Server, User
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from django.core.management.base import CommandError
 
-from servers.lifecycle.backups.sealing import SHORTEST
+from servers.lifecycle.people.backups.encryption import SHORTEST
 
 
 def from_file(name: str) -> str:

@@ -6,9 +6,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from servers.judge import boxfile
-from servers.lifecycle import permits
-from servers.lifecycle.permits import Verb
+from servers.judge.runs import limits_file
+from servers.lifecycle.runs import permits
+from servers.lifecycle.runs.permits import Verb
 from servers.management.database import DatabaseCommand
 
 
@@ -16,7 +16,7 @@ class PermissionCommand(DatabaseCommand):
     verb: Verb
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        switches, lists = ", ".join(boxfile.SWITCHES), ", ".join(boxfile.LISTS)
+        switches, lists = ", ".join(limits_file.SWITCHES), ", ".join(limits_file.LISTS)
         parser.add_argument("what", help=f"{switches}; or, with values: {lists}")
         parser.add_argument("values", nargs="*", help="mount /x, device /dev/x, capability NET_RAW")
         # Where box.toml is root's, root's script writes what this prints, then has it noted.

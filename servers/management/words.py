@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from servers.lifecycle.backups.tables import Table
+from servers.lifecycle.people.backups.tables import Table
 
 GIB = 2**30
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import models
 from django.utils import timezone
 
-from servers.judge.leftbehind import holds_memory
+from servers.judge.memory.orphans import holds_memory
 from servers.models.secret import Secret
 
 if TYPE_CHECKING:

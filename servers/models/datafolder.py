@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from django.conf import settings
 from django.db.utils import OperationalError
 
-from servers.host import outfit
-from servers.judge import datafolder as judge
+from servers.host.kernel import resources
+from servers.judge.people import data_disk as judge
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +26,9 @@ class DiskFullError(OperationalError):
     """
 
 
-def disk() -> outfit.HostDisk | None:
+def disk() -> resources.HostDisk | None:
     """None when nobody may look."""
-    return outfit.disk(str(settings.DATA))
+    return resources.disk(str(settings.DATA))
 
 
 def check_room() -> None:

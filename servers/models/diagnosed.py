@@ -13,7 +13,7 @@ class DiagnosisFields(models.Model):
     diagnosis: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
     # {"driver", "boot": its box's boot id, "others": slugs, "free": bytes of its box's GPU memory} as it started.
     around: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
-    # A judge.oom.Oom's: the kernel killed it, or a part of it, for want of main memory; {}: not known.
+    # A judge.logs.oom.Oom's: the kernel killed it, or a part of it, for want of main memory; {}: not known.
     oom: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
 
     failure: "models.TextField[str, str]"

@@ -3,8 +3,8 @@
 from django.db import models, transaction
 from django.utils import timezone
 
-from servers.engines.change import LaunchChange
-from servers.engines.launch import Launch
+from servers.launch.engines.change import LaunchChange
+from servers.launch.engines.launch import Launch
 from servers.models.profile import Stale
 from servers.models.user import User
 

@@ -6,8 +6,8 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 
-from servers.judge import history
-from servers.judge.history import SPANS, Point, Series, Times
+from servers.judge.memory import history
+from servers.judge.memory.history import SPANS, Point, Series, Times
 from servers.models.box import Box
 
 
@@ -90,7 +90,7 @@ class Chunk(models.Model):
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="+")
     step = models.PositiveSmallIntegerField()  # seconds that a point stands for
     start = models.BigIntegerField()  # unix second of the first point that may be in it
-    body = models.BinaryField()  # judge.history.pack()
+    body = models.BinaryField()  # judge.memory.history.pack()
 
     class Meta:
         abstract = True
@@ -128,7 +128,7 @@ class HistoryChunk(Chunk):
 
 
 class FiguresChunk(Chunk):
-    """By the server's slug: what its engine told, as judge.figurepoints packs it."""
+    """By the server's slug: what its engine told, as judge.runs.metric_points packs it."""
 
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="figures")
 

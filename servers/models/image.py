@@ -8,10 +8,10 @@ from typing import Any, Self
 from django.db import models
 from django.utils import timezone
 
-from servers.engines import ENGINES
-from servers.engines.asked import complete
-from servers.engines.flaglist import FlagList
-from servers.engines.launch import Launch
+from servers.launch.engines import ENGINES
+from servers.launch.engines.flaglist import FlagList
+from servers.launch.engines.image_flags import complete
+from servers.launch.engines.launch import Launch
 from servers.models.box import Box
 
 # What made an image fail to answer may be gone by then: a driver, a full disk.

@@ -18,7 +18,7 @@ class Likeness(models.Model):
     name = models.CharField(max_length=200)
     version = models.ForeignKey(ProfileVersion, on_delete=models.CASCADE, related_name="likenesses")
     made_at = models.DateTimeField(default=timezone.now)
-    # commandline.comparison.Row as lists: what, theirs, ours, verdict.
+    # launch.commandline.comparison.Row as lists: what, theirs, ours, verdict.
     rows: "models.JSONField[list[list[str]], list[list[str]]]" = models.JSONField(default=list)
     # Kind and sentence of what had to be assumed or left out.
     remarks: "models.JSONField[list[Any], list[Any]]" = models.JSONField(default=list)

@@ -23,7 +23,7 @@ class Neighbours(models.Model):
     )
     # {"count", "size"}; {}: nobody has counted.
     images: "models.JSONField[dict[str, int], dict[str, int]]" = models.JSONField(default=dict)
-    # {"what", "why", "command"}: see judge.unseen.
+    # {"what", "why", "command"}: see judge.external.missing_permissions.
     unseen: "models.JSONField[list[dict[str, str]], list[dict[str, str]]]" = models.JSONField(
         default=list
     )

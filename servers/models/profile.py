@@ -7,7 +7,7 @@ from typing import Any, Self
 from django.db import models, transaction
 from django.utils import timezone
 
-from servers.engines.launch import Launch
+from servers.launch.engines.launch import Launch
 from servers.models.user import User
 
 # What people write about a profile; it may change without a new version.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from django.db.models import Q
 
-from servers.judge import starting
-from servers.judge.startchart import ChartedStart
+from servers.judge.runs import start_progress
+from servers.judge.runs.start_chart import ChartedStart
 from servers.models.run import Run, RunState
 
 if TYPE_CHECKING:
@@ -101,4 +101,4 @@ def _parts(run: Run, over: datetime) -> dict[str, float]:
         name: max((end - at).total_seconds(), 0.0)
         for (name, at), end in zip(begins, ends, strict=True)
     }
-    return before | starting.durations(run.stretches)
+    return before | start_progress.durations(run.stretches)

@@ -5,8 +5,8 @@ from typing import Any
 from django.db import models
 from django.utils import timezone
 
-from servers.judge import released
-from servers.judge.release import Release
+from servers.judge.memory import release_words
+from servers.judge.memory.release import Release
 
 
 class ReleaseFields(models.Model):
@@ -39,8 +39,8 @@ class ReleaseFields(models.Model):
 
     @property
     def release_words(self) -> str:
-        return released.sentence(self.release, now=timezone.now().timestamp())
+        return release_words.sentence(self.release, now=timezone.now().timestamp())
 
     @property
     def release_short(self) -> str:
-        return released.short(self.release)
+        return release_words.short(self.release)

@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from servers.host import numbers
+from servers.launch import numbers
 from servers.models.key import Key
 from servers.models.oldport import OldPort
 from servers.models.run import Run

@@ -16,11 +16,12 @@ from typing import Any, Self
 from django.db import models
 from django.utils import timezone
 
-from servers.engines import parameters
-from servers.engines.engine import flag_value
-from servers.engines.launch import Launch
-from servers.host.probes import Endpoint
-from servers.judge import loglines, timeline
+from servers.host.runs.probes import Endpoint
+from servers.judge.logs import patterns
+from servers.judge.runs import timeline
+from servers.launch.engines import parameters
+from servers.launch.engines.engine import flag_value
+from servers.launch.engines.launch import Launch
 from servers.models.diagnosed import DiagnosisFields
 from servers.models.profile import ProfileVersion
 from servers.models.releasing import ReleaseFields
@@ -350,11 +351,11 @@ class Run(
         return ""
 
     @property
-    def log_remarks(self) -> tuple[loglines.LogPatternRemark, ...]:
+    def log_remarks(self) -> tuple[patterns.LogPatternRemark, ...]:
         """What its log has that it must not have, and once it is ready, what it lacks."""
         launch = self.version.launch
         wanted = launch.log_must if self.ready_at else ()
-        return loglines.remarks(wanted, launch.log_must_not, self.log_found)
+        return patterns.remarks(wanted, launch.log_must_not, self.log_found)
 
     @property
     def next_try(self) -> int:

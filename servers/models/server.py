@@ -8,8 +8,8 @@ from django.db import models
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from servers.engines import parameters
-from servers.engines.launch import Launch
+from servers.launch.engines import parameters
+from servers.launch.engines.launch import Launch
 from servers.models.box import Box
 from servers.models.profile import Profile
 from servers.models.user import User

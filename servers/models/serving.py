@@ -13,7 +13,7 @@ class ServingFields(models.Model):
     unhealthy_because = models.CharField(max_length=200, blank=True)
     slow_because = models.CharField(max_length=200, blank=True)  # after "slow to answer: "
 
-    # How it answered the one question that inferdash asks: host.questions.Answer, with "before"
+    # How it answered the one question that inferdash asks: host.runs.questions.Answer, with "before"
     # (tokens a second of the last good run), "remarks" and "is_faulty". Empty: not asked.
     first_answer: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(
         default=dict

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from django.db import models, transaction
 from django.utils import timezone
 
-from servers.judge.found import DiscoveredEngine
+from servers.judge.external.engines import DiscoveredEngine
 from servers.models.box import Box
 
 
@@ -35,7 +35,7 @@ class Sighting(models.Model):
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="sightings")
     container_id = models.CharField(max_length=64)
     seen_at = models.DateTimeField(default=timezone.now)  # first
-    found = models.JSONField(default=dict)  # a judge.found.Found
+    found = models.JSONField(default=dict)  # a judge.external.engines.Found
     has_ended = models.BooleanField(default=False)  # a container that is still there
 
     objects = SightingQuerySet.as_manager()

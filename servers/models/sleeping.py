@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db import models
 
-from servers.judge import sleeping
+from servers.judge.runs import sleeping
 
 
 class Sleep(models.TextChoices):

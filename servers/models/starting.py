@@ -6,9 +6,10 @@ from typing import Any
 from django.db import models
 from django.utils import timezone
 
-from servers.engines.launch import Launch
-from servers.judge import phases, starting, stuck, timeline
-from servers.judge.phases import PhaseProgress, Reader
+from servers.judge.logs import phases
+from servers.judge.logs.phases import PhaseProgress, Reader
+from servers.judge.runs import spinning, start_progress, timeline
+from servers.launch.engines.launch import Launch
 
 
 class StartFields(models.Model):
@@ -45,10 +46,10 @@ class StartFields(models.Model):
         return Reader.from_json(self.reader).progress if self.reader else PhaseProgress()
 
     @property
-    def download(self) -> starting.WeightsDownload | None:
+    def download(self) -> start_progress.WeightsDownload | None:
         if self.download_began_at is None:
             return None
-        return starting.WeightsDownload(
+        return start_progress.WeightsDownload(
             began=self.download_began_at,
             ended=self.download_ended_at,
             size=self.download_size or 0,
@@ -57,11 +58,11 @@ class StartFields(models.Model):
         )
 
     @property
-    def stretches(self) -> tuple[starting.Stretch, ...]:
+    def stretches(self) -> tuple[start_progress.Stretch, ...]:
         """The phases of its start; () before its container started."""
         if self.started_at is None:
             return ()
-        return starting.stretches(
+        return start_progress.stretches(
             self.progress,
             started=self.started_at,
             ended=self.ready_at or self.ended_at,
@@ -73,12 +74,14 @@ class StartFields(models.Model):
     ) -> tuple[timeline.TimelineStep, ...]:
         return timeline.with_phases(steps, self.stretches, self.usual_phases, phases.order(engine))
 
-    def where_it_starts(self, launch: Launch, *, unified: bool) -> starting.StartProgress | None:
+    def where_it_starts(
+        self, launch: Launch, *, unified: bool
+    ) -> start_progress.StartProgress | None:
         """Where the start is; None before the container's start, and after the run's."""
         found = self.stretches
         if not found or self.ready_at or self.ended_at:
             return None
-        return starting.where(
+        return start_progress.where(
             found,
             self.progress,
             download=self.download,
@@ -94,9 +97,11 @@ class StartFields(models.Model):
         """What it looks like and what to do, where its GPUs give a deadlock away; else two ""."""
         heard = None if self.ready_at else self.heard_at
         now = timezone.now()
-        if self.ended_at or not stuck.is_stuck(self.spins_since, heard, unified=unified, now=now):
+        if self.ended_at or not spinning.is_stuck(
+            self.spins_since, heard, unified=unified, now=now
+        ):
             return "", ""
         phase = "" if self.ready_at else self.progress.phase
         ranks = self.progress.facts.get("ranks", 0)
         cards = max(self.spinning_gpus, int(ranks) if isinstance(ranks, float) else 0)
-        return stuck.words(phase, cards=cards), stuck.remedy(engine, phase, unified=unified)
+        return spinning.words(phase, cards=cards), spinning.remedy(engine, phase, unified=unified)

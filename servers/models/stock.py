@@ -44,7 +44,7 @@ class Stock(models.Model):
 
 
 class StoredCheckpoint(models.Model):
-    """One checkpoint on a disk; see host.stored.Checkpoint for what each figure means."""
+    """One checkpoint on a disk; see host.weights.stored.Checkpoint for what each figure means."""
 
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="stored")
     path = models.CharField(max_length=LONGEST_PATH)

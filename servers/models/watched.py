@@ -5,14 +5,14 @@ from typing import Any
 
 from django.db import models
 
-from servers.judge.origin import Origin
+from servers.judge.external.origin import Origin
 
 
 class ExternalFields(models.Model):
     """Part of Run."""
 
     is_watched = models.BooleanField(default=False)
-    # A judge.origin.Origin's, with "name" and "image" as Docker calls them, "restarts" (by its
+    # A judge.external.origin.Origin's, with "name" and "image" as Docker calls them, "restarts" (by its
     # policy so far), "has_log", "no_log" and "see_log" (why none can be read, and the command that
     # shows it), and "remarks": what a profile of it had to assume or to leave out.
     origin: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from django import template
 
-from servers.judge import dockerfile
-from servers.lifecycle.images import built
+from servers.judge.images import dockerfile
+from servers.lifecycle.images import build_names
 from servers.live import shelves
 from servers.models import Box, ImageJob, Profile, StoredImage
 
@@ -47,7 +47,7 @@ def build_of(profile: Profile) -> Build | None:
     launch = profile.launch
     if not launch.dockerfile:
         return None
-    tag = built.tag(profile.slug, launch)
+    tag = build_names.tag(profile.slug, launch)
     placed = Box.objects.filter(servers__profile=profile, servers__removed_at=None).distinct()
     return Build(
         tag=tag,

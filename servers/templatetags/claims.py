@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from django import template
 
-from servers.lifecycle import claims
+from servers.lifecycle.people import claims
 from servers.models import Claim, Server, User
 
 register = template.Library()

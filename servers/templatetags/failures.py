@@ -4,11 +4,13 @@ import re
 
 from django import template
 
-from servers.judge.cures import REBOOT
-from servers.judge.leftbehind import Orphan
-from servers.judge.subject import LintFinding
-from servers.lifecycle import checks, diagnoses, pulling
-from servers.lifecycle.diagnoses import FailureReport, FixStep
+from servers.judge.memory.commands import REBOOT
+from servers.judge.memory.orphans import Orphan
+from servers.judge.profiles.subject import LintFinding
+from servers.lifecycle.images import pull_profile
+from servers.lifecycle.logs import diagnoses
+from servers.lifecycle.logs.diagnoses import FailureReport, FixStep
+from servers.lifecycle.profiles import checks
 from servers.models import Box, Run, User
 from servers.models.action import ActionKind
 
@@ -32,7 +34,7 @@ def known_of(run: Run, box: Box) -> list[LintFinding]:
 @register.filter
 def can_change(image: str) -> bool:
     """Whether a pull may bring another image."""
-    return pulling.can_change(image)
+    return pull_profile.can_change(image)
 
 
 @register.simple_tag

@@ -12,8 +12,9 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from servers.engines import ENGINES
-from servers.judge import images, sizes
+from servers.judge import sizes
+from servers.judge.images import names
+from servers.launch.engines import ENGINES
 
 # Escape sequences of terminals: colours, cursor moves, window titles.
 ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -34,7 +35,7 @@ def gib(size: float | None) -> str:
 @register.filter
 def short_image(reference: str) -> str:
     """A profile that was made of what runs may name its image by 64 digits."""
-    return images.find_image_name(reference, {})
+    return names.find_image_name(reference, {})
 
 
 @register.filter

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from django import template
 
-from servers.judge.hardware import HardwareFinding
+from servers.judge.memory.hardware import HardwareFinding
 from servers.live.hardware import HardwareReport
 
 register = template.Library()

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 from django import template
 
-from servers.commandline import explained
-from servers.engines import flagtext
-from servers.engines.change import LaunchChange, value_words
-from servers.engines.diff import Difference, field_text
-from servers.engines.engine import secret_words
-from servers.engines.flagtext import FlagRow
-from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
-from servers.host import durations
-from servers.lifecycle import fits
+from servers.launch import durations
+from servers.launch.commandline import comments
+from servers.launch.engines import flagtext
+from servers.launch.engines.change import LaunchChange, value_words
+from servers.launch.engines.diff import Difference, field_text
+from servers.launch.engines.engine import secret_words
+from servers.launch.engines.flagtext import FlagRow
+from servers.launch.engines.launch import Launch
+from servers.lifecycle.profiles import memory_fit
 from servers.models import ImageFacts, Server
 from servers.models.secret import MASK, mask
 
@@ -56,7 +56,7 @@ def _mask_value(name: str, said: str | None) -> str | None:
 @register.filter
 def variable_rows(launch: Launch) -> list[FlagRow]:
     secrets = dict.fromkeys(launch.secret_env, MASK)
-    return explained.variable_rows({**launch.env, **secrets}, launch.reasons)
+    return comments.variable_rows({**launch.env, **secrets}, launch.reasons)
 
 
 @register.filter
@@ -78,7 +78,7 @@ def severity_word(severity: str) -> str:
 @register.filter
 def fit_about(change: LaunchChange) -> str:
     """What tells a change from the others that would make a launch fit."""
-    return fits.describe_fix(change)
+    return memory_fit.describe_fix(change)
 
 
 @register.filter

@@ -9,8 +9,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from servers.engines import ENGINES
-from servers.engines.launch import Launch
+from servers.launch.engines import ENGINES
+from servers.launch.engines.launch import Launch
 from servers.live import capture, needs
 from servers.live.published import published_port
 from servers.models import Box, Capture, Run, User

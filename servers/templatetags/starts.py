@@ -3,11 +3,11 @@
 from django import template
 from django.utils import timezone
 
-from servers.engines.diff import Difference
-from servers.judge.phases import PHASES
-from servers.judge.startchart import ChartedStart as Charted
-from servers.judge.startchart import StartBar
-from servers.judge.starting import StartProgress
+from servers.judge.logs.phases import PHASES
+from servers.judge.runs.start_chart import ChartedStart as Charted
+from servers.judge.runs.start_chart import StartBar
+from servers.judge.runs.start_progress import StartProgress
+from servers.launch.engines.diff import Difference
 from servers.models import Box, Run
 from servers.templatetags.format import duration
 from servers.templatetags.launches import field_title

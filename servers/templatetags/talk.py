@@ -6,9 +6,9 @@ from typing import Any
 from django import template
 from django.urls import reverse
 
-from servers.judge.abilities import MissingFeature
-from servers.lifecycle import abilities
-from servers.lifecycle.abilities import Chat
+from servers.judge.profiles.features import MissingFeature
+from servers.lifecycle.profiles import features
+from servers.lifecycle.profiles.features import Chat
 from servers.models import Server
 from servers.models.run import RunState
 from servers.templatetags.launches import change_words
@@ -21,9 +21,7 @@ def chat_abilities(server: Server) -> Chat | None:
     """None for a server that cannot be talked to now: nobody asks."""
     run = server.run
     return (
-        abilities.find_abilities(server)
-        if run is not None and run.state == RunState.READY
-        else None
+        features.find_abilities(server) if run is not None and run.state == RunState.READY else None
     )
 
 

@@ -13,28 +13,32 @@ from django.db import close_old_connections
 from django.db.utils import InterfaceError, OperationalError
 
 from servers import lifecycle, live
-from servers.host.collector import Collector
-from servers.host.containers import ContainerError, Event
-from servers.lifecycle import actions, alerts, byhand, creation
+from servers.host.collector.parent import Collector
+from servers.host.docker.containers import ContainerError, Event
+from servers.lifecycle.alerts import alerts
 from servers.lifecycle.images import jobs
+from servers.lifecycle.jobs import actions
+from servers.lifecycle.runs import creation, out_of_band
 from servers.models import Box, Exchange, Request, Run
-from servers.watcher import boxes, checkpoints, logroom, logs, storing
-from servers.watcher.alerts import AlertMonitor
-from servers.watcher.faults import LoopFaults
-from servers.watcher.fetching import DownloadRunner
-from servers.watcher.foreign import ExternalEngines
-from servers.watcher.hardware import HardwareMonitor
-from servers.watcher.history import HistoryRecorder
-from servers.watcher.images import ImageInspector
-from servers.watcher.leftbehind import OrphanMonitor
-from servers.watcher.loading import LoadMonitor
-from servers.watcher.memory import MemoryMonitor
-from servers.watcher.oom import OomMonitor
-from servers.watcher.releases import ReleaseMonitor
-from servers.watcher.runs import Runs
-from servers.watcher.sending import NotificationSender
-from servers.watcher.shelf import ImageInventories
-from servers.watcher.stock import ModelScan
+from servers.watcher import box_row
+from servers.watcher.alerts.alerts import AlertMonitor
+from servers.watcher.alerts.notifications import NotificationSender
+from servers.watcher.error_isolation import LoopFaults
+from servers.watcher.external.engines import ExternalEngines
+from servers.watcher.images.inspection import ImageInspector
+from servers.watcher.images.inventory import ImageInventories
+from servers.watcher.logs import follower, retention, writer
+from servers.watcher.memory.hardware import HardwareMonitor
+from servers.watcher.memory.history import HistoryRecorder
+from servers.watcher.memory.load_guard import LoadMonitor
+from servers.watcher.memory.monitor import MemoryMonitor
+from servers.watcher.memory.oom import OomMonitor
+from servers.watcher.memory.orphans import OrphanMonitor
+from servers.watcher.memory.releases import ReleaseMonitor
+from servers.watcher.runs.runs import Runs
+from servers.watcher.weights import checkpoints
+from servers.watcher.weights.downloads import DownloadRunner
+from servers.watcher.weights.inventory import ModelScan
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +65,7 @@ REGISTRIES_EVERY = 5.0
 
 class Watcher:
     def __init__(self) -> None:
-        self.box: Box = boxes.enrol()
+        self.box: Box = box_row.enrol()
         self.seen_before = self.box.seen_at
         self.boot_is_noted = threading.Event()
         self.runs = Runs(self.box)
@@ -145,7 +149,7 @@ class Watcher:
         self._run_safely(self.history.write)
         self._run_safely(self.runs.write)
         self.sending.finish(LAST_WORDS)
-        logs.stop_all()
+        follower.stop_all()
         return not self.is_broken
 
     def _unless_broken(self, loop: Callable[[], None]) -> None:
@@ -160,7 +164,7 @@ class Watcher:
 
     def stop(self) -> None:
         self.stopping.set()
-        storing.grew.set()
+        writer.grew.set()
         self._wake_for(set(live.Topic))
 
     def _wake_for(self, topics: Collection[live.Topic]) -> None:
@@ -183,7 +187,7 @@ class Watcher:
                 self._tidy()
             if time.monotonic() - logs_at > LOGS_EVERY:
                 logs_at = time.monotonic()
-                self._run_safely(partial(logroom.tidy, self.box))
+                self._run_safely(partial(retention.tidy, self.box))
             self.wake.wait(max(TICK, began + RECONCILE_EVERY - time.monotonic()))
 
     def _tidy(self) -> None:
@@ -201,7 +205,7 @@ class Watcher:
 
     def _look_after_box(self) -> None:
         try:
-            boxes.note_boot(self.box, seen_before=self.seen_before)
+            box_row.note_boot(self.box, seen_before=self.seen_before)
         except ContainerError as error:
             # What runs is not known yet, and nothing may pass for a failure meanwhile.
             log.warning("Docker is not there yet: %s", error)
@@ -210,12 +214,12 @@ class Watcher:
             self.runs.reconcile()
             # One that was killed ends what it finds when it is started again.
             if time.monotonic() - self.docker_was_away_at < DOCKER_IS_NEW:
-                byhand.note_end_of_docker(self.box)
+                out_of_band.note_end_of_docker(self.box)
         if self.sample is not None:
             self.runs.measure(self.sample)
 
     def _give_sign_of_life(self) -> None:
-        if boxes.sign_of_life(self.box, self.judged or self.sample, self.faults.problems()):
+        if box_row.sign_of_life(self.box, self.judged or self.sample, self.faults.problems()):
             self.to_send.set()  # alerts go by them
 
     def _run_prober(self) -> None:
@@ -230,10 +234,10 @@ class Watcher:
         """Apart from the questions: a page shows the log beside the progress that is read in it."""
         self.boot_is_noted.wait()
         while not self.stopping.is_set():
-            storing.grew.clear()
+            writer.grew.clear()
             self._run_safely(self.runs.read_starts)
             self.stopping.wait(STARTS_AT_MOST)
-            storing.grew.wait(RECONCILE_EVERY)
+            writer.grew.wait(RECONCILE_EVERY)
 
     def _run_load_guard(self) -> None:
         """Apart from everything else: it must not wait for anything while memory runs out."""
@@ -380,7 +384,7 @@ class Watcher:
             except ContainerError as error:
                 log.warning("Docker's events: %s", error)
                 self.docker_was_away_at = time.monotonic()
-                self._run_safely(lambda: byhand.note_end_of_docker(self.box))
+                self._run_safely(lambda: out_of_band.note_end_of_docker(self.box))
             # Whatever happened while nobody listened is found by looking.
             self._wake_for({live.Topic.FACTS})
             self.stopping.wait(RETRY)

@@ -1,6 +1,6 @@
 // @ts-check
 // The flags and variables of one image: finding, matching, and what a misspelled word means.
-// The rules are those of servers/engines/flaglist.py; a test holds both against each other.
+// The rules are those of servers/launch/engines/flaglist.py; a test holds both against each other.
 
 import { closest, closestValue, likeness } from "./flag-likeness.js";
 

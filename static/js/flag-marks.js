@@ -1,6 +1,6 @@
 // @ts-check
 // What a box says that its engine would not understand, one sentence a word.
-// With the list of exactly this version they are those of servers/judge/vocabulary.py.
+// With the list of exactly this version they are those of servers/judge/profiles/vocabulary.py.
 
 import { closestValue } from "./flag-likeness.js";
 import { values } from "./flag-list.js";

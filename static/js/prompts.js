@@ -12,7 +12,7 @@ import { TITLES, Turn } from "./compare-turns.js";
 import { byId, find, partsOf, told } from "./parts.js";
 
 /**
- * A round, as the server tells of it (servers/views/prompts.py).
+ * A round, as the server tells of it (servers/views/gateway/prompts.py).
  * @typedef {{
  *   id: number,
  *   prompts: string[],

@@ -6,9 +6,9 @@ from typing import Any
 from django.utils import timezone
 
 from servers.judge.alerts.case import AlertCase
-from servers.lifecycle import alerts
+from servers.lifecycle.alerts import alerts
 from servers.models import Alert, Box, Delivery, Outlet
-from servers.watcher.sending import NotificationSender
+from servers.watcher.alerts.notifications import NotificationSender
 from tests import factories
 from tests.alerts.receiver import Receiver
 from tests.waiting import PATIENCE

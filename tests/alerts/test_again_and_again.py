@@ -7,10 +7,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers.lifecycle import deaths
+from servers.lifecycle.runs import crash_loops
 from servers.models import Alert, Box, Delivery, Run, Server
 from servers.models.run import STEADY, RunState
-from servers.watcher.alerts import AlertMonitor
+from servers.watcher.alerts.alerts import AlertMonitor
 from tests import factories
 from tests.alerts.receiver import Receiver
 from tests.alerts.rounds import outlet, send
@@ -83,8 +83,8 @@ def test_what_is_a_row(box: Box, lives: list[tuple[float, RunState, float]], cou
     for seconds_ago, state, served in lives:
         lived(server, seconds_ago, state=state, served=served)
 
-    assert deaths.count(server).count == count
-    assert deaths.count(server).is_loop is (count >= deaths.LOOP)
+    assert crash_loops.count(server).count == count
+    assert crash_loops.count(server).is_loop is (count >= crash_loops.LOOP)
 
 
 def test_one_of_ours_that_is_started_again_each_time_is_one_alert(box: Box) -> None:
@@ -144,7 +144,7 @@ def test_who_heard_of_an_end_hears_that_it_is_over(
 
 def test_its_page_says_so(box: Box) -> None:
     run = rows.watched(box)
-    said = deaths.explain(deaths.Deaths(count=4))
+    said = crash_loops.explain(crash_loops.Deaths(count=4))
     Run.objects.filter(pk=run.pk).update(outlook=said)
     client = Client()
     client.force_login(factories.person())

@@ -9,9 +9,9 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import live
-from servers.judge import history
+from servers.judge.memory import history
 from servers.models import Box
-from servers.watcher.history import HistoryRecorder
+from servers.watcher.memory.history import HistoryRecorder
 from tests import factories, past, samples
 
 pytestmark = pytest.mark.django_db

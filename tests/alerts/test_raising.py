@@ -8,12 +8,12 @@ import pytest
 from django.utils import timezone
 
 from servers import live
-from servers.judge.alerts import steady
-from servers.judge.hardware import HardwareFinding, Severity
+from servers.judge.alerts import debounce
+from servers.judge.memory.hardware import HardwareFinding, Severity
 from servers.live import needs
 from servers.models import Alert, Box, Profile, Run, Server
 from servers.models.run import DesiredState, RunState
-from servers.watcher.alerts import AlertMonitor
+from servers.watcher.alerts.alerts import AlertMonitor
 from tests import factories, shelves
 from tests.samples import card
 
@@ -24,8 +24,8 @@ GIB = 2**30
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steady, "AFTER", {})
-    monkeypatch.setattr(steady, "CALM", {})
+    monkeypatch.setattr(debounce, "AFTER", {})
+    monkeypatch.setattr(debounce, "CALM", {})
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_a_driver_that_has_come_is_no_lack_any_more(
     watcher.step(newest(box, error="no driver"))
     assert told() == [("box", "rtx8: No GPU is seen")]
 
-    monkeypatch.setattr(steady, "CALM", {"box": 3600.0, "hardware": 3600.0})
+    monkeypatch.setattr(debounce, "CALM", {"box": 3600.0, "hardware": 3600.0})
     Box.objects.update(facts={"problems": []})
     watcher.step(newest(box, error="no driver", stale_s=9.0))
     assert told() != [], "nobody sees that it is over"

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servers.judge.alerts.case import AlertCase, Key, Severity
-from servers.judge.alerts.steady import AFTER, CALM, AlertChange, Open, Steady, words
+from servers.judge.alerts.debounce import AFTER, CALM, AlertChange, Open, Steady, words
 
 
 def case(kind: str = "thermal", severity: Severity = "warning", detail: str = "") -> AlertCase:

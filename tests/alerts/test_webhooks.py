@@ -11,9 +11,9 @@ from email.utils import formatdate
 
 import pytest
 
-from servers.host import payloads, webhooks
-from servers.host.payloads import AlertMessage
-from servers.host.webhooks import WebhookError
+from servers.host.alerts import payloads, webhooks
+from servers.host.alerts.payloads import AlertMessage
+from servers.host.alerts.webhooks import WebhookError
 from tests.alerts.receiver import Receiver, ReceiverResponse, receiver
 from tests.cases import table
 from tests.ports import free_port

@@ -1,4 +1,4 @@
-from servers.engines.flaglist import FlagList, load_shipped
+from servers.launch.engines.flaglist import FlagList, load_shipped
 
 
 def vllm_32() -> FlagList:

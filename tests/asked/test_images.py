@@ -12,12 +12,12 @@ from django.utils import timezone
 from docker import APIClient
 
 from servers import live
-from servers.engines import SERVING
-from servers.host.containers import DockerContainers
-from servers.lifecycle import creation
+from servers.host.docker.containers import DockerContainers
+from servers.launch.engines import SERVING
+from servers.lifecycle.runs import creation
 from servers.models import Box, ImageFacts, Server
 from servers.models.run import RunState
-from servers.watcher.images import ImageInspector, has_room, list_images, may_ask
+from servers.watcher.images.inspection import ImageInspector, has_room, list_images, may_ask
 from servers.watcher.loop import Watcher
 from tests import factories
 from tests.asked.boxes import HELP, vllm_32

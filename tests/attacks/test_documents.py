@@ -13,11 +13,11 @@ from django.test import AsyncClient
 
 from inferdash import limits
 from inferdash.asgi import application
-from servers.commandline import read as command_text
+from servers.launch.commandline import read as command_text
+from servers.launch.recipes import document, mapping
 from servers.models import Key, Profile, Role
-from servers.recipes import document, mapping
-from servers.views import paste
 from servers.views.api import bodies
+from servers.views.profiles import paste
 from tests import factories
 from tests.api.conftest import with_key
 from tests.api.rows import DOCUMENT

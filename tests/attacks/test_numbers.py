@@ -7,13 +7,13 @@ engines tell. Whoever reads them answers as for any other nonsense, and nothing 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from servers.commandline.command import PasteError
-from servers.commandline.draft import DraftError, draft
-from servers.commandline.read import read
-from servers.commandline.words import WordsError, duration, size, ulimits
-from servers.engines import cards, versions
-from servers.host import numbers
-from servers.judge import drivers
+from servers.judge.images import drivers
+from servers.launch import numbers
+from servers.launch.commandline.command import PasteError
+from servers.launch.commandline.draft import DraftError, draft
+from servers.launch.commandline.read import read
+from servers.launch.commandline.text_boxes import WordsError, duration, size, ulimits
+from servers.launch.engines import gpu_requirements, versions
 from tests.cases import table
 
 STRANGE = ("9" * 5000, "²", "١")
@@ -34,7 +34,7 @@ def readers(n: str) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "condition", lambda: drivers.satisfies("580.1", f"cuda>={n}.8 driver<{n}")
     yield "first driver", lambda: drivers.first_for(drivers.find_needed_cuda(f"cuda>={n}.1"))
     yield "version", lambda: versions.release(f"{n}.1.1")
-    yield "cards", lambda: cards.parse(f"{n}x RTX PRO 6000")
+    yield "cards", lambda: gpu_requirements.parse(f"{n}x RTX PRO 6000")
     yield "ulimit", lambda: ulimits(f"memlock={n}")
     yield "size", lambda: size(f"{n}g")
     yield "time", lambda: duration(f"{n}m")

@@ -13,11 +13,11 @@ from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from servers.engines.launch import Launch
-from servers.lifecycle import backups
-from servers.lifecycle.backups import archive as archives
-from servers.lifecycle.backups import sealing
-from servers.lifecycle.backups.tables import LEFT_OUT, TABLES
+from servers.launch.engines.launch import Launch
+from servers.lifecycle.people import backups
+from servers.lifecycle.people.backups import archive as archives
+from servers.lifecycle.people.backups import encryption
+from servers.lifecycle.people.backups.tables import LEFT_OUT, TABLES
 from servers.models import (
     Box,
     Entry,
@@ -44,7 +44,7 @@ PHRASE = "a phrase of several words"
 @pytest.fixture(autouse=True)
 def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """A passphrase that takes as long to try as in earnest would make these tests long."""
-    monkeypatch.setattr(sealing, "COST", 2**8)
+    monkeypatch.setattr(encryption, "COST", 2**8)
 
 
 @pytest.fixture

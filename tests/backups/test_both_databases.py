@@ -9,7 +9,7 @@ import pytest
 from tests import databases
 
 FILL = """
-from servers.engines.launch import Launch
+from servers.launch.engines.launch import Launch
 ada = User.objects.create(username="ada", role=Role.ADMIN)
 box = Box.objects.create(slug="rtx8", home="/home/ada")
 for number in range(3):
@@ -28,7 +28,7 @@ RESTORE = """
 import json
 from pathlib import Path
 from django.conf import settings
-from servers.engines.launch import Launch
+from servers.launch.engines.launch import Launch
 from servers.lifecycle import backups
 settings.BOX = "rtx8"
 backups.restore(backups.check(backups.read(Path({path!r})), passphrase="several words"), replace=True)
@@ -48,7 +48,7 @@ import threading
 from pathlib import Path
 from django.db import connection
 from servers.lifecycle import backups
-from servers.lifecycle.backups import archive, taking
+from servers.lifecycle.people.backups import archive, taking
 
 rows_of, begun, changed = taking._row, threading.Event(), threading.Event()
 

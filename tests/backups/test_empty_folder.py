@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.lifecycle import backups
+from servers.lifecycle.people import backups
 from tests import factories
 from tests.terminal import ROOT
 

@@ -32,7 +32,7 @@ def bench() -> Iterator[BenchResult]:
         standin.show(machine)
         collector = stack.enter_context(
             subprocess.Popen(
-                [sys.executable, "-m", "servers.host.collect", "--interval", "1"],
+                [sys.executable, "-m", "servers.host.collector.child", "--interval", "1"],
                 cwd=ROOT,
                 env=standin.env,
                 stdout=subprocess.PIPE,

@@ -26,7 +26,7 @@ import time
 import django
 django.setup()
 from servers.models import Run
-from servers.watcher.runs import ASK_EVERY, Runs
+from servers.watcher.runs.runs import ASK_EVERY, Runs
 from tests import factories
 box = factories.box("rtx8")
 for number, port in enumerate(sys.argv[2:]):

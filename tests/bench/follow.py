@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from servers.host.containers import DockerContainers, Spec
+from servers.host.docker.containers import DockerContainers, Spec
 from tests import docker_engine
 from tests.bench.log import log_lines
 from tests.bench.processes import cpu_percent

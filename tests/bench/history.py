@@ -32,7 +32,7 @@ FILL = f"""
 past.fill(factories.box("rtx8"), NOW, gpus={CARDS})
 """
 WRITE_ON = f"""
-from servers.watcher.history import HistoryRecorder
+from servers.watcher.memory.history import HistoryRecorder
 box = Box.objects.get()
 keeper = HistoryRecorder(box)
 cards = [samples.card(index, [(index, 60.0 + index), (100 + index, 2.0)]) for index in range({CARDS})]
@@ -51,7 +51,7 @@ for minute in range({MINUTES}):
 print(sum(took) / len(took))
 """
 READ = """
-from servers.views.history import _plan
+from servers.views.memory.history import _plan
 box = Box.objects.get()
 for seconds in (3600, 86400, 7 * 86400, 30 * 86400):
     begun = time.process_time()

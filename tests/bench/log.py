@@ -21,7 +21,7 @@ from pathlib import Path
 from websockets.asyncio.client import connect
 from websockets.typing import Origin
 
-from servers.host.containers import DockerContainers, Spec
+from servers.host.docker.containers import DockerContainers, Spec
 from tests import docker_engine
 from tests.bench.result import BenchResult, percentile, progress
 from tests.browser.chromium import chromium

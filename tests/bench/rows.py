@@ -7,7 +7,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from servers.engines.launch import Launch
+from servers.launch.engines.launch import Launch
 from servers.models import Box, Entry, Profile, Run, Server
 from servers.models.run import RunState
 from tests import factories, samples

@@ -85,7 +85,7 @@ def bench() -> Iterator[BenchResult]:
 
 def _make(place: Installation) -> None:
     place.run(
-        "from servers.engines.launch import Launch\n"
+        "from servers.launch.engines.launch import Launch\n"
         "person = User.objects.get()\n"
         f"profile = Profile.objects.create(slug='{SLUG}', name='{SLUG}', owner=person)\n"
         f"launch = Launch(engine='vllm', image='{ENGINE}', checkpoint='Qwen/Qwen3-8B',\n"

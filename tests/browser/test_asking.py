@@ -40,7 +40,7 @@ def note(stack: WebStack, asking: str, **values: Any) -> None:
 
 
 ANSWER = """
-from servers.engines.flaglist import load_shipped
+from servers.launch.engines.flaglist import load_shipped
 ImageFacts.objects.all().delete()
 factories.image_facts(Box.objects.get(), load_shipped("vllm", "0.32.0"))
 live.images_changed()

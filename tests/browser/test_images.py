@@ -16,7 +16,7 @@ from tests.registry import Registry, registry
 pytestmark = [pytest.mark.docker, pytest.mark.browser]
 
 PROFILE = """
-from servers.engines.launch import Launch
+from servers.launch.engines.launch import Launch
 profile = Profile.objects.create(slug="patched", name="patched", owner=User.objects.get())
 profile.save_version(Launch(engine="vllm", image={image!r}, checkpoint="Qwen/Qwen3-8B",
     dockerfile="FROM {base}\\nRUN echo it is patched > /patched && cat /patched # {unique}\\n"), by=None)

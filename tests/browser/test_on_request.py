@@ -91,7 +91,7 @@ def test_a_request_starts_its_server_and_takes_the_place_of_an_idle_one(
 
 
 DOZER = """
-from servers.engines.launch import Launch
+from servers.launch.engines.launch import Launch
 person = User.objects.get()
 launch = Launch(
     engine="vllm", image="{image}", checkpoint="a/dozer", gpus="none", start_on_request=True,

@@ -66,7 +66,7 @@ def test_a_guides_command_becomes_a_server_and_every_version_can_come_back(
 
 def test_a_start_that_is_known_to_fail_asks_first(page: Page, place: Installation) -> None:
     place.run(
-        "from servers.engines.launch import Launch\n"
+        "from servers.launch.engines.launch import Launch\n"
         "profile = Profile.objects.create(slug='wide', name='wide', owner=User.objects.get())\n"
         f"launch = Launch(engine='vllm', image='{ENGINE}', checkpoint='a/b', gpus='0,1',\n"
         "    flags=('--tensor-parallel-size', '64'))\n"

@@ -9,7 +9,7 @@ import redis
 from django.conf import settings as django_settings
 from django.db import connection
 
-from servers.host.containers import DockerContainers
+from servers.host.docker.containers import DockerContainers
 from tests.chaos.docker_proxy import DockerProxy
 from tests.chaos.place import ChaosSite
 

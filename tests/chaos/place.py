@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from inferdash.celery import app
 from servers import lifecycle
-from servers.host.containers import Container, DockerContainers
+from servers.host.docker.containers import Container, DockerContainers
 from servers.models import Box, LogChunk, Run, Server
 from servers.models.log import NOTE
 from servers.models.run import RunState

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.commandline import budget
-from servers.commandline.blanks import fill
-from servers.commandline.command import PasteError
-from servers.commandline.paste import blank_fences, normalize
-from servers.commandline.read import LONGEST, _read, read
+from servers.launch.commandline import budget
+from servers.launch.commandline.command import PasteError
+from servers.launch.commandline.paste import blank_fences, normalize
+from servers.launch.commandline.placeholders import fill
+from servers.launch.commandline.read import LONGEST, _read, read
 from tests.cases import table
 from tests.commandline.pastes import cases
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from servers.commandline import export
-from servers.commandline.blanks import fill
-from servers.commandline.draft import Draft, DraftError, UnknownEngineError, draft
-from servers.commandline.read import read
-from servers.engines import ENGINES
+from servers.launch.commandline import export
+from servers.launch.commandline.draft import Draft, DraftError, UnknownEngineError, draft
+from servers.launch.commandline.placeholders import fill
+from servers.launch.commandline.read import read
+from servers.launch.engines import ENGINES
 from tests.cases import table
 
 

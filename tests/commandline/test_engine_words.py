@@ -2,9 +2,9 @@
 
 import pytest
 
-from servers.commandline.engine_flags import EngineFlags, split
-from servers.commandline.engine_words import engine_words
-from servers.commandline.read import read
+from servers.launch.commandline.engine_flags import EngineFlags, split
+from servers.launch.commandline.engine_words import engine_words
+from servers.launch.commandline.read import read
 from tests.cases import table
 
 _MODEL = ("--model", "acme/Plum-8B")

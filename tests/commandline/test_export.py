@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.commandline import export
-from servers.commandline.draft import DraftError, draft
-from servers.commandline.read import read
-from servers.engines.launch import Launch
+from servers.launch.commandline import export
+from servers.launch.commandline.draft import DraftError, draft
+from servers.launch.commandline.read import read
+from servers.launch.engines.launch import Launch
 from tests.cases import table
 from tests.commandline.pastes import PasteCase, cases
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from servers.commandline.draft import DraftError
-from servers.commandline.inspect import argv, command_of, draft_of
+from servers.launch.commandline.draft import DraftError
+from servers.launch.commandline.inspect import argv, command_of, draft_of
 
 VLLM_IMAGE: dict[str, Any] = {
     "Config": {

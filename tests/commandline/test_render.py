@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.commandline.command import LaunchCommand
-from servers.commandline.docker_run import check_complete
-from servers.commandline.read import read
-from servers.commandline.render import compose, docker_run, engine_line
-from servers.commandline.tokens import ShellError
-from servers.commandline.variables import Argument
+from servers.launch.commandline.command import LaunchCommand
+from servers.launch.commandline.docker_run import check_complete
+from servers.launch.commandline.read import read
+from servers.launch.commandline.render import compose, docker_run, engine_line
+from servers.launch.commandline.tokens import ShellError
+from servers.launch.commandline.variables import Argument
 
 # What the reader takes for the traces of web pages and word processors is not tested here: it
 # changes such a paste on purpose.

@@ -17,7 +17,7 @@ from typing import Any
 
 from docker import APIClient
 
-from servers.host.containers import DockerContainers
+from servers.host.docker.containers import DockerContainers
 from tests import images
 from tests.compose.sources import build_arguments
 from tests.docker_engine import FOLDER

@@ -1,4 +1,4 @@
-from servers.host.containers import DockerContainers, Spec
+from servers.host.docker.containers import DockerContainers, Spec
 from tests.images import BASE, ENGINE
 
 

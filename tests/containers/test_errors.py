@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from servers.host import probes
-from servers.host.containers import ContainerError, DockerContainers, Mount, Port, Spec
-from servers.host.docker_errors import translate
-from servers.host.probes import Endpoint
+from servers.host.docker.containers import ContainerError, DockerContainers, Mount, Port, Spec
+from servers.host.docker.errors import translate
+from servers.host.runs import probes
+from servers.host.runs.probes import Endpoint
 from tests.containers.specs import shell, spec
 from tests.images import BASE, ENGINE
 from tests.waiting import wait_until

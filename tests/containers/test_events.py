@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.host.containers import ContainerError, DockerContainers, Event
+from servers.host.docker.containers import ContainerError, DockerContainers, Event
 from tests import docker_engine
 from tests.containers.specs import shell, wait_for_end
 

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from servers.host.containers import DockerContainers
+from servers.host.docker.containers import DockerContainers
 from tests.containers.specs import shell, spec, wait_for_end
 from tests.waiting import PATIENCE
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.host.containers import ContainerError, DockerContainers, Mount
+from servers.host.docker.containers import ContainerError, DockerContainers, Mount
 from tests.containers.specs import shell, wait_for_end
 
 pytestmark = pytest.mark.docker

@@ -1,6 +1,6 @@
 import pytest
 
-from servers.host.containers import ContainerError, DockerContainers
+from servers.host.docker.containers import ContainerError, DockerContainers
 from tests.containers.specs import shell, spec, wait_for_end
 
 pytestmark = pytest.mark.docker

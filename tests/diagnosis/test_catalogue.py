@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from servers.judge import failurebook
-from servers.judge.diagnosis import Ending, diagnose, head_and_tail
-from servers.judge.facts import LaunchFacts
-from servers.judge.failurebook import FailureError
+from servers.judge.logs import failure_catalog
+from servers.judge.logs.diagnosis import Ending, diagnose, head_and_tail
+from servers.judge.logs.failure_catalog import FailureError
+from servers.judge.profiles.facts import LaunchFacts
 from tests.cases import table
 from tests.lint.subjects import GIB, subject
 
@@ -53,17 +53,17 @@ def _subject(around: dict[str, Any]) -> Any:
 
 
 def test_every_entry_has_cases() -> None:
-    assert set(written()) == set(failurebook.by_id())
+    assert set(written()) == set(failure_catalog.by_id())
 
 
-@table("name", failurebook.by_id)
+@table("name", failure_catalog.by_id)
 def test_it_is_recognised(name: str) -> None:
     case = written()[name]
     for text in case["is"]:
         assert cause_of(text, case.get("launch", {}), ready=case.get("ready", False)) == name, text
 
 
-@table("name", failurebook.by_id)
+@table("name", failure_catalog.by_id)
 def test_a_near_miss_is_not_taken_for_it(name: str) -> None:
     case = written()[name]
     assert case["not"]
@@ -75,9 +75,9 @@ def test_a_near_miss_is_not_taken_for_it(name: str) -> None:
             assert cause_of(text, {}, ready=case.get("ready", False)) != name
 
 
-@table("name", failurebook.by_id)
+@table("name", failure_catalog.by_id)
 def test_it_says_what_to_do_and_where_that_is_known_from(name: str) -> None:
-    failure = failurebook.by_id()[name]
+    failure = failure_catalog.by_id()[name]
 
     assert failure.says.endswith((".", "}", ":"))
     assert failure.remedies
@@ -87,7 +87,7 @@ def test_it_says_what_to_do_and_where_that_is_known_from(name: str) -> None:
 
 @table(
     ("name", "engine"),
-    lambda: product(failurebook.by_id(), ["vllm", "sglang", "llamacpp"]),
+    lambda: product(failure_catalog.by_id(), ["vllm", "sglang", "llamacpp"]),
 )
 def test_its_changes_can_be_applied(name: str, engine: str) -> None:
     facts = LaunchFacts(
@@ -95,7 +95,7 @@ def test_its_changes_can_be_applied(name: str, engine: str) -> None:
     )
     groups = {"est": "4096", "max": "8192", "args": "--foo 1 --bar", "arg": "--foo", "n": "2"}
     groups |= {"fits": "0.8", "blocks": "64", "len": "4096", "rank": "64"}
-    for remedy in failurebook.by_id()[name].remedies:
+    for remedy in failure_catalog.by_id()[name].remedies:
         if remedy.fits(engine, groups) and (made := remedy.apply(facts, groups)):
             assert made.apply(facts.launch) != facts.launch
 
@@ -103,7 +103,7 @@ def test_its_changes_can_be_applied(name: str, engine: str) -> None:
 def test_known_harmless_lines_have_a_reason() -> None:
     said = "User lacks permission to set NUMA affinity, skipping NUMA node configuration for GPU."
 
-    assert failurebook.why_harmless(said).startswith("Without the capability SYS_NICE")
+    assert failure_catalog.why_harmless(said).startswith("Without the capability SYS_NICE")
     others = (
         "Default vLLM sampling parameters have been overridden by the model's `generation_config.json`",
         "Ignore import error when loading sglang.srt.models.plum: No module named 'plum'",
@@ -111,10 +111,10 @@ def test_known_harmless_lines_have_a_reason() -> None:
         "FlashInfer is not available. Falling back to the PyTorch-native implementation of top-p",
         "UserWarning: pkg_resources is deprecated as an API.",
     )
-    assert all(map(failurebook.why_harmless, others))
-    assert not failurebook.why_harmless("ImportError: No module named 'plum'")
-    assert failurebook.why_harmless("torch.OutOfMemoryError: CUDA out of memory.") == ""
-    ids = [each.id for each in failurebook.harmless()]
+    assert all(map(failure_catalog.why_harmless, others))
+    assert not failure_catalog.why_harmless("ImportError: No module named 'plum'")
+    assert failure_catalog.why_harmless("torch.OutOfMemoryError: CUDA out of memory.") == ""
+    ids = [each.id for each in failure_catalog.harmless()]
     assert len(ids) == len(set(ids))
 
 
@@ -134,4 +134,4 @@ def test_a_wrong_entry_is_refused_with_its_place(tmp_path: Path, text: str, comp
     (tmp_path / "some.yaml").write_text(text)
 
     with pytest.raises(FailureError, match=complaint):
-        failurebook.load(tmp_path)
+        failure_catalog.load(tmp_path)

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from servers.judge.diagnosis import Diagnosis, Ending, diagnose, head_and_tail
-from servers.judge.facts import LaunchFacts
-from servers.judge.failurebook import by_id
+from servers.judge.logs.diagnosis import Diagnosis, Ending, diagnose, head_and_tail
+from servers.judge.logs.failure_catalog import by_id
+from servers.judge.profiles.facts import LaunchFacts
 from tests.lint.subjects import subject
 
 READY = "(APIServer pid=1) INFO:     Application startup complete."

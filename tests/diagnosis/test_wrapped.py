@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from servers.judge.logreport import report
-from servers.judge.logwrap import unwrap
+from servers.judge.logs.report import report
+from servers.judge.logs.wrapping import unwrap
 from tests.cases import table
 
 _LOGS = Path(__file__).parent / "logs"

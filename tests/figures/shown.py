@@ -4,13 +4,14 @@ import math
 import time
 
 from servers import live
-from servers.judge import figurepoints, history
-from servers.judge.enginefigures import Figures
-from servers.judge.figurepoints import FINEST
+from servers.judge.memory import history
+from servers.judge.runs import metric_points
+from servers.judge.runs.metric_points import FINEST
+from servers.judge.runs.metrics import Figures
 from servers.live import LINE, EngineMetrics
 from servers.models import Run
 from servers.models.history import FiguresChunk
-from servers.watcher.keeping import Rollups
+from servers.watcher.memory.rollups import Rollups
 
 
 def figures(second: float, busy: float = 1.0) -> Figures:
@@ -55,5 +56,5 @@ def past(run: Run, *, hours: float = 1.0, busy: float = 1.0) -> None:
     )
     until = history.slot(time.time(), FINEST)
     for t in range(until - int(hours * 3600), until, FINEST):
-        keeper.take_up(t, {run.server.slug: figurepoints.point(figures(t, busy))})
+        keeper.take_up(t, {run.server.slug: metric_points.point(figures(t, busy))})
     keeper.write()

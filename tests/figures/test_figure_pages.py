@@ -10,8 +10,8 @@ from django.http import StreamingHttpResponse
 from django.test import Client
 
 from servers import live
-from servers.host.prometheus import totals
-from servers.judge.enginefigures import Figures
+from servers.host.runs.prometheus import totals
+from servers.judge.runs.metrics import Figures
 from servers.live import EngineMetrics
 from servers.models import Key, Profile, Role, Run
 from servers.templatetags.figures import rows, small_line, tokens

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.engines import ENGINES
-from servers.host.prometheus import Exposed, read
-from servers.judge import enginefigures, figurebook, figurepoints
-from servers.judge.enginefigures import EngineReading, Figures, between, live, quantile
-from servers.judge.figurebook import MetricMap
+from servers.host.runs.prometheus import Exposed, read
+from servers.judge.runs import metric_map, metric_points, metrics
+from servers.judge.runs.metric_map import MetricMap
+from servers.judge.runs.metrics import EngineReading, Figures, between, live, quantile
+from servers.launch.engines import ENGINES
 
 HERE = Path(__file__).parent
 NOTHING = Exposed()
 
 
 def book(engine: str) -> MetricMap:
-    return figurebook.by_engine()[engine]
+    return metric_map.by_engine()[engine]
 
 
 def reading(engine: str, text: str, at: float = 0.0) -> EngineReading:
@@ -36,8 +36,8 @@ def test_every_engine_that_tells_figures_has_a_book() -> None:
     telling = {
         key for key, engine in ENGINES.items() if engine.metrics_path and engine.serves_models
     }
-    assert set(figurebook.by_engine()) == telling
-    for key, mine in figurebook.by_engine().items():
+    assert set(metric_map.by_engine()) == telling
+    for key, mine in metric_map.by_engine().items():
         engine = ENGINES[key]
         assert {engine.running_metric, engine.waiting_metric} <= mine.names
 
@@ -181,18 +181,18 @@ def test_the_tokens_of_a_long_answer_are_no_speed_of_the_moment_at_which_they_ar
         sglang(0.0, running=1, decoded=None, tokens=0),
         sglang(2.0, running=0, decoded=None, tokens=6000),
     ]
-    assert not enginefigures.is_speed(book("sglang"), *counted_at_its_end)
+    assert not metrics.is_speed(book("sglang"), *counted_at_its_end)
     as_they_come = sglang(2.0, running=1, decoded=80, tokens=0)
-    assert enginefigures.is_speed(book("sglang"), counted_at_its_end[0], as_they_come)
+    assert metrics.is_speed(book("sglang"), counted_at_its_end[0], as_they_come)
 
     drafted = [llamacpp(at, running=1, steps=9, tokens=tokens) for at, tokens in ((0, 0), (2, 600))]
-    assert not enginefigures.is_speed(book("llamacpp"), *drafted)
+    assert not metrics.is_speed(book("llamacpp"), *drafted)
     stepped = [llamacpp(at, running=1, steps=steps, tokens=0) for at, steps in ((0, 0), (2, 99))]
-    assert enginefigures.is_speed(book("llamacpp"), *stepped)
+    assert metrics.is_speed(book("llamacpp"), *stepped)
     short = [llamacpp(at, running=0, steps=9, tokens=tokens) for at, tokens in ((0, 0), (2, 60))]
-    assert enginefigures.is_speed(book("llamacpp"), *short)
+    assert metrics.is_speed(book("llamacpp"), *short)
     before, after = sample("vllm-0.32-before"), sample("vllm-0.32-after", at=10.0)
-    assert enginefigures.is_speed(book("vllm"), before, after)
+    assert metrics.is_speed(book("vllm"), before, after)
 
 
 def test_each_step_gives_every_running_request_a_token() -> None:
@@ -222,7 +222,7 @@ def test_what_was_counted_across_a_restart_is_not_known() -> None:
 
 
 def test_metrics_that_are_off_say_nothing() -> None:
-    for engine in figurebook.by_engine():
+    for engine in metric_map.by_engine():
         off = EngineReading(at=0.0, exposed=NOTHING)
         assert between(book(engine), off, EngineReading(at=2.0, exposed=NOTHING)).is_silent
         assert quantile(0.5, {}) is None
@@ -242,7 +242,7 @@ def test_live_rates_tell_of_a_short_while_and_latencies_of_a_minute() -> None:
         return reading("vllm", text, at=second)
 
     readings = [at(0, 0, 0), at(50, 100, 8), at(56, 100, 8), at(58, 300, 8)]
-    found = enginefigures.live(book("vllm"), readings)
+    found = metrics.live(book("vllm"), readings)
 
     assert found.generation == 100  # 200 tokens in two seconds, not 300 in a minute
     assert found.first_p50 == 0.25
@@ -275,7 +275,7 @@ def test_quantiles_lie_within_what_was_seen_and_rise(chance: Random) -> None:
 
 @given(st.randoms())
 def test_no_rate_is_ever_negative_and_no_share_beyond_its_whole(chance: Random) -> None:
-    engine = chance.choice(list(figurebook.by_engine()))
+    engine = chance.choice(list(metric_map.by_engine()))
     mine = book(engine)
 
     def some(at: float) -> EngineReading:
@@ -297,6 +297,6 @@ def test_no_rate_is_ever_negative_and_no_share_beyond_its_whole(chance: Random) 
     for name, value in found.to_json().items():
         assert value >= 0, name
         assert value < inf, name
-        assert figurepoints.point(found)[name] >= 0
+        assert metric_points.point(found)[name] >= 0
         if name in ("kv", "prefix", "accepted"):
             assert value <= 1, name

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 import pytest
 
 from servers import live
-from servers.host.probes import HealthAnswer
-from servers.host.prometheus import read
-from servers.judge import figurebook, figurepoints
-from servers.judge.history import Point
+from servers.host.runs.probes import HealthAnswer
+from servers.host.runs.prometheus import read
+from servers.judge.memory.history import Point
+from servers.judge.runs import metric_map, metric_points
 from servers.models import Box, FiguresChunk, LogChunk, Run
-from servers.watcher.figures import EngineFigures
-from servers.watcher.looks import StatusProbe
+from servers.watcher.runs.metrics import EngineFigures
+from servers.watcher.runs.probes import StatusProbe
 from tests import factories
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
@@ -51,7 +51,7 @@ def said(tokens: int, *, running: int = 1, first: int = 0) -> StatusProbe:
         f'vllm:time_to_first_token_seconds_bucket{{le="0.5"}} {first}\n'
         f'vllm:time_to_first_token_seconds_bucket{{le="+Inf"}} {first}\n'
     )
-    book = figurebook.by_engine()["vllm"]
+    book = metric_map.by_engine()["vllm"]
     exposed = read(text, book.names, book.histograms)
     return StatusProbe(health=HealthAnswer.OK, at=time.monotonic(), exposed=exposed)
 
@@ -90,7 +90,7 @@ def test_a_busy_engine_is_told_at_once_and_kept_every_ten_seconds(
     assert list(points(box)) == [NOON + 10 * n for n in range(6)]
     kept = points(box)[NOON]
     assert {
-        name: figurepoints.figure(name, kept[name]) for name in ("running", "generation", "kv")
+        name: metric_points.figure(name, kept[name]) for name in ("running", "generation", "kv")
     } == {
         "running": 1,
         "generation": 50,

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from servers.lifecycle import checkpoints, creation, downloading
-from servers.lifecycle.downloading import DownloadRequest
+from servers.lifecycle.runs import creation
+from servers.lifecycle.weights import checkpoints, downloads
+from servers.lifecycle.weights.downloads import DownloadRequest
 from servers.models import Box, Role, Stock, StoredCheckpoint, User
 from servers.models.run import RunState as RunState
-from servers.watcher.stock import ModelScan
+from servers.watcher.weights.inventory import ModelScan
 from tests import factories
 from tests.cases import Cases
 from tests.files import hostile
@@ -174,7 +175,7 @@ def settled(box: Box, root: Path, victims: Path, wish: DownloadRequest) -> str:
     """A download to its end; what it says. Whatever lies there, the victims stay as they are."""
     before = hostile.state_of(victims)
     by = User.objects.get_or_create(username="ada", role=Role.OPERATOR)[0]
-    row, _new = downloading.ask(box, wish, by=by)
+    row, _new = downloads.ask(box, wish, by=by)
     watch = Watch(box)
     try:
         watch.until_over(row)

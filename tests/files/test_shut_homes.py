@@ -4,8 +4,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from servers.host import paths
-from servers.host.boxfiles import BoxFiles, RefusedFileError
+from servers.host.files import paths
+from servers.host.files.box_files import BoxFiles, RefusedFileError
 
 
 def test_models_elsewhere_are_read_where_a_home_is_shut(

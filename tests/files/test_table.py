@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from servers.host import boxfiles, checkpoints, digests, discard, downloads, lookup, stored
-from servers.host.boxfiles import BoxFiles, RefusedFileError
-from servers.host.digests import DigestError
-from servers.host.discard import DiscardError
-from servers.host.inventory import Inventory
+from servers.host.files import box_files, digests, lookup
+from servers.host.files.box_files import BoxFiles, RefusedFileError
+from servers.host.files.digests import DigestError
+from servers.host.weights import cache_size, checkpoints, deletion, stored
+from servers.host.weights.deletion import DiscardError
+from servers.host.weights.inventory import Inventory
 from tests.box_files import on_box
 from tests.cases import Cases
 from tests.files import hostile
@@ -97,11 +98,11 @@ def everything(top: Path, files: BoxFiles) -> list[Any]:
         checkpoints.look_for_gguf(snapshot, "Q4_K_M", files),
         checkpoints.index_of(plain, files),
         [checkpoints.commit_of(hub, "org/model", files, each) for each in ("", "dev", OWN)],
-        downloads.size(hub, "org/model", files),
-        downloads.total(hub, "org/model", files),
+        cache_size.size(hub, "org/model", files),
+        cache_size.total(hub, "org/model", files),
         lookup.look(f"{top}/mnt/gone/{named}", [str(top / "mnt")], files),
         *(_tried(partial(digests.sha256, plain / each, files)) for each in ("chat.jinja", "original")),
-        *(_tried(partial(discard.plan, str(each), files)) for each in (plain, snapshot)),
+        *(_tried(partial(deletion.plan, str(each), files)) for each in (plain, snapshot)),
         *(_tried(partial(files.room, each)) for each in (plain, snapshot)),
     ]  # fmt: skip
 
@@ -157,8 +158,8 @@ def _discarded(top: Path, files: BoxFiles) -> None:
     """Deleted, where it is a model still."""
     for each in (top / "mnt/plain", top / SNAPSHOT):
         with suppress(DiscardError):
-            plan = promptly(partial(discard.plan, str(each), files))
-            promptly(partial(discard.carry_out, plan, files))
+            plan = promptly(partial(deletion.plan, str(each), files))
+            promptly(partial(deletion.carry_out, plan, files))
 
 
 WRITES: dict[str, Callable[[BoxFiles, PurePosixPath], Any]] = {
@@ -358,15 +359,15 @@ def test_more_than_is_looked_at_is_said(tmp_path: Path, monkeypatch: pytest.Monk
     for number in range(9):
         (tmp_path / "mnt/plain" / f"{number}.txt").write_text("x")
     with monkeypatch.context() as patch:
-        patch.setattr(boxfiles, "MOST_ENTRIES", 5)
+        patch.setattr(box_files, "MOST_ENTRIES", 5)
         assert Inventory().look(str(tmp_path / "mnt"), files).is_cut
     assert not Inventory().look(str(tmp_path / "mnt"), files).is_cut
     monkeypatch.setattr(stored, "MOST_BELOW", 3)
     found = {each.path: each for each in Inventory().look(str(tmp_path / "mnt"), files).found}
     assert found[str(tmp_path / SNAPSHOT)].because == "it holds more than 3 files; not read"
-    monkeypatch.setattr(discard, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(deletion, "MOST_ENTRIES", 3)
     with pytest.raises(DiscardError, match="holds more than 3 files, which is no model"):
-        discard.plan(str(tmp_path / "mnt/plain"), files)
+        deletion.plan(str(tmp_path / "mnt/plain"), files)
 
 
 def test_names_that_are_no_text_or_hold_a_line_feed_hide_nothing(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from servers.engines.launch import Launch
-from servers.judge.room import GpuRoom
-from servers.judge.subject import BoxKind, Subject, TargetGpu
+from servers.judge.memory.room import GpuRoom
+from servers.judge.profiles.subject import BoxKind, Subject, TargetGpu
+from servers.launch.engines.launch import Launch
 
 GIB = 2**30
 GB = 10**9

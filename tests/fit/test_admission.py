@@ -5,11 +5,11 @@ from datetime import date
 
 import pytest
 
-from servers.judge.admission import NOW
-from servers.judge.experience import LastGoodRun, weigh
-from servers.judge.fit.estimate import estimate
-from servers.judge.lint import lint
-from servers.judge.subject import LintFinding, Subject
+from servers.judge.profiles.admission import NOW
+from servers.judge.profiles.last_good_run import LastGoodRun, weigh
+from servers.judge.profiles.lint import lint
+from servers.judge.profiles.subject import LintFinding, Subject
+from servers.judge.weights.fit.estimate import estimate
 from tests.fit.models import GIB, subject
 
 

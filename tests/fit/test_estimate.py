@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from servers.judge.fit.estimate import estimate
-from servers.judge.fit.told import Estimate, PastMeasurement
-from servers.judge.subject import Subject
+from servers.judge.profiles.subject import Subject
+from servers.judge.weights.fit.estimate import estimate
+from servers.judge.weights.fit.result import Estimate, PastMeasurement
 from tests.fit import models
 from tests.fit.models import GB, GIB, subject
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from servers.judge.fit.attention import cache
+from servers.judge.weights.fit.attention import cache
 from tests.cases import table
 from tests.fit import models
 from tests.fit.models import GIB

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from servers.judge.facts import LaunchFacts
-from servers.judge.fit import weights
+from servers.judge.profiles.facts import LaunchFacts
+from servers.judge.weights.fit import weights
 from tests.fit import models
 from tests.fit.models import GB, GIB, subject
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from servers.host.docker_facts import Container
-from servers.host.foreign import ExternalContainer
-from servers.host.kernel import Kernel
-from servers.judge.origin import Origin
-from servers.watcher.attending import NOBODY, SystemdOwner, SystemdOwners
+from servers.host.docker.facts import Container
+from servers.host.external.containers import ExternalContainer
+from servers.host.kernel.proc import Kernel
+from servers.judge.external.origin import Origin
+from servers.watcher.external.systemd_owners import NOBODY, SystemdOwner, SystemdOwners
 from tests import proc
 from tests.cases import table
 

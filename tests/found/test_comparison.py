@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from servers.commandline.comparison import MASK, ComparedField, of_container, of_process
-from servers.commandline.inspect import draft_of
-from servers.commandline.process import draft_of_process
-from servers.engines import placement
-from servers.engines.placement import Site
-from servers.judge import hardening
+from servers.judge.runs import hardening
+from servers.launch.commandline.comparison import MASK, ComparedField, of_container, of_process
+from servers.launch.commandline.inspect import draft_of
+from servers.launch.commandline.process import draft_of_process
+from servers.launch.engines import placement
+from servers.launch.engines.placement import Site
 from servers.lifecycle import preview
 from tests import factories
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from servers.host.containers import DockerContainers
-from servers.host.foreign import ExternalContainer
-from servers.lifecycle import creation
-from servers.watcher.neighbour_looks import ContainerCache
+from servers.host.docker.containers import DockerContainers
+from servers.host.external.containers import ExternalContainer
+from servers.lifecycle.runs import creation
+from servers.watcher.external.container_cache import ContainerCache
 from tests.watched.hands import Hands
 
 pytestmark = pytest.mark.docker

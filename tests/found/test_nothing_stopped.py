@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from servers.host import ending
-from servers.host.ending import EndingError
-from servers.host.kernel import Kernel
-from servers.host.lives import ProcessId
-from servers.judge.found import DiscoveredEngine
-from servers.judge.origin import Origin
-from servers.lifecycle import strangers, takeover
-from servers.lifecycle.takeover import TakeOverError
+from servers.host.kernel import termination
+from servers.host.kernel.proc import Kernel
+from servers.host.kernel.process_id import ProcessId
+from servers.host.kernel.termination import EndingError
+from servers.judge.external.engines import DiscoveredEngine
+from servers.judge.external.origin import Origin
+from servers.lifecycle import external
+from servers.lifecycle.external import takeover
+from servers.lifecycle.external.takeover import TakeOverError
 from servers.models import Action, Server
 from servers.models.action import ActionKind
 from tests import factories
@@ -44,7 +45,7 @@ def found(pid: int, *others: int, **values: Any) -> DiscoveredEngine:
 
 
 def action(of: DiscoveredEngine) -> Action:
-    strangers.saw([of])
+    external.saw([of])
     return Action.objects.create(
         box=factories.box(), kind=ActionKind.TAKE_OVER, what=of.name, asked_by=factories.person(),
         details={"container": of.container, "started_at": of.started_at},
@@ -54,7 +55,7 @@ def action(of: DiscoveredEngine) -> Action:
 @pytest.fixture(autouse=True)
 def _nothing_is_seen() -> Iterator[None]:
     yield
-    strangers.saw([])
+    external.saw([])
 
 
 @pytest.mark.django_db
@@ -95,7 +96,7 @@ def test_what_could_not_be_stopped_is_not_said_to_be_taken_over(
         server = factories.server(wish.box)
         monkeypatch.setattr(takeover, "_server", lambda *_args: server)
         monkeypatch.setattr(takeover, "_rehearse", lambda *_args: None)
-        monkeypatch.setattr(ending, "end", refused)
+        monkeypatch.setattr(termination, "end", refused)
 
         with pytest.raises(TakeOverError, match="may not send SIGTERM"):
             takeover.take_over(wish.box, wish, tell=lambda _said: None)

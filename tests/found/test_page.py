@@ -10,14 +10,15 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import live
-from servers.judge.found import DiscoveredEngine
-from servers.judge.origin import Origin
-from servers.lifecycle import actions, takeover
+from servers.judge.external.engines import DiscoveredEngine
+from servers.judge.external.origin import Origin
+from servers.lifecycle.external import takeover
+from servers.lifecycle.jobs import actions
 from servers.models import Action, Box, Likeness, Neighbours, Role, Server, Stock, Supplies
 from servers.models.action import ActionKind
 from servers.models.run import RunState
 from servers.models.user import User
-from servers.watcher import neighbours
+from servers.watcher.external import other_workloads
 from tests import factories, samples, shelves
 from tests.watched import rows
 
@@ -446,4 +447,4 @@ def test_a_user_whom_no_passwd_knows_is_told_by_its_number(monkeypatch: pytest.M
 
     monkeypatch.setattr(getpass, "getuser", unknown)
 
-    assert neighbours._build_rights().user == str(os.geteuid())
+    assert other_workloads._build_rights().user == str(os.geteuid())

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from servers.engines.change import LaunchChange
-from servers.judge.found import DiscoveredEngine
-from servers.lifecycle import actions, likenesses
+from servers.judge.external.engines import DiscoveredEngine
+from servers.launch.engines.change import LaunchChange
+from servers.lifecycle.external import import_diff
+from servers.lifecycle.jobs import actions
 from servers.models import Action, Entry, Likeness, Profile, Role, Run, Secret, Server, User
 from servers.models.run import RunState
 from tests import factories
@@ -49,7 +50,7 @@ def runs(hands: Hands, container: str) -> bool:
 
 
 def profile_of(place: ChaosSite, container: str) -> Profile:
-    found = likenesses.profile_of(place.box, container)
+    found = import_diff.profile_of(place.box, container)
     assert found is not None
     return found
 
@@ -156,7 +157,7 @@ def test_what_would_be_refused_stops_nothing(place: ChaosSite, hands: Hands) -> 
     said = takes_over(place, hands.sees(opens), by=factories.person("eva", Role.EDITOR))
     assert (said.state, "only an admin" in said.said) == ("refused", True)
     assert runs(hands, opens)
-    assert likenesses.profile_of(place.box, opens) is None
+    assert import_diff.profile_of(place.box, opens) is None
 
     # Another life than was confirmed.
     hands.client.restart(container, timeout=1)

@@ -25,7 +25,7 @@ asks = Key.make(person, "asks", Role.OPERATOR, expires_at=None, only_asks=True)[
 print(json.dumps({"asks": asks, "narrow": narrow, "few": few, "key": key.pk, "token": token, "looks": looks, "ended": ended}))
 """
 SECOND = """
-from servers.engines.launch import Launch
+from servers.launch.engines.launch import Launch
 launch = Launch(engine="vllm", image="i", checkpoint="org/Twin")
 profile = Profile.objects.create(slug="twin", name="Twin", owner=User.objects.get())
 version = profile.save_version(launch, by=User.objects.get())

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from servers.gateway import Gateway, capture
-from servers.host import connections
+from servers.host.http import connections
 from servers.models import Capture, Exchange, Key, Request, Role, User
 from servers.models.run import RunState
 from servers.models.secret import MASK

@@ -7,7 +7,7 @@ import pytest
 
 from servers.gateway.app import _Speaking, _until_gone
 from servers.gateway.calls import Call
-from servers.gateway.question import GoneError
+from servers.gateway.requests import GoneError
 from tests.waiting import PATIENCE
 
 

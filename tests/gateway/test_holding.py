@@ -18,7 +18,7 @@ from tests.waiting import PATIENCE, wait_until
 
 HOLD = 600  # seconds: nobody is to be let go before what he waits for has come
 SLEEPER = """
-from servers.engines.launch import Launch
+from servers.launch.engines.launch import Launch
 launch = Launch(
     engine="vllm", image="i", checkpoint="org/{slug}", gpus="none", start_on_request=True,
     hold_requests={hold}, aliases=("{slug}-alias",),

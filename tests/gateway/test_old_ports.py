@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from servers.gateway.door import LegacyPortListener
+from servers.gateway.legacy_port_listener import LegacyPortListener
 from servers.models import Box, Entry, OldPort, Role, User
 from servers.models.run import RunState
 from tests import factories

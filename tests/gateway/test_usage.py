@@ -9,7 +9,7 @@ from django.test import AsyncClient, Client
 from django.utils import timezone
 
 from servers.gateway import calls
-from servers.judge.usechart import chart
+from servers.judge.gateway.usage_chart import chart
 from servers.models import Key, Request, Role, Usage, User
 from servers.models.run import RunState
 from tests import factories

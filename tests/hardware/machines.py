@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from servers.host.collector import Collector
+from servers.host.collector.parent import Collector
 from tests import proc
 from tests.nvml import SimulatedMachine, StandIn
 from tests.waiting import wait_until

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from servers.judge.hardware import HardwareFinding, HardwareJudge
+from servers.judge.memory.hardware import HardwareFinding, HardwareJudge
 
 GIB = 2**30
 T = 1_790_000_000.0

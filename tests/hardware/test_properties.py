@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servers.judge.hardware import RULES, HardwareJudge, list_checked_parts
+from servers.judge.memory.hardware import RULES, HardwareJudge, list_checked_parts
 from tests.hardware.scenes import UUID, T, card, gb10, xid
 
 PARTS = {

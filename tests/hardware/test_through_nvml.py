@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from servers.host import outfit
-from servers.judge.hardware import RULES, HardwareFinding, HardwareJudge
+from servers.host.kernel import resources
+from servers.judge.memory.hardware import RULES, HardwareFinding, HardwareJudge
 from tests import nvml, proc
 from tests.hardware.machines import record, watched, xid_line
 from tests.nvml import SimulatedMachine, profiles
@@ -196,7 +196,7 @@ def test_swap_is_told_by_what_the_kernel_counts(tmp_path: Path) -> None:
 
 
 def test_a_disk_is_told_by_what_its_file_system_says(tmp_path: Path) -> None:
-    disk = outfit.disk(str(tmp_path))
+    disk = resources.disk(str(tmp_path))
     assert disk is not None
     assert disk.device == tmp_path.stat().st_dev
     full = dataclasses.asdict(disk) | {"free": disk.total // 1000}

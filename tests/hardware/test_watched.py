@@ -11,12 +11,14 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from servers.judge import attention, holders
+from servers.judge.alerts import attention
+from servers.judge.alerts.attention import AttentionAlert, BoxState
 from servers.judge.alerts.boxes import of_sample
-from servers.judge.attention import AttentionAlert, BoxState
+from servers.judge.memory import holders
 from servers.models import Box, Supplies
-from servers.watcher import boxes, snapshots
-from servers.watcher.hardware import DISKS_KEEP, HardwareMonitor
+from servers.watcher import box_row
+from servers.watcher.memory import snapshots
+from servers.watcher.memory.hardware import DISKS_KEEP, HardwareMonitor
 from tests import factories, samples
 from tests.hardware.scenes import HardwareScene, card, disk, idle, xid
 
@@ -67,7 +69,7 @@ def test_a_box_whose_hardware_has_a_fault_needs_attention(box: Box) -> None:
     for scene, health in ((broken, "attention"), (odd, "ok")):
         findings = [each.to_json() for each in scene.pass_(60)]
         assert findings
-        box.facts |= {"faults": boxes.faults({"findings": findings})}
+        box.facts |= {"faults": box_row.faults({"findings": findings})}
         assert box.health == health
 
 

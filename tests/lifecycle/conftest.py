@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from servers import lifecycle
-from servers.host.containers import DockerContainers
+from servers.host.docker.containers import DockerContainers
 from servers.models import Box, Run, Server
 from tests import factories
 from tests.images import ENGINE

@@ -1,5 +1,5 @@
 from servers import lifecycle
-from servers.host.containers import DockerContainers
+from servers.host.docker.containers import DockerContainers
 from servers.models import Run, Server
 from tests import factories
 

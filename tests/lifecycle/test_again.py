@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.host.containers import DockerContainers
+from servers.host.docker.containers import DockerContainers
 from servers.live import store
 from servers.models import Run, Server
 from servers.models.run import DesiredState, RunState

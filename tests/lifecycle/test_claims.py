@@ -7,9 +7,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers.lifecycle import claims, demand
-from servers.lifecycle.claims import ClaimError
-from servers.lifecycle.demand import NotStartedError
+from servers.lifecycle.gateway import scale_to_zero
+from servers.lifecycle.gateway.scale_to_zero import NotStartedError
+from servers.lifecycle.people import claims
+from servers.lifecycle.people.claims import ClaimError
 from servers.models import Box, Claim, Entry, Role, Run, Server, User
 from servers.models.run import DesiredState, RunState
 from tests import factories, samples
@@ -102,14 +103,14 @@ def test_no_idleness_and_no_request_touches_what_is_claimed(box: Box, ben: User)
     )
     claim = claimed(box, ben, 0)
 
-    demand.stop_idle(box)
+    scale_to_zero.stop_idle(box)
     with pytest.raises(NotStartedError, match="ben has claimed GPU 0 until"):
-        demand.ask(other, by=factories.person(), passing=())
+        scale_to_zero.ask(other, by=factories.person(), passing=())
 
     run.refresh_from_db()
     assert run.wanted == DesiredState.RUNNING
     assert claims.release(claim, by=ben)
-    demand.stop_idle(box)
+    scale_to_zero.stop_idle(box)
     run.refresh_from_db()
     assert run.wanted == DesiredState.DRAINED
 

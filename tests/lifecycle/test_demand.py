@@ -7,8 +7,8 @@ import pytest
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.lifecycle import demand
-from servers.lifecycle.demand import NotStartedError
+from servers.lifecycle.gateway import scale_to_zero
+from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.models import Box, Entry, Role, Run, Server
 from servers.models.run import DesiredState, RunState
 from tests import factories, samples
@@ -38,7 +38,7 @@ def ago(minutes: float) -> datetime:
 
 def asked(server: Server, passing: tuple[int, ...] = ()) -> Run | None:
     found = Server.objects.select_related("run", "held_back_by", "profile__current")
-    return demand.ask(found.get(pk=server.pk), by=factories.person(), passing=passing)
+    return scale_to_zero.ask(found.get(pk=server.pk), by=factories.person(), passing=passing)
 
 
 def wanted(run: Run) -> str:
@@ -90,7 +90,7 @@ def test_what_was_idle_for_as_long_as_its_profile_says_is_stopped(box: Box) -> N
     used = factories.run(asked_lately, on_request=True, ready_at=ago(60), last_request_at=ago(9))
     mine = factories.run(by_hand, ready_at=ago(60), last_request_at=ago(50))
 
-    demand.stop_idle(box)
+    scale_to_zero.stop_idle(box)
 
     assert wanted(over) == DesiredState.DRAINED
     assert over.outlook == "Stopped after 10m without a request; one starts it."
@@ -104,8 +104,8 @@ def test_an_engine_that_says_nothing_is_kept_by_what_is_passed_on_to_it(box: Box
     server = on_request(box, "coder")
     run = factories.run(server, on_request=True, ready_at=ago(60), requests_running=None)
 
-    demand.note_serving([run.pk])
-    demand.stop_idle(box)
+    scale_to_zero.note_serving([run.pk])
+    scale_to_zero.stop_idle(box)
 
     assert wanted(run) == DesiredState.RUNNING
 
@@ -152,7 +152,7 @@ def test_keep_running_makes_it_somebodys_own(box: Box) -> None:
 
     assert ben.post("/servers/coder/keep/").status_code == 204
 
-    demand.stop_idle(box)
+    scale_to_zero.stop_idle(box)
     assert wanted(run) == DesiredState.RUNNING
     assert run.started_by != factories.person()
     assert "has started it" not in ben.get("/servers/coder/").content.decode()

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 from django.utils import timezone
 
-from servers.host.containers import Container
-from servers.lifecycle import byhand, ends
+from servers.host.docker.containers import Container
+from servers.lifecycle.runs import exit_reasons, out_of_band
 from servers.models.run import DesiredState, RunState
 from tests import factories
 
@@ -42,7 +42,7 @@ def test_an_end_is_judged_by_who_asked_for_it_and_by_its_code(
     is_sure: bool,
     words: str,
 ) -> None:
-    found = ends.judge(ready_at, replace(ENDED, exit_code=code), asked=asked)
+    found = exit_reasons.judge(ready_at, replace(ENDED, exit_code=code), asked=asked)
 
     assert (found.state, found.is_sure) == (state, is_sure)
     assert words in found.says
@@ -59,7 +59,7 @@ def test_what_docker_stopped_as_it_ended_itself_is_started_again(
         wanted=DesiredState.STOPPED if by_person else DesiredState.RUNNING,
     )  # fmt: skip
 
-    byhand.note_end_of_docker(server.box)
+    out_of_band.note_end_of_docker(server.box)
 
     run.refresh_from_db()
     assert (run.restart_at is None) is by_person

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from servers import lifecycle
-from servers.host import trial
-from servers.host.containers import ContainerError, DockerContainers, Spec
-from servers.judge import hardening as judge
-from servers.lifecycle import hardening
+from servers.host.docker import trial
+from servers.host.docker.containers import ContainerError, DockerContainers, Spec
+from servers.judge.runs import hardening as judge
+from servers.lifecycle.runs import creation, hardening
 from servers.models import Run, Server
 from servers.models.run import RunState
 from tests.lifecycle.starts import started
@@ -101,7 +100,7 @@ def test_what_docker_refuses_is_left_out_and_named(
 
     found = hardening.list_unsupported(docker)
     once = len(tried)
-    spec = hardening.harden(docker, Spec(image="x"), lifecycle.creation.read_limits())
+    spec = hardening.harden(docker, Spec(image="x"), creation.read_limits())
 
     assert found == {"no-new-privileges": "operation not permitted"}
     assert len(tried) == once, "it is tried once"

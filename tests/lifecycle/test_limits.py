@@ -7,7 +7,7 @@ import pytest
 from django.core.management import call_command
 
 from servers import lifecycle
-from servers.host.containers import DockerContainers
+from servers.host.docker.containers import DockerContainers
 from servers.models import Run, Secret, Server
 from servers.models.run import RunState
 from tests import ports

@@ -10,7 +10,7 @@ from django.db import connections
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.host.containers import DockerContainers
+from servers.host.docker.containers import DockerContainers
 from servers.models import Run, Server
 from servers.models.run import RunState
 from tests import factories

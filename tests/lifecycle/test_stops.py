@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from servers import lifecycle
-from servers.host.containers import DockerContainers
-from servers.lifecycle import creation
+from servers.host.docker.containers import DockerContainers
+from servers.lifecycle.runs import creation
 from servers.models import Run, Server
 from servers.models.run import DesiredState, RunState
 from tests import factories

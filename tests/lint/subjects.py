@@ -4,9 +4,9 @@ import re
 import shlex
 from typing import Any
 
-from servers.engines.launch import Launch
-from servers.judge.room import GpuRoom
-from servers.judge.subject import Subject, TargetGpu
+from servers.judge.memory.room import GpuRoom
+from servers.judge.profiles.subject import Subject, TargetGpu
+from servers.launch.engines.launch import Launch
 
 GIB = 2**30
 IMAGES = {

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from servers.judge.conditions import ConditionError, compile_condition
-from servers.judge.facts import LaunchFacts
-from servers.judge.rulebook import LintRuleError, load
+from servers.judge.profiles.conditions import ConditionError, compile_condition
+from servers.judge.profiles.facts import LaunchFacts
+from servers.judge.profiles.lint_rules import LintRuleError, load
 from tests.cases import table
 from tests.lint.subjects import subject
 

@@ -5,9 +5,9 @@ from datetime import date
 
 import pytest
 
-from servers.engines.launch import Launch
-from servers.judge.experience import LastGoodRun, weigh
-from servers.judge.subject import LintFinding
+from servers.judge.profiles.last_good_run import LastGoodRun, weigh
+from servers.judge.profiles.subject import LintFinding
+from servers.launch.engines.launch import Launch
 
 LAUNCH = Launch(
     engine="sglang", image="lmsysorg/sglang:v0.5.12", checkpoint="zai-org/GLM-5",

@@ -1,11 +1,11 @@
 """A fix in the words of the launch: what stands there in another spelling, or several times."""
 
-from servers.engines.change import LaunchChange
-from servers.engines.flaglist import newest
-from servers.engines.launch import Launch
-from servers.judge.facts import LaunchFacts
-from servers.judge.fixes import Fix, adapt_fix
-from servers.judge.subject import Subject
+from servers.judge.profiles.facts import LaunchFacts
+from servers.judge.profiles.fixes import Fix, adapt_fix
+from servers.judge.profiles.subject import Subject
+from servers.launch.engines.change import LaunchChange
+from servers.launch.engines.flaglist import newest
+from servers.launch.engines.launch import Launch
 
 
 def mended(engine: str, fix: Fix, *flags: str) -> tuple[str, ...]:

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from servers.engines.flaghelp import HelpError, parse_help
-from servers.engines.flaglist import FlagList
+from servers.launch.engines.flaghelp import HelpError, parse_help
+from servers.launch.engines.flaglist import FlagList
 from tests.lint.test_flaglist import listed, parser_of
 
 VLLM = """\

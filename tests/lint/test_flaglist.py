@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from servers.engines import ENGINES
-from servers.engines.flaglist import (
+from servers.launch.engines import ENGINES
+from servers.launch.engines.flaglist import (
     Flag,
     FlagList,
     all_shipped,

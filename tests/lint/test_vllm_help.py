@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from servers.engines.flaghelp import parse_help
+from servers.launch.engines.flaghelp import parse_help
 from tests.lint.test_flaglist import listed
 from tests.vllm import build, image
 

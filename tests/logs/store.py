@@ -1,6 +1,6 @@
 from typing import Any
 
-from servers.host.containers import DockerContainers, Spec
+from servers.host.docker.containers import DockerContainers, Spec
 from servers.models import LogChunk, Run
 from servers.models.log import StoredLine
 from tests.images import BASE

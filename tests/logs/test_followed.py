@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from servers.host import logstream
-from servers.host.containers import Container, DockerContainers
+from servers.host.docker.containers import Container, DockerContainers
+from servers.host.logs import log_stream
 from servers.models import LogChunk, Run
 from servers.models.log import NOTE
 from servers.models.secret import MASK
-from servers.watcher import logs
-from servers.watcher.loglines import LONGEST, records
-from servers.watcher.logs import Follower
+from servers.watcher.logs import follower
+from servers.watcher.logs.follower import Follower
+from servers.watcher.logs.records import LONGEST, records
 from tests.containers.specs import wait_for_end
 from tests.cutting_proxy import CuttingProxy
 from tests.logs.store import append, container, stored
@@ -39,14 +39,14 @@ class AtItsEnd(threading.Thread):
 
 def test_followers_that_are_done_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watcher runs for months, and each of them holds what it needed to follow."""
-    monkeypatch.setattr(logs, "Follower", AtItsEnd)
-    monkeypatch.setattr("servers.watcher.logs.creation.docker", lambda: None)
+    monkeypatch.setattr(follower, "Follower", AtItsEnd)
+    monkeypatch.setattr("servers.watcher.logs.follower.creation.docker", lambda: None)
 
     for run_id in range(3):
-        logs.follow(run_id, "a" * 64).join()
+        follower.follow(run_id, "a" * 64).join()
 
-    assert len(logs._followers) == 1
-    logs.stop_all()
+    assert len(follower._followers) == 1
+    follower.stop_all()
 
 
 @pytest.mark.docker
@@ -80,13 +80,13 @@ def test_a_line_without_end_is_handed_on_before_its_end(docker: DockerContainers
     stream.close()
 
     assert first[0] < second[0], "else the second one would pass for the first one repeated"
-    assert len(first[2]) == len(second[2]) == logstream.LONGEST
+    assert len(first[2]) == len(second[2]) == log_stream.LONGEST
     assert set(first[2] + second[2]) == {ord("x")}
 
 
 @pytest.mark.docker
 def test_the_parts_of_a_line_make_the_line(run: Run, docker: DockerContainers) -> None:
-    size = 2 * logstream.LONGEST
+    size = 2 * log_stream.LONGEST
     program = f"import os\nfor end in (b'', b'\\n', b'y\\n'): os.write(1, b'x' * {size} + end)"
 
     follow(run, container(docker, program), docker)

@@ -2,8 +2,14 @@ import tracemalloc
 from datetime import UTC, datetime
 
 from servers.models.secret import MASK
-from servers.watcher import loglines
-from servers.watcher.loglines import LONGEST, RecordOrder, find_missing, records, secrets_pattern
+from servers.watcher.logs import records as logs_records
+from servers.watcher.logs.records import (
+    LONGEST,
+    RecordOrder,
+    find_missing,
+    records,
+    secrets_pattern,
+)
 from tests.logs.store import AT, stamped
 
 OPENED = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
@@ -40,7 +46,7 @@ def test_long_lines_are_known_without_being_kept() -> None:
     tracemalloc.start()
     new, _is_out_of_step = order.new(endless, OPENED)
     # Other threads of the tests' process work on, too.
-    its_own = tracemalloc.Filter(True, loglines.__file__)
+    its_own = tracemalloc.Filter(True, logs_records.__file__)
     traces = tracemalloc.take_snapshot().filter_traces([its_own]).traces
     tracemalloc.stop()
 

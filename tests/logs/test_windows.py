@@ -2,7 +2,7 @@ import pytest
 
 from servers.models import LogChunk, Run
 from servers.models.log import CHUNK_LINES, LogMovedError
-from servers.watcher.loglines import LONGEST
+from servers.watcher.logs.records import LONGEST
 from tests.logs.store import append, stamped, stored
 
 

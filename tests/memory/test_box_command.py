@@ -12,7 +12,7 @@ import pytest
 from django.core.management import call_command
 
 from servers.models.run import RunState
-from servers.watcher import snapshots
+from servers.watcher.memory import snapshots
 from tests import factories
 from tests.cases import table
 from tests.memory.scenes import GIB, MemoryScene, crashed

@@ -7,7 +7,7 @@ from django.test import Client
 
 from servers.models import Box
 from servers.models.run import RunState
-from servers.watcher.memory import MemoryMonitor
+from servers.watcher.memory.monitor import MemoryMonitor
 from tests import factories, samples
 from tests.memory.scenes import GIB, MemoryScene, crashed
 

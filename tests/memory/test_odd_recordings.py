@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from servers.judge.memory import Judge, MemoryVerdict
+from servers.judge.memory.verdicts import Judge, MemoryVerdict
 from tests.memory.scenes import BEGAN, GIB, OURS, MemoryScene, crashed, served
 
 type Snapshot = dict[str, Any]

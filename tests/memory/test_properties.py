@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servers.judge.memory import Judge, MemoryVerdict
+from servers.judge.memory.verdicts import Judge, MemoryVerdict
 from tests.memory.scenes import GIB, OURS, MemoryScene, crashed
 
 KINDS = st.sampled_from(["unified", "discrete", "numa"])

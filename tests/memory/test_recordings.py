@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from servers.judge.memory import Judge
+from servers.judge.memory.verdicts import Judge
 from tests.cases import table
 from tests.memory.scenes import BEGAN, GIB, MemoryScene, served
 

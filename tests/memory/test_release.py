@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from servers.judge import release, released
-from servers.judge.release import Before, Release
+from servers.judge.memory import release, release_words
+from servers.judge.memory.release import Before, Release
 from tests.memory.scenes import GIB, OURS, MemoryScene
 
 
@@ -35,7 +35,7 @@ def followed(
 
 
 def words(found: Release, scene: MemoryScene) -> str:
-    return released.sentence(found, now=scene.t)
+    return release_words.sentence(found, now=scene.t)
 
 
 @pytest.mark.parametrize("kind", ["discrete", "unified", "numa"])
@@ -51,7 +51,7 @@ def test_memory_that_comes_back_is_counted_down_and_then_told(kind: str) -> None
     said = followed(before, scene)
 
     assert words(said[0], scene) == "33.0 GiB of GPU memory still to come."
-    assert released.short(said[0]) == "33.0 GiB to come"
+    assert release_words.short(said[0]) == "33.0 GiB to come"
     assert words(said[-1], scene) == "Released 59.9 GiB in 8 s."
     assert said[-1].is_over
 
@@ -73,7 +73,7 @@ def test_an_engine_that_held_none_is_not_spoken_of() -> None:
 
     (found,) = followed(before, scene.for_(1, step=1), held=0)
 
-    assert (words(found, scene), released.short(found)) == ("", "")
+    assert (words(found, scene), release_words.short(found)) == ("", "")
 
 
 def test_a_process_that_keeps_it_is_named_and_what_it_gave_back_later_too() -> None:

@@ -4,8 +4,8 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from inferdash.settings import memory_thresholds
-from servers.judge.memory import Judge
-from servers.judge.thresholds import GIB, MemoryThresholds, read
+from servers.judge.memory.thresholds import GIB, MemoryThresholds, read
+from servers.judge.memory.verdicts import Judge
 from tests.memory.scenes import MemoryScene, crashed
 
 

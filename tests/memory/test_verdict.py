@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from servers.judge.memory import Judge, MemoryVerdict
+from servers.judge.memory.verdicts import Judge, MemoryVerdict
 from tests.memory.scenes import GIB, OURS, MemoryScene, crashed, served
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from servers.judge import oom
-from servers.lifecycle import diagnoses
+from servers.judge.logs import oom
+from servers.lifecycle.logs import diagnoses
 from servers.models import Run
 from servers.models.run import RunState
-from servers.watcher.oom import OomMonitor
+from servers.watcher.memory.oom import OomMonitor
 from tests import factories
 from tests.chaos.place import ChaosSite
 from tests.watched.hands import Hands

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from servers.host.cgroups import CgroupMemory, read_memory
-from servers.host.kernel import Kernel
-from servers.host.oom_log import OomKill, OomLog
-from servers.judge import oom
-from servers.judge.diagnosis import Ending, diagnose
-from servers.judge.oom import Oom
+from servers.host.kernel.cgroups import CgroupMemory, read_memory
+from servers.host.kernel.oom_log import OomKill, OomLog
+from servers.host.kernel.proc import Kernel
+from servers.judge.logs import oom
+from servers.judge.logs.diagnosis import Ending, diagnose
+from servers.judge.logs.oom import Oom
 from tests import proc
 from tests.hardware.machines import watched
 from tests.nvml import profiles

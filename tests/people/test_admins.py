@@ -9,8 +9,8 @@ from django.test import AsyncClient, Client
 from django.urls import reverse
 
 from servers import tasks
-from servers.engines.places import Place
-from servers.lifecycle import folders
+from servers.launch.engines.required_paths import Place
+from servers.lifecycle.profiles import path_reports
 from servers.live import answers
 from servers.models import Box, Entry, Invite, Role, Secret, User
 from tests import factories
@@ -151,7 +151,7 @@ def test_a_cache_that_engines_may_not_have_is_refused(
         refused = [
             {"path": asked[0], "lies": "refused", "refusal": "It lies outside.", "elsewhere": []}
         ]
-        answers.give(folders.question(of, wanted), refused)
+        answers.give(path_reports.question(of, wanted), refused)
 
     monkeypatch.setattr(tasks, "ask_for_paths", worker)
     typed = {"rtx8-home": "/home/ada", "rtx8-hf_cache": "~/elsewhere"}

@@ -96,7 +96,7 @@ FULL = (
     + ASKED
     + """
 from servers.judge.alerts import steady
-from servers.watcher.alerts import AlertMonitor
+from servers.watcher.alerts.alerts import AlertMonitor
 
 steady.AFTER["disk"] = steady.CALM["disk"] = 0
 box = Box.objects.get()
@@ -133,8 +133,8 @@ LOG = (
     + FILL
     + """
 import subprocess, sys
-from servers.host.kernel import Kernel
-from servers.host.lives import ProcessId
+from servers.host.kernel.proc import Kernel
+from servers.host.kernel.process_id import ProcessId
 from servers.watcher import logs
 from tests.waiting import wait_until
 
@@ -145,7 +145,7 @@ key = str(ProcessId.from_process(process.pid, Kernel().life(process.pid).start, 
 run = factories.run(server, container_id=key, is_watched=True, log_complete=False)
 troubles = []
 logging.disable(logging.NOTSET)
-storing = logging.getLogger("servers.watcher.storing")
+storing = logging.getLogger("servers.watcher.logs.writer")
 storing.setLevel(logging.WARNING)
 storing.addFilter(lambda said: troubles.append(said.getMessage()))
 

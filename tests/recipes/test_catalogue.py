@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from servers.engines.change import LaunchChange
-from servers.recipes.catalogue import catalogue
+from servers.launch.engines.change import LaunchChange
+from servers.launch.recipes.catalogue import catalogue
 
 PROFILE = "name: Mine\nengine: vllm\nimage: vllm/vllm-openai:v0.20.2\ncheckpoint: Qwen/Qwen3-8B\n"
 MIGRATED = """\

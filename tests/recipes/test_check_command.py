@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from servers.recipes.catalogue import SHIPPED
+from servers.launch.recipes.catalogue import SHIPPED
 from tests.recipes.test_docs import WHOLE
 
 

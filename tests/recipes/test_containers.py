@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from docker import APIClient
 
-from servers.engines import placement
-from servers.engines.launch import Launch
-from servers.engines.placement import Site
-from servers.host.containers import DockerContainers
-from servers.host.docker_request import creation
-from servers.judge.hardening import PIDS, harden
-from servers.recipes.catalogue import catalogue
+from servers.host.docker.containers import DockerContainers
+from servers.host.docker.request import creation
+from servers.judge.runs.hardening import PIDS, harden
+from servers.launch.engines import placement
+from servers.launch.engines.launch import Launch
+from servers.launch.engines.placement import Site
+from servers.launch.recipes.catalogue import catalogue
 from tests.images import ENGINE
 
 pytestmark = pytest.mark.docker

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from servers.engines import parameters
-from servers.recipes import hardware
-from servers.recipes.catalogue import catalogue
-from servers.recipes.document import KEYS, read, write
+from servers.launch.engines import parameters
+from servers.launch.recipes import hardware
+from servers.launch.recipes.catalogue import catalogue
+from servers.launch.recipes.document import KEYS, read, write
 
 TEXT = (Path(__file__).parents[2] / "docs/profiles.md").read_text()
 [WHOLE, TABLE, MIGRATED, OVERLAY] = re.findall(

@@ -7,11 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from servers.engines import ENGINES
-from servers.engines.launch import Launch
-from servers.host import durations, sizes
-from servers.recipes import notation
-from servers.recipes.document import KEYS, Document, DocumentError, RecipeSource, read, write
+from servers.launch import durations, sizes
+from servers.launch.engines import ENGINES
+from servers.launch.engines.launch import Launch
+from servers.launch.recipes import notation
+from servers.launch.recipes.document import (
+    KEYS,
+    Document,
+    DocumentError,
+    RecipeSource,
+    read,
+    write,
+)
 from tests.cases import table
 
 LEAST = "name: a\nengine: vllm\nimage: vllm/vllm-openai:v0.20.2\ncheckpoint: Qwen/Qwen3-8B\n"

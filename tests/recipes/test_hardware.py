@@ -1,9 +1,9 @@
 import pytest
 
-from servers.engines.launch import Launch
-from servers.recipes import hardware
-from servers.recipes.document import Document
-from servers.recipes.hardware import Gpu, GpuRequirement, fits
+from servers.launch.engines.launch import Launch
+from servers.launch.recipes import hardware
+from servers.launch.recipes.document import Document
+from servers.launch.recipes.hardware import Gpu, GpuRequirement, fits
 from tests.cases import table
 
 PRO: Gpu = ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "12.0")

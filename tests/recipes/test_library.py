@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from servers.engines import ENGINES, flaglist, versions
-from servers.engines.change import split_flags
-from servers.engines.engine import flag_value
-from servers.engines.launch import Launch
-from servers.recipes import hardware
-from servers.recipes.catalogue import Overlay, Recipe, catalogue
-from servers.recipes.document import read, write
+from servers.launch.engines import ENGINES, flaglist, versions
+from servers.launch.engines.change import split_flags
+from servers.launch.engines.engine import flag_value
+from servers.launch.engines.launch import Launch
+from servers.launch.recipes import hardware
+from servers.launch.recipes.catalogue import Overlay, Recipe, catalogue
+from servers.launch.recipes.document import read, write
 from tests.cases import table
 
 CATALOGUE = catalogue()

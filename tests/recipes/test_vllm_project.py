@@ -1,7 +1,7 @@
 import pytest
 
-from servers.recipes.document import DocumentError, read, write
-from servers.recipes.vllm_project import documents
+from servers.launch.recipes.document import DocumentError, read, write
+from servers.launch.recipes.vllm_project import documents
 
 MODEL = """\
 meta:

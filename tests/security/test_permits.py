@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from servers.judge import limits
-from servers.lifecycle import creation
+from servers.judge.runs import limits
+from servers.lifecycle.runs import creation
 from servers.models import Entry
 from tests.cases import table
 

@@ -8,11 +8,11 @@ from django.conf import settings as configured
 from django.test import Client
 
 from inferdash.urls import handler400, handler403
-from servers.lifecycle import secrets
+from servers.lifecycle.runs import secret_env
 from servers.models import Run, Secret
 from servers.models.secret import MASK, SecretError, _fernet, mask
-from servers.watcher.loglines import secrets_pattern
-from servers.watcher.runs import Runs
+from servers.watcher.logs.records import secrets_pattern
+from servers.watcher.runs.runs import Runs
 from tests import factories
 
 assert handler400
@@ -88,7 +88,7 @@ def test_a_key_among_the_flags_is_masked_in_what_is_shown(
         page = client.get(f"/profiles/{server.profile.slug}/{address}")
         assert page.status_code == 200
         assert "of-the-team" not in page.content.decode(), address
-    assert "of-the-team" not in secrets.mask_secrets(run, "api_key: ['sk-of-the-team']")
+    assert "of-the-team" not in secret_env.mask_secrets(run, "api_key: ['sk-of-the-team']")
 
 
 def test_a_replaced_secret_stays_masked_in_what_the_container_prints(client: Client) -> None:
@@ -96,14 +96,14 @@ def test_a_replaced_secret_stays_masked_in_what_the_container_prints(client: Cli
     token = Secret.seal("HF_TOKEN", "hf_the_boxs_old_one", None)
     box = factories.box(hf_token=token)
     run = factories.run(factories.server(box, secret_env={"MY_TOKEN": old.pk}))
-    secrets.remember(run, secrets.site(run))
+    secret_env.remember(run, secret_env.site(run))
 
     old.replace("the-new-value", None)
     token.delete()
     run = Run.objects.get(pk=run.pk)
 
     assert b"the-old-value" not in bytes(run.given or b"")
-    text = secrets.mask_secrets(run, "the-old-value the-new-value hf_the_boxs_old_one")
+    text = secret_env.mask_secrets(run, "the-old-value the-new-value hf_the_boxs_old_one")
     assert text == f"{MASK} {MASK} {MASK}"
 
     runs = Runs(box)
@@ -118,7 +118,7 @@ def test_an_engine_is_asked_with_the_key_that_it_was_started_with(client: Client
     key = Secret.seal("VLLM_API_KEY", "the-old-key", None)
     box, env = factories.box(), {"VLLM_API_KEY": key.pk}
     running = factories.run(factories.server(box, "one", secret_env=env), address="::1", port=8000)
-    secrets.remember(running, secrets.site(running))
+    secret_env.remember(running, secret_env.site(running))
     key.replace("the-new-key", None)
     new = factories.run(factories.server(box, "two", secret_env=env), address="::1", port=8001)
 
@@ -128,7 +128,7 @@ def test_an_engine_is_asked_with_the_key_that_it_was_started_with(client: Client
     new.given = _fernet().encrypt(json.dumps(["from an earlier release"]).encode())
     assert new.endpoint is not None
     assert new.endpoint.key == "the-new-key"
-    assert secrets.mask_secrets(new, "from an earlier release") == MASK
+    assert secret_env.mask_secrets(new, "from an earlier release") == MASK
 
 
 def test_one_lost_secret_does_not_unmask_the_others(client: Client) -> None:
@@ -138,7 +138,7 @@ def test_one_lost_secret_does_not_unmask_the_others(client: Client) -> None:
     run = factories.run(factories.server(factories.box(), secret_env=launch))
     lost.delete()
 
-    assert secrets.mask_secrets(run, "other-value") == MASK
+    assert secret_env.mask_secrets(run, "other-value") == MASK
 
 
 def test_of_two_secrets_that_begin_alike_both_are_masked_whole() -> None:
@@ -162,6 +162,6 @@ def test_a_secret_of_another_key_says_what_to_do(db: None, settings: Any) -> Non
 
 
 def test_keys_are_the_owners_alone() -> None:
-    for name in ("secrets.key", "django.key"):
+    for name in ("secret_env.key", "django.key"):
         assert (configured.DATA / name).stat().st_mode & 0o077 == 0
     assert configured.DATA.stat().st_mode & 0o077 == 0

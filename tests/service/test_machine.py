@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.host.containers import DockerContainers
+from servers.host.docker.containers import DockerContainers
 from tests.images import ENGINE
 from tests.service.machine import ServiceMachine, machine
 from tests.terminal import ROOT
@@ -27,7 +27,7 @@ UP_BY_TLS = (
     "r.urlopen('https://127.0.0.1:8470/login/', context=trusting)\""
 )
 START = f"""
-from servers.engines.launch import Launch
+from servers.launch.engines.launch import Launch
 from servers import lifecycle
 ada = User.objects.create(username="ada", role=Role.ADMIN)
 profile = Profile.objects.create(slug="qwen", name="Qwen", owner=ada)
@@ -38,7 +38,7 @@ server = Server.objects.create(slug="qwen", profile=profile, box=Box.objects.get
 lifecycle.start(server, by=ada)
 """
 ON_HOST_NETWORK = f"""
-from servers.engines.launch import Launch
+from servers.launch.engines.launch import Launch
 from servers import lifecycle
 ada = User.objects.get(username="ada")
 profile, is_new = Profile.objects.get_or_create(slug="near", defaults={{"name": "Near", "owner": ada}})

@@ -8,9 +8,9 @@ import pytest
 from docker import APIClient
 from docker.errors import APIError, ImageNotFound
 
-from servers.host.containers import DockerContainers
-from servers.lifecycle import creation
-from servers.lifecycle.images import logins
+from servers.host.docker.containers import DockerContainers
+from servers.lifecycle.images import credentials
+from servers.lifecycle.runs import creation
 from servers.models import Box
 from tests import factories
 from tests.registry import Registry, registry
@@ -19,7 +19,7 @@ from tests.registry import Registry, registry
 @pytest.fixture(autouse=True)
 def _worker(docker: DockerContainers, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.INSTALL = docker.install
-    docker.logins = logins.load_credentials
+    docker.logins = credentials.load_credentials
     monkeypatch.setattr(creation, "docker", lambda: docker)
 
 

@@ -1,6 +1,6 @@
 """What the tests of images do over and over."""
 
-from servers.host.containers import DockerContainers
+from servers.host.docker.containers import DockerContainers
 from servers.lifecycle.images import jobs, pruning
 from servers.models import Box, ImageJob
 from tests import shelves

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from docker import APIClient
 
-from servers.engines.launch import Launch
-from servers.host.containers import DockerContainers
-from servers.host.images import DockerStream
-from servers.lifecycle import creation
-from servers.lifecycle.images import built, jobs, shelf
-from servers.lifecycle.secrets import SecretsError
+from servers.host.docker.containers import DockerContainers
+from servers.host.images.images import DockerStream
+from servers.launch.engines.launch import Launch
+from servers.lifecycle.images import build_names, inventory, jobs
+from servers.lifecycle.runs import creation
+from servers.lifecycle.runs.secret_env import SecretsError
 from servers.models import (
     Box,
     ImageJob,
@@ -50,7 +50,7 @@ def patched(box: Box, text: str, **files: str) -> Server:
 def build(server: Server) -> ImageJob:
     version = server.profile.current
     assert version is not None
-    tag = built.tag(server.profile.slug, server.profile.launch)
+    tag = build_names.tag(server.profile.slug, server.profile.launch)
     return done(jobs.ask_to_build(server.box, tag, version, by=factories.person()))
 
 
@@ -77,11 +77,11 @@ def test_a_patched_image_is_built_from_the_profiles_dockerfile(
     stored = StoredImage.objects.get(image_id=job.image_id)
     assert stored.built_for == server.profile.slug
     assert stored.engine == "vllm"  # its profile's
-    assert [each.may_go for each in shelf.fates(box) if each.image == stored] == [True]
+    assert [each.may_go for each in inventory.fates(box) if each.image == stored] == [True]
 
     launch = replace(server.profile.launch, image=job.reference)
     server.profile.save_version(launch, by=None)
-    assert [each.may_go for each in shelf.fates(box) if each.image == stored] == [False]
+    assert [each.may_go for each in inventory.fates(box) if each.image == stored] == [False]
     docker.drop_image(job.image_id)
 
 
@@ -171,7 +171,7 @@ def test_a_build_is_cancelled(box: Box, docker: DockerContainers) -> None:
     )
     version = server.profile.current
     assert version is not None
-    tag = built.tag(server.profile.slug, server.profile.launch)
+    tag = build_names.tag(server.profile.slug, server.profile.launch)
     job = jobs.ask_to_build(box, tag, version, by=factories.person())
     assert job is not None
     jobs.obey(box)
@@ -188,7 +188,7 @@ def test_a_build_is_cancelled(box: Box, docker: DockerContainers) -> None:
     # Docker removes the container of the step a moment later.
     wait_until(lambda: job.image_id not in {e.image_id for e in docker.uses()}, "it is removed")
     look(box, docker)
-    [left] = [each for each in shelf.fates(box) if each.image.image_id == job.image_id]
+    [left] = [each for each in inventory.fates(box) if each.image.image_id == job.image_id]
     assert (left.may_go, left.is_ours) == (True, True)
     docker.drop_image(job.image_id)
 
@@ -196,7 +196,7 @@ def test_a_build_is_cancelled(box: Box, docker: DockerContainers) -> None:
 def test_a_profile_whose_image_was_not_built_does_not_ask_a_registry(box: Box) -> None:
     server = patched(box, f"FROM {BASE}\n")
     launch: Launch = server.profile.launch
-    tag = built.tag(server.profile.slug, launch)
+    tag = build_names.tag(server.profile.slug, launch)
     server.profile.save_version(replace(launch, image=tag), by=None)
     server.profile.refresh_from_db()
     run = factories.run(server, RunState.QUEUED)

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from servers.engines.flaglist import Flag, FlagList
-from servers.host.containers import DockerContainers
-from servers.lifecycle.images import jobs, news, shelf
+from servers.host.docker.containers import DockerContainers
+from servers.launch.engines.flaglist import Flag, FlagList
+from servers.lifecycle.images import inventory, jobs, newer_builds
 from servers.models import (
     Box,
     StoredImage,
@@ -41,11 +41,11 @@ def test_a_newer_build_is_checked_before_the_tag_moves_and_can_be_left_again(
         box, flags("--swap-spaces", "--model"), reference=store.image, image_id=first
     )
     look(box, docker)
-    news.look(box, docker)
+    newer_builds.look(box, docker)
     assert not TagNews.objects.filter(noticed_at__isnull=False).exists()
     newer(store, docker)
 
-    news.look(box, docker)
+    newer_builds.look(box, docker)
     told = TagNews.objects.get(reference=store.image)
     assert told.has_newer
     assert told.newer_id == ""
@@ -56,13 +56,13 @@ def test_a_newer_build_is_checked_before_the_tag_moves_and_can_be_left_again(
     assert still.id == first
     told.refresh_from_db()
     assert told.newer_id not in ("", first)
-    assert news.to_ask(box) == [("vllm", told.newer_id)]
-    assert {each.verdict.kind for each in news.check(told, ada)} == {"unknown"}
+    assert newer_builds.to_ask(box) == [("vllm", told.newer_id)]
+    assert {each.verdict.kind for each in newer_builds.check(told, ada)} == {"unknown"}
 
     factories.image_facts(
         box, flags("--swap-space", "--model"), reference=told.newer_id, image_id=told.newer_id
     )
-    kinds = {each.server.slug: each.verdict.kind for each in news.check(told, ada)}
+    kinds = {each.server.slug: each.verdict.kind for each in newer_builds.check(told, ada)}
     assert kinds == {server.slug: "renamed", "gpt-oss-120b": "same"}
 
     factories.run(server, image_id=first)  # it worked with the first one
@@ -74,7 +74,7 @@ def test_a_newer_build_is_checked_before_the_tag_moves_and_can_be_left_again(
     look(box, docker)
     old = StoredImage.objects.get(box=box, image_id=first)
     assert old.tags == [f"{KEPT}:{old.short_id}"]
-    fate = next(each for each in shelf.fates(box) if each.image == old)
+    fate = next(each for each in inventory.fates(box) if each.image == old)
     assert not fate.may_go
     assert "runs it" in fate.why
 
@@ -92,12 +92,12 @@ def test_a_newer_build_is_checked_before_the_tag_moves_and_can_be_left_again(
 def test_registries_are_asked_by_the_setting_or_by_a_wish(box: Box, settings: Any) -> None:
     known = shelves.shelf(box)
     settings.NEWER_IMAGES_EVERY = 12
-    assert not news.is_due(box, None)
-    assert news.is_due(box, known)
+    assert not newer_builds.is_due(box, None)
+    assert newer_builds.is_due(box, known)
     known.news_at = timezone.now()
-    assert not news.is_due(box, known)
+    assert not newer_builds.is_due(box, known)
     settings.NEWER_IMAGES_EVERY = 0
     known.news_at = None
-    assert not news.is_due(box, known)
+    assert not newer_builds.is_due(box, known)
     known.news_wanted_at = timezone.now()
-    assert news.is_due(box, known)
+    assert newer_builds.is_due(box, known)

@@ -2,18 +2,18 @@
 
 import pytest
 
-from servers.host import registry as remote
-from servers.host.containers import DockerContainers
-from servers.host.docker_client import RegistryAuth
-from servers.host.registry import RegistryError
-from servers.judge import images as judge
-from servers.lifecycle.images import jobs, logins
+from servers.host.docker.client import RegistryAuth
+from servers.host.docker.containers import DockerContainers
+from servers.host.images import registry as remote
+from servers.host.images.registry import RegistryError
+from servers.judge.images import names as judge
+from servers.lifecycle.images import credentials, jobs
 from servers.models import (
     Box,
     Entry,
     ImageJob,
 )
-from servers.watcher.shelf import ImageInventories
+from servers.watcher.images.inventory import ImageInventories
 from tests import factories, shelves
 from tests.registry import Registry, registry
 from tests.shelf.steps import done
@@ -147,8 +147,8 @@ def test_a_log_in_that_is_kept_opens_a_registry(
     assert "log-in" in refused.said
 
     login = shelves.registry_login(place)
-    logins.ask_for_test(login, by=ada)
-    logins.test_wanted(box, docker)
+    credentials.ask_for_test(login, by=ada)
+    credentials.test_wanted(box, docker)
     login.refresh_from_db()
     assert (login.error, login.tested_on) == ("", box)
     assert done(jobs.ask_again(refused, by=ada)).is_whole
@@ -161,7 +161,7 @@ def test_a_log_in_that_is_kept_opens_a_registry(
 
     login.keep("wrong-password")
     login.save()
-    logins.ask_for_test(login, by=ada)
+    credentials.ask_for_test(login, by=ada)
     ImageInventories(box).step()
     login.refresh_from_db()
     assert "does not take this name and password" in login.error
@@ -169,7 +169,8 @@ def test_a_log_in_that_is_kept_opens_a_registry(
     assert "wrong-password" not in kept
     assert "ghp_" not in kept
     assert "ghp_" not in repr(
-        logins.load_credentials() + [RegistryAuth(registry="x", username="y", password="ghp_z")]
+        credentials.load_credentials()
+        + [RegistryAuth(registry="x", username="y", password="ghp_z")]
     )
 
 

@@ -7,9 +7,9 @@ import pytest
 from django.utils import timezone
 from docker import APIClient
 
-from servers.host.containers import DockerContainers
-from servers.judge import images as judge
-from servers.lifecycle.images import jobs, shelf
+from servers.host.docker.containers import DockerContainers
+from servers.judge.images import names as judge
+from servers.lifecycle.images import inventory, jobs
 from servers.models import (
     Box,
     Entry,
@@ -19,7 +19,7 @@ from servers.models import (
     StoredImage,
 )
 from servers.models.run import RunState
-from servers.watcher.shelf import ImageInventories
+from servers.watcher.images.inventory import ImageInventories
 from tests import factories, shelves
 from tests.registry import Registry, registry
 from tests.shelf.steps import done, look
@@ -41,7 +41,7 @@ def test_room_is_made_without_what_is_needed(
     with registry(docker.facts().architecture, layers=1, size=3 << 20) as other:
         unused = done(jobs.ask_to_pull(box, other.image, by=ada)).image_id
     look(box, docker)
-    fates = {each.image.image_id: each for each in shelf.fates(box)}
+    fates = {each.image.image_id: each for each in inventory.fates(box)}
     assert fates[unused].may_go
     assert fates[unused].is_ours
     assert not fates[needed].may_go

@@ -5,8 +5,8 @@ from typing import Any
 
 import docker
 
-from servers.judge.found import DiscoveredEngine
-from servers.lifecycle import actions
+from servers.judge.external.engines import DiscoveredEngine
+from servers.lifecycle.jobs import actions
 from servers.models import Action, Run, Sighting
 from servers.models.run import RunState
 from tests import factories

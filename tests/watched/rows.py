@@ -4,8 +4,8 @@ from typing import Any
 
 from django.utils import timezone
 
-from servers.judge.found import DiscoveredEngine
-from servers.judge.origin import Origin
+from servers.judge.external.engines import DiscoveredEngine
+from servers.judge.external.origin import Origin
 from servers.models import Box, Run, Server, Sighting
 from servers.models.run import RunState
 from tests import factories

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from servers.host.kernel import Kernel
-from servers.host.lives import ProcessId
-from servers.host.units import unit
-from servers.judge.found import DiscoveredEngine
-from servers.judge.origin import Origin
-from servers.watcher.bare import BareEngines
+from servers.host.kernel.proc import Kernel
+from servers.host.kernel.process_id import ProcessId
+from servers.host.kernel.units import unit
+from servers.judge.external.engines import DiscoveredEngine
+from servers.judge.external.origin import Origin
+from servers.watcher.external.processes import BareEngines
 
 # Says that it is there, and forks as engines do.
 PROGRAM = """

@@ -7,10 +7,10 @@ import sys
 import pytest
 
 from servers import live
-from servers.host.kernel import Kernel
-from servers.host.lives import ProcessId
+from servers.host.kernel.proc import Kernel
+from servers.host.kernel.process_id import ProcessId
 from servers.models import Box
-from servers.watcher.belonging import ProcessTree
+from servers.watcher.external.process_tree import ProcessTree
 from tests import factories, samples
 from tests.watched import rows
 

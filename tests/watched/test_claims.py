@@ -3,8 +3,8 @@
 import pytest
 from django.test import Client
 
-from servers.lifecycle import checks
-from servers.lifecycle.knowledge import Knowledge, LaunchOnBox
+from servers.lifecycle.profiles import checks
+from servers.lifecycle.profiles.knowledge import Knowledge, LaunchOnBox
 from servers.models import Box, record
 from servers.models.run import RunState
 from tests import factories

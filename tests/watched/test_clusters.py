@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 
 from servers import live
-from servers.commandline import ray
-from servers.engines.launch import Launch
-from servers.judge import clusters
+from servers.judge.external import clusters
+from servers.launch.commandline import ray
+from servers.launch.engines.launch import Launch
 from servers.models import Neighbours, Role, Run, Server, Supplies
 from servers.models.run import RunState
 from tests import factories

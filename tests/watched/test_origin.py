@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from servers.host.containers import Container
-from servers.host.foreign import ExternalContainer
-from servers.judge.found import DiscoveredEngine
-from servers.judge.origin import Origin
+from servers.host.docker.containers import Container
+from servers.host.external.containers import ExternalContainer
+from servers.judge.external.engines import DiscoveredEngine
+from servers.judge.external.origin import Origin
 from servers.models.watched import between
 from tests.watched.moments import at
 

@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from servers.host import lives, printed
-from servers.host.kernel import Kernel
-from servers.host.lives import ProcessId
-from servers.host.printed import PrintedError
-from servers.host.started import find_started_process
-from servers.judge.farewell import is_orderly
-from servers.lifecycle import strangers
+from servers.host.external.start_command import find_started_process
+from servers.host.kernel import process_id
+from servers.host.kernel.proc import Kernel
+from servers.host.kernel.process_id import ProcessId
+from servers.host.logs import printed
+from servers.host.logs.printed import PrintedError
+from servers.judge.runs.shutdown import is_orderly
+from servers.lifecycle import external
 from servers.models import LogChunk, Run, Server
-from servers.watcher.filelogs import FileFollower
+from servers.watcher.logs.file_follower import FileFollower
 from tests import factories
 from tests.cases import table
 from tests.waiting import wait_until
@@ -230,7 +231,7 @@ def test_a_changed_row_shows_nothing_of_another_file(row: Any) -> None:
         follower.follow()
 
         text = "\n".join(line.text for line in LogChunk.objects.lines(run.pk, 0, 100))
-        end = strangers.process.end_process_run(run, ProcessId(pid=life[0], start=life[1]))
+        end = external.process.end_process_run(run, ProcessId(pid=life[0], start=life[1]))
 
     assert "of another" not in f"{text} {end.last_lines}"
     assert Run.objects.get(pk=run.pk).log_complete, "it ends all the same"
@@ -270,11 +271,11 @@ def test_an_end_is_heard_at_once() -> None:
     assert said is not None
     life = ProcessId.from_process(process.pid, said.start, Kernel())
 
-    assert not lives.ends_within(life, 0.01)
+    assert not process_id.ends_within(life, 0.01)
     process.kill()
-    assert lives.ends_within(life, 30)
+    assert process_id.ends_within(life, 30)
     process.wait()
-    assert lives.ends_within(life, 30), "its number may be another's by now"
+    assert process_id.ends_within(life, 30), "its number may be another's by now"
 
 
 @table(

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from servers.host.lives import ProcessId
-from servers.lifecycle import actions, untouched, watching
+from servers.host.kernel.process_id import ProcessId
+from servers.lifecycle.external import guard, monitoring
+from servers.lifecycle.jobs import actions
 from servers.models import LogChunk, Run, Server, Sighting
 from servers.models.run import RunState
 from tests import factories
@@ -85,8 +86,8 @@ def test_a_process_is_watched_until_it_is_gone_and_followed_when_it_comes_again(
         assert SECRET not in venv.text(run)
         assert len(venv.text(run)) > before
 
-        with pytest.raises(untouched.ExternalRunError):
-            untouched.check(run.server)
+        with pytest.raises(guard.ExternalRunError):
+            guard.check(run.server)
         assert process.poll() is None
         os.write(
             log.fileno(), b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
@@ -107,7 +108,7 @@ def test_a_process_is_watched_until_it_is_gone_and_followed_when_it_comes_again(
         place.waits_for_state(again, RunState.READY)
         assert again.server_id == run.server_id
         assert again.container_id == venv.sees(process.pid)
-        watching.unwatch(Server.objects.get(pk=run.server_id), by=factories.person())
+        monitoring.unwatch(Server.objects.get(pk=run.server_id), by=factories.person())
         again.refresh_from_db()
         assert (again.state, again.outlook) == (
             RunState.STOPPED,

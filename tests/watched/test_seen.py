@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from servers.commandline import inspect
-from servers.commandline.command import LaunchCommand
-from servers.engines.llamacpp import LLAMACPP
-from servers.host.docker_facts import Json
+from servers.host.docker.facts import Json
+from servers.launch.commandline import inspect
+from servers.launch.commandline.command import LaunchCommand
+from servers.launch.engines.llamacpp import LLAMACPP
 from servers.models import Sighting
-from servers.watcher import ended, foreign
-from servers.watcher.acquaintances import DiscoveredLife
-from servers.watcher.foreign import ExternalEngines
+from servers.watcher.external import ended, engines
+from servers.watcher.external.discovery import DiscoveredLife
+from servers.watcher.external.engines import ExternalEngines
 from tests.chaos.place import ChaosSite
 from tests.images import BASE
 from tests.ports import free_port
@@ -197,7 +197,7 @@ def test_a_fault_of_ours_over_one_is_logged_and_the_others_are_seen(
             raise KeyError("something new of Docker's")
         return inspect.command_of(container, image)
 
-    monkeypatch.setattr(foreign, "command_of", command_of)
+    monkeypatch.setattr(engines, "command_of", command_of)
     monkeypatch.setattr(ended, "command_of", command_of)
     looking = ExternalEngines(place.box)
 

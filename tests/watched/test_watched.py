@@ -9,13 +9,15 @@ from django.utils import timezone
 from docker.types import LogConfig
 
 from servers import lifecycle
-from servers.host.containers import ContainerError
-from servers.lifecycle import actions, creation, leftbehind, moves
-from servers.lifecycle.secrets import SecretsError
-from servers.lifecycle.untouched import ExternalRunError
+from servers.host.docker.containers import ContainerError
+from servers.lifecycle.external.guard import ExternalRunError
+from servers.lifecycle.jobs import actions
+from servers.lifecycle.memory import orphans
+from servers.lifecycle.runs import creation, reconcile
+from servers.lifecycle.runs.secret_env import SecretsError
 from servers.models import Box, Entry, Role, Run, Secret, Server, Sighting
 from servers.models.run import DesiredState, RunState
-from servers.watcher.foreign import ExternalEngines
+from servers.watcher.external.engines import ExternalEngines
 from tests import factories
 from tests.chaos.place import ChaosSite
 from tests.watched import rows
@@ -127,7 +129,7 @@ def test_nobody_can_stop_it_here(place: ChaosSite, hands: Hands) -> None:
     # Even a row that says otherwise moves nothing.
     Run.objects.filter(pk=run.pk).update(wanted=DesiredState.STOPPED)
     lifecycle.advance(_fresh(run))
-    moves.observe(run)
+    reconcile.observe(run)
     assert _fresh(run).state == RunState.READY
 
     for call in (place.docker.start, place.docker.remove):
@@ -246,5 +248,5 @@ def test_a_restart_of_the_box_starts_nothing(place: ChaosSite, hands: Hands) -> 
     assert run.outlook.startswith("The box was restarted. Docker starts it again")
     assert not Run.objects.exclude(pk=run.pk).exists()
     # Other tests' engines end on this machine, too.
-    left = leftbehind.look(place.box, None)
+    left = orphans.look(place.box, None)
     assert [each for each in left if each.container == container or each.server] == []

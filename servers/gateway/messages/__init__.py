@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 
 from servers.gateway.messages import request, response
-from servers.host.probes import CHAT_PATH
+from servers.host.runs.probes import CHAT_PATH
 
 MESSAGES = "/v1/messages"
 COUNT_TOKENS = "/v1/messages/count_tokens"

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterable, Iterator
 
-from servers.engines import SERVING, sampling
 from servers.gateway.messages.response import Json
 from servers.gateway.refusal import Refusal
+from servers.launch.engines import SERVING, sampling
 
 # What both APIs have, under the names that `sampling` knows.
 _SAME = ("max_tokens", "temperature", "top_p", "top_k")

@@ -7,9 +7,9 @@ import sys
 import time
 
 from servers.host.gpus.answers import GpuError
+from servers.host.gpus.readings import CardReading
 from servers.host.gpus.session import Nvml
-from servers.host.kernel import Kernel, KernelError
-from servers.host.readings import CardReading
+from servers.host.kernel.proc import Kernel, KernelError
 
 GIB = 2**30
 

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 import pynvml
 
-from servers.host.kernel import Kernel
-from servers.host.readings import Fault
+from servers.host.gpus.readings import Fault
+from servers.host.kernel.proc import Kernel
 
 # Why NVML as a whole cannot be used.
 type ErrorKind = Literal[

@@ -8,9 +8,9 @@ import pynvml
 
 from servers.host.gpus import slow
 from servers.host.gpus.answers import CardLostError, NvmlDevice
+from servers.host.gpus.readings import CardReading, GpuProcess, Kind
 from servers.host.gpus.slow import SlowReadings
-from servers.host.kernel import Kernel
-from servers.host.readings import CardReading, GpuProcess, Kind
+from servers.host.kernel.proc import Kernel
 
 # Integrated GPUs: Orin, Thor, GB10 and its relatives. Their memory is the machine's.
 _UNIFIED_NAMES = ("GB10", "Thor", "Orin", "N1X")

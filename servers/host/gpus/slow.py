@@ -6,7 +6,7 @@ from typing import Any
 import pynvml
 
 from servers.host.gpus.answers import NvmlDevice
-from servers.host.readings import EccErrors, RemappedRows, RetiredPages
+from servers.host.gpus.readings import EccErrors, RemappedRows, RetiredPages
 
 
 @dataclass(frozen=True, kw_only=True)

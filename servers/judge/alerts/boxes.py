@@ -4,10 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from servers.judge import datafolder
-from servers.judge.alerts.case import AlertCase, Key
-from servers.judge.alerts.runs import span
-from servers.judge.attention import (
+from servers.judge.alerts.attention import (
     GIB,
     LOW_MACHINE,
     LOW_UNIFIED,
@@ -15,12 +12,15 @@ from servers.judge.attention import (
     SAME_AS,
     of_finding,
 )
-from servers.judge.hardware.finding import BOX
+from servers.judge.alerts.case import AlertCase, Key
+from servers.judge.alerts.runs import span
+from servers.judge.memory.hardware.finding import BOX
+from servers.judge.people import data_disk
 
 # Seconds without a sign of life, of which there is one every ten: an update takes less.
 SILENT_AFTER = 120.0
 FLOOR: Key = ("floor", "box")
-DATA_FOLDER: Key = ("disk", datafolder.SUBJECT)
+DATA_FOLDER: Key = ("disk", data_disk.SUBJECT)
 # What cards that answer are the opposite of.
 NO_DRIVER: frozenset[Key] = frozenset(
     {("box", NO_GPU), *(("hardware", f"{rule}:{BOX}") for rule in SAME_AS)}
@@ -160,16 +160,16 @@ def lacks(
 def data_folder(box: str, free: int, total: int, *, is_told: bool = False) -> AlertCase | None:
     """Bytes of the disk that inferdash's data folder lies on; `is_told`: it is told already, so that
     it takes more to be enough."""
-    if not datafolder.is_low(free / (ENOUGH if is_told else 1), total):
+    if not data_disk.is_low(free / (ENOUGH if is_told else 1), total):
         return None
-    is_full = datafolder.is_full(free, total)
+    is_full = data_disk.is_full(free, total)
     return AlertCase(
         kind="disk",
         subject=DATA_FOLDER[1],
         severity="critical" if is_full else "warning",
-        title=f"{box}: {datafolder.TITLES[is_full]}",
+        title=f"{box}: {data_disk.TITLES[is_full]}",
         detail=f"{free / GIB:.1f} of {total / GIB:.1f} GiB are free.",
-        advice=datafolder.ADVICE,
+        advice=data_disk.ADVICE,
     )
 
 

@@ -4,14 +4,14 @@ import re
 import threading
 import time
 
-from servers.host.builds import BuildAnswer
-from servers.host.containers import ContainerError, DockerContainers
-from servers.host.images import DockerStream
-from servers.host.references import familiar
-from servers.judge import dockerfile
-from servers.lifecycle import creation
-from servers.lifecycle.images import built
+from servers.host.docker.containers import ContainerError, DockerContainers
+from servers.host.images.builds import BuildAnswer
+from servers.host.images.images import DockerStream
+from servers.host.images.references import familiar
+from servers.judge.images import dockerfile
+from servers.lifecycle.images import build_names
 from servers.lifecycle.images.work import ImageJobError, ImageWork
+from servers.lifecycle.runs import creation
 from servers.models import JobLog
 from servers.models.tokens import mask_tokens
 
@@ -27,7 +27,7 @@ def build(work: ImageWork) -> str:
     if version is None or not version.launch.dockerfile:
         raise ImageJobError("There is no Dockerfile to build. Save one with the profile first.")
     launch, slug = version.launch, version.profile.slug
-    if built.tag(slug, launch) != job.reference:
+    if build_names.tag(slug, launch) != job.reference:
         raise ImageJobError("The Dockerfile was changed since. Build it from the profile's page.")
     if faults := dockerfile.faults(launch.dockerfile, launch.build_files):
         raise ImageJobError(" ".join(faults))

@@ -15,8 +15,8 @@ from django.db import IntegrityError, close_old_connections, transaction
 from django.utils import timezone
 
 from servers import live
-from servers.host.containers import ContainerError
-from servers.lifecycle.images import building, moving, pruning, pulls
+from servers.host.docker.containers import ContainerError
+from servers.lifecycle.images import building, pruning, pulls, tags
 from servers.lifecycle.images.work import HeldError, ImageJobError, ImageWork
 from servers.models import Box, Entry, ImageJob, ProfileVersion, User
 from servers.models.imagejob import OPEN, ImageJobState
@@ -33,7 +33,7 @@ _going: dict[int, tuple[ImageWork, threading.Thread]] = {}
 _WORK: Mapping[str, Callable[[ImageWork], str]] = {
     Kind.PULL: pulls.pull,
     Kind.BUILD: building.build,
-    Kind.MOVE: moving.move,
+    Kind.MOVE: tags.move,
     Kind.PRUNE: pruning.prune,
 }
 _CUT = {

@@ -1,17 +1,17 @@
 """Images that nobody needs, removed; what freed how much is measured, not added up."""
 
-from servers.host.containers import ContainerError, DockerContainers
+from servers.host.docker.containers import ContainerError, DockerContainers
 from servers.judge.sizes import gib
-from servers.lifecycle import creation
-from servers.lifecycle.images import shelf
+from servers.lifecycle.images import inventory
 from servers.lifecycle.images.work import ImageJobError, ImageWork
+from servers.lifecycle.runs import creation
 from servers.models import Box
 
 
 def look(box: Box, docker: DockerContainers, *, with_sizes: bool) -> bool:
     """Bring the rows up to date; whether anything is new. Raises ContainerError."""
     disk = docker.disk_of_images() if with_sizes else None
-    return shelf.keep(box, docker.images(), docker.uses(), disk, docker.image)
+    return inventory.keep(box, docker.images(), docker.uses(), disk, docker.image)
 
 
 def prune(work: ImageWork) -> str:
@@ -21,7 +21,7 @@ def prune(work: ImageWork) -> str:
     """
     docker, job = creation.docker(), work.job
     look(work.box, docker, with_sizes=False)
-    fates = {fate.image.image_id: fate for fate in shelf.fates(work.box)}
+    fates = {fate.image.image_id: fate for fate in inventory.fates(work.box)}
     before = docker.disk_of_images().layers
     gone, stayed = 0, list[str]()
     for number, image_id in enumerate(job.images, start=1):

@@ -7,18 +7,19 @@ from dataclasses import dataclass, field
 
 from django.conf import settings
 
-from servers.host import outfit, registry
-from servers.host.containers import ContainerError, DockerContainers, DockerFacts
-from servers.host.images import DockerStream
-from servers.host.pulls import PullProgress, PullState
-from servers.host.references import parse
-from servers.host.registry import RegistryError
-from servers.judge import images as judge
-from servers.judge.pools import GIB
-from servers.lifecycle import creation
-from servers.lifecycle.images import logins, moving
+from servers.host.docker.containers import ContainerError, DockerContainers, DockerFacts
+from servers.host.images import registry
+from servers.host.images.images import DockerStream
+from servers.host.images.pulls import PullProgress, PullState
+from servers.host.images.references import parse
+from servers.host.images.registry import RegistryError
+from servers.host.kernel import resources
+from servers.judge.images import names as judge
+from servers.judge.memory.pools import GIB
+from servers.lifecycle.images import credentials, tags
 from servers.lifecycle.images.work import HeldError, ImageWork
-from servers.lifecycle.secrets import SecretsError
+from servers.lifecycle.runs import creation
+from servers.lifecycle.runs.secret_env import SecretsError
 from servers.models import TagNews
 
 log = logging.getLogger(__name__)
@@ -65,8 +66,8 @@ def pull(work: ImageWork) -> str:
         return f"{job.reference} is there now, as {short}."
     if before.id == image.id:
         return f"{job.reference} is the newest already: its registry has no other under this name."
-    moving.keep(docker, before)
-    moving.note(work.box, job.reference, before=before.id, by=job.asked_by)
+    tags.keep(docker, before)
+    tags.note(work.box, job.reference, before=before.id, by=job.asked_by)
     return (
         f"{job.reference} is a newer image now: {short} instead of "
         f"{before.id.removeprefix('sha256:')[:12]}, which stays. The next start takes the new one."
@@ -120,7 +121,7 @@ def _is_for(docker: DockerContainers, source: str, architecture: str) -> bool:
 
 def _sizes(source: str, architecture: str) -> dict[str, int]:
     wanted = parse(source).registry
-    login = next((each for each in logins.load_credentials() if each.registry == wanted), None)
+    login = next((each for each in credentials.load_credentials() if each.registry == wanted), None)
     try:
         found = registry.size(source, architecture, login, realms=_realms())
     except RegistryError as error:
@@ -138,7 +139,7 @@ def _realms() -> tuple[str, ...]:
 
 
 def _free(facts: DockerFacts) -> int | None:
-    disk = outfit.disk(facts.root, root=settings.HOST_ROOT)
+    disk = resources.disk(facts.root, root=settings.HOST_ROOT)
     return disk.free if disk is not None else None
 
 

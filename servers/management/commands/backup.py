@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from servers.lifecycle import backups
-from servers.lifecycle.backups.tables import TABLES
+from servers.lifecycle.people import backups
+from servers.lifecycle.people.backups.tables import TABLES
 from servers.management import passphrase
 from servers.management.database import DatabaseCommand
 from servers.management.words import format_counts

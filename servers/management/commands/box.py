@@ -13,13 +13,13 @@ from typing import Any, TextIO
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from servers.host.collector import Collector
-from servers.judge import recording
-from servers.judge.hardware import HardwareFinding, HardwareJudge
-from servers.judge.memory import Judge, MemoryVerdict
-from servers.judge.pools import GIB
+from servers.host.collector.parent import Collector
+from servers.judge.memory import recording
+from servers.judge.memory.hardware import HardwareFinding, HardwareJudge
+from servers.judge.memory.pools import GIB
+from servers.judge.memory.verdicts import Judge, MemoryVerdict
 from servers.models import Box
-from servers.watcher import snapshots
+from servers.watcher.memory import snapshots
 
 _UNREADABLE = 2
 _GZIP = b"\x1f\x8b"

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from servers.lifecycle import leaving
-from servers.lifecycle.leaving import ExportedFile
+from servers.lifecycle.profiles import export_all
+from servers.lifecycle.profiles.export_all import ExportedFile
 from servers.management.database import DatabaseCommand
 from servers.models.secret import SecretError
 
@@ -28,7 +28,7 @@ class Command(DatabaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         folder: Path = options["folder"]
         try:
-            found = leaving.files(with_secrets=options["with_secrets"])
+            found = export_all.files(with_secrets=options["with_secrets"])
             if folder.exists() and any(folder.iterdir()):
                 raise CommandError(f"{folder} is not empty. Name another folder.")
             for file in found:

@@ -8,10 +8,10 @@ import redis
 from django.core.management.base import CommandError
 
 from servers import tasks
-from servers.engines import parameters
-from servers.judge.preflight import WORDS
-from servers.lifecycle import folders, preflight
-from servers.lifecycle.preflight import PreflightResult
+from servers.judge.profiles.preflight import WORDS
+from servers.launch.engines import parameters
+from servers.lifecycle.profiles import path_reports, preflight
+from servers.lifecycle.profiles.preflight import PreflightResult
 from servers.management.database import DatabaseCommand
 from servers.models import Server
 
@@ -53,11 +53,15 @@ class Command(DatabaseCommand):
 
     def _check_server(self, server: Server) -> PreflightResult:
         launch = parameters.fill(server.profile.launch, server.values)
-        wanted = folders.list_needed_paths(launch, server.box)
-        if wanted and not server.box.is_silent and folders.read_reports(server.box, wanted) is None:
+        wanted = path_reports.list_needed_paths(launch, server.box)
+        if (
+            wanted
+            and not server.box.is_silent
+            and path_reports.read_reports(server.box, wanted) is None
+        ):
             try:
                 tasks.ask_for_paths(server.box, wanted)
-                folders.wait_for_reports(server.box, wanted, seconds=ANSWERS_WITHIN)
+                path_reports.wait_for_reports(server.box, wanted, seconds=ANSWERS_WITHIN)
             except redis.RedisError as error:
                 self.stderr.write(f"Which folders are there is not known: Redis is away: {error}")
         return preflight.check(launch, server.box, server.profile, server)

@@ -6,10 +6,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from servers.judge.lint import lint
-from servers.judge.subject import Subject
-from servers.recipes.catalogue import Recipe
-from servers.recipes.proofreading import find_errors, find_remarks
+from servers.judge.profiles.lint import lint
+from servers.judge.profiles.subject import Subject
+from servers.launch.recipes.catalogue import Recipe
+from servers.launch.recipes.validation import find_errors, find_remarks
 
 _UNREADABLE = 2  # the exit code for what cannot be read
 

@@ -7,9 +7,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from servers.lifecycle import backups
-from servers.lifecycle.backups.archive import Archive
-from servers.lifecycle.backups.tables import TABLES
+from servers.lifecycle.people import backups
+from servers.lifecycle.people.backups.archive import Archive
+from servers.lifecycle.people.backups.tables import TABLES
 from servers.management import passphrase
 from servers.management.database import DatabaseCommand
 from servers.management.words import format_counts, size

@@ -4,7 +4,8 @@ from django.http import HttpRequest
 from ninja import Router, Schema, Status
 
 from servers import live
-from servers.lifecycle import actions, discarding
+from servers.lifecycle.jobs import actions
+from servers.lifecycle.weights import deletion
 from servers.models import Box, Permission
 from servers.views.api import named
 from servers.views.api.auth import ByKey, person
@@ -47,7 +48,7 @@ def delete_model(request: HttpRequest, slug: str, path: str) -> Status[DeletedOu
     """Have the box delete the model at this path; what came of it stands on its page."""
     box = named.find(Box.objects.all(), "box", slug)
     stored = named.find(box.stored.select_related("box"), "model", path, field="path")
-    if refused := discarding.refusal(stored):
+    if refused := deletion.refusal(stored):
         raise ApiError(CONFLICT, "in_use", refused)
     is_new = actions.ask_to_delete(stored, by=person(request))
     live.stock_changed()

@@ -7,7 +7,7 @@ from django.utils import timezone
 from ninja import Router, Schema
 from pydantic import Field
 
-from servers.lifecycle import claims
+from servers.lifecycle.people import claims
 from servers.models import Box, Claim, Permission, Server
 from servers.views.api import named
 from servers.views.api.auth import ByKey, person

@@ -7,8 +7,8 @@ from django.http import Http404, HttpRequest
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from servers.lifecycle import downloading
-from servers.lifecycle.downloading import DownloadRequest, DownloadRequestError
+from servers.lifecycle.weights import downloads as weights_downloads
+from servers.lifecycle.weights.downloads import DownloadRequest, DownloadRequestError
 from servers.models import Download, Permission
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.boxes import find_box
@@ -29,7 +29,7 @@ class DownloadIn(Schema):
     box: str = Field(default="", max_length=63, description="“” is enough where there is one box.")
     files: list[str] = Field(
         default=[],
-        max_length=downloading.MOST_PATTERNS,
+        max_length=weights_downloads.MOST_PATTERNS,
         description="Names, with * in them; none: what engines load.",
     )
     into: str = Field(
@@ -113,7 +113,7 @@ def download(request: HttpRequest, given: DownloadIn) -> Status[DownloadOut]:
     """Ask for a model; 200 where the same is on its way already."""
     box = find_box(given.box)
     try:
-        name, revision = downloading.read_name(given.model)
+        name, revision = weights_downloads.read_name(given.model)
         repository, _colon, quantization = name.partition(":")
         wish = DownloadRequest(
             repository=repository,
@@ -122,7 +122,7 @@ def download(request: HttpRequest, given: DownloadIn) -> Status[DownloadOut]:
             into=given.into,
             limit=given.limit,
         )
-        made, is_new = downloading.ask(box, wish, by=person(request))
+        made, is_new = weights_downloads.ask(box, wish, by=person(request))
     except DownloadRequestError as error:
         raise ApiError(UNPROCESSABLE, "invalid", str(error)) from error
     return Status(CREATED if is_new else OK, DownloadOut.from_download(_find(made.pk)))
@@ -142,7 +142,7 @@ async def one(request: HttpRequest, pk: int, seen: str = "", wait: float = 0.0) 
 )
 def pause(request: HttpRequest, pk: int) -> DownloadOut:
     """What is there stays."""
-    downloading.pause(_find(pk), by=person(request))
+    weights_downloads.pause(_find(pk), by=person(request))
     return DownloadOut.from_download(_find(pk))
 
 
@@ -151,7 +151,7 @@ def pause(request: HttpRequest, pk: int) -> DownloadOut:
 )
 def resume(request: HttpRequest, pk: int) -> DownloadOut:
     """Go on with one that is paused, or try one again that has failed or was cancelled."""
-    downloading.resume(_find(pk), by=person(request))
+    weights_downloads.resume(_find(pk), by=person(request))
     return DownloadOut.from_download(_find(pk))
 
 
@@ -161,7 +161,7 @@ def resume(request: HttpRequest, pk: int) -> DownloadOut:
 def cancel(request: HttpRequest, pk: int, how: CancelIn | None = None) -> DownloadOut:
     """Files that are whole stay in any case."""
     drops = bool(how and how.delete_parts)
-    downloading.cancel(_find(pk), by=person(request), drop_parts=drops)
+    weights_downloads.cancel(_find(pk), by=person(request), drop_parts=drops)
     return DownloadOut.from_download(_find(pk))
 
 
@@ -170,7 +170,7 @@ def cancel(request: HttpRequest, pk: int, how: CancelIn | None = None) -> Downlo
 )
 def limit(request: HttpRequest, pk: int, how: LimitIn) -> DownloadOut:
     """How fast it may come, from now on."""
-    downloading.limit(_find(pk), how.limit, by=person(request))
+    weights_downloads.limit(_find(pk), how.limit, by=person(request))
     return DownloadOut.from_download(_find(pk))
 
 

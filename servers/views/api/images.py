@@ -10,7 +10,7 @@ from ninja.params import QueryEx
 from pydantic import Field
 
 from servers.forms.image import PullForm
-from servers.lifecycle.images import jobs, news, shelf
+from servers.lifecycle.images import inventory, jobs, newer_builds
 from servers.models import Box, ImageJob, Permission, StoredImage, TagNews, User
 from servers.views.api import named
 from servers.views.api.auth import ByKey, ByKeyAsync, person
@@ -18,7 +18,7 @@ from servers.views.api.boxes import find_box
 from servers.views.api.errors import ApiError, Problem
 from servers.views.api.held import wait_for_change
 from servers.views.api.image_schemas import NO_ENGINE, ImageJobOut, ImageOut, NewerOut
-from servers.views.images import list_tag_updates, rows
+from servers.views.images.images import list_tag_updates, rows
 
 router = Router()
 OK, CREATED, ACCEPTED, CONFLICT, UNPROCESSABLE = 200, 201, 202, 409, 422
@@ -52,7 +52,7 @@ class MoveIn(Schema):
 def images(request: HttpRequest, slug: str) -> list[ImageOut]:
     """What lies in its Docker, as its watcher has last seen it, the largest first."""
     box = named.find(Box.objects.select_related("supplies"), "box", slug)
-    fates = {each.image.pk: each for each in shelf.fates(box)}
+    fates = {each.image.pk: each for each in inventory.fates(box)}
     found = sorted(rows(box, person(request)), key=lambda row: -row.image.size)
     return [ImageOut.from_row(row, fates.get(row.image.pk)) for row in found]
 
@@ -70,7 +70,7 @@ def remove(
     """Have the box remove images, by id or name; never one that something needs."""
     box = named.find(Box.objects.all(), "box", slug)
     wanted = [_find_image(box, each) for each in image]
-    fates = {each.image.pk: each for each in shelf.fates(box)}
+    fates = {each.image.pk: each for each in inventory.fates(box)}
     for each in wanted:
         fate = fates.get(each.pk)
         if fate is None or not fate.may_go:
@@ -85,7 +85,7 @@ def remove(
 
 def _find_image(box: Box, called: str) -> StoredImage:
     every = list(StoredImage.objects.filter(box=box))
-    named = shelf.by_name(every).get(called)
+    named = inventory.by_name(every).get(called)
     short = called.removeprefix("sha256:")
     if named is not None:
         return named
@@ -111,7 +111,7 @@ def newer(request: HttpRequest, slug: str) -> list[NewerOut]:
 )
 def ask_registries(request: HttpRequest, slug: str) -> Status[None]:
     """Have the box ask the registries now what the tags of its profiles mean there."""
-    news.want(named.find(Box.objects.all(), "box", slug))
+    newer_builds.want(named.find(Box.objects.all(), "box", slug))
     return Status(204, None)
 
 

@@ -7,19 +7,19 @@ from typing import cast
 from django.http import HttpRequest
 from django.urls import reverse
 
-from servers.commandline import export
-from servers.commandline.command import EngineKey, LaunchCommand, PasteError
-from servers.commandline.draft import Draft, DraftError, UnknownEngineError, draft
-from servers.commandline.inspect import without_keys
-from servers.commandline.read import read as read_commands
-from servers.commandline.starts import LAUNCH
-from servers.engines.launch import Launch
-from servers.lifecycle.exports import without_keys as without_secrets
-from servers.recipes import document
-from servers.recipes.document import Document
-from servers.recipes.mapping import DocumentError
-from servers.views import exports
+from servers.launch.commandline import export
+from servers.launch.commandline.command import EngineKey, LaunchCommand, PasteError
+from servers.launch.commandline.draft import Draft, DraftError, UnknownEngineError, draft
+from servers.launch.commandline.inspect import without_keys
+from servers.launch.commandline.line_kinds import LAUNCH
+from servers.launch.commandline.read import read as read_commands
+from servers.launch.engines.launch import Launch
+from servers.launch.recipes import document
+from servers.launch.recipes.document import Document
+from servers.launch.recipes.mapping import DocumentError
+from servers.lifecycle.profiles.exports import without_keys as without_secrets
 from servers.views.api.errors import ApiError
+from servers.views.profiles import exports
 
 UNPROCESSABLE = 422
 _SERVICES = re.compile(r"(?m)^\s*[\"']?services[\"']?\s*:")

@@ -9,16 +9,16 @@ from ninja import Router, Schema, Status
 
 from servers.forms import profile_values as values
 from servers.forms.profile import ProfileForm
+from servers.launch.recipes.document import Document
 from servers.models import Box, Permission, Profile
 from servers.models.profile import ProfileFilter
-from servers.recipes.document import Document
-from servers.views import exports, profile_form
-from servers.views.apart import run_apart
 from servers.views.api import imports, named
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.boxes import find_box
 from servers.views.api.errors import ApiError, Problem
-from servers.views.profiles import save_launch
+from servers.views.profiles import exports, profile_form
+from servers.views.profiles.profiles import save_launch
+from servers.views.threads import run_apart
 
 router = Router()
 CREATED, UNPROCESSABLE = 201, 422

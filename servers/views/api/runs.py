@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest
 from ninja import Router, Schema
 
 from servers import live
-from servers.judge import failurebook
+from servers.judge.logs import failure_catalog
 from servers.live.waiting import wait_async
 from servers.models import LogChunk, Permission, Run
 from servers.models.log import MOST_CHUNKS
@@ -51,7 +51,7 @@ def why(request: HttpRequest, run_id: int) -> WhyOut:
     said: dict[str, Any] = found.diagnosis
     return WhyOut(
         run=RunOut.from_run(found),
-        cause=found.cause if found.cause in failurebook.by_id() else "",
+        cause=found.cause if found.cause in failure_catalog.by_id() else "",
         summary=found.why,
         evidence=[(line, text) for line, text in said.get("evidence", [])],
         is_partial=bool(said.get("is_partial")),

@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 from ninja import Schema
 
-from servers.judge import holders, stock
+from servers.judge.memory import holders
+from servers.judge.weights import checkpoints
 from servers.live import EngineMetrics, figures_of
 from servers.live.pages import Panel
 from servers.models import Claim, Run, Server, StoredCheckpoint
@@ -278,8 +279,8 @@ class StoredOut(Schema):
             path=stored.path,
             revision=stored.revision,
             format=stored.format,
-            quantization=stock.quantization(stored.config),
-            context=stock.context(stored.config),
+            quantization=checkpoints.quantization(stored.config),
+            context=checkpoints.context(stored.config),
             size=stored.size,
             weights=stored.weights,
             state=stored.state,

@@ -10,8 +10,12 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from servers import lifecycle, tasks
-from servers.engines import parameters
-from servers.lifecycle import QueueOptions, claims, preflight, taken, untouched
+from servers.launch.engines import parameters
+from servers.lifecycle import QueueOptions
+from servers.lifecycle.external import guard
+from servers.lifecycle.people import claims
+from servers.lifecycle.profiles import preflight
+from servers.lifecycle.runs import gpu_conflicts
 from servers.models import Claim, Permission, Run, Server
 from servers.views.api import named
 from servers.views.api.auth import ByKey, ByKeyAsync, person
@@ -96,7 +100,7 @@ def start(request: HttpRequest, slug: str, how: StartIn | None = None) -> Server
     """Nothing happens to one that runs already."""
     how = how or StartIn()
     found = _find(slug)
-    untouched.check(found)
+    guard.check(found)
     if not found.runs.active().exists():
         _refuse(request, found, how)
         until = timezone.now() + timedelta(seconds=how.wait_seconds) if how.wait_seconds else None
@@ -125,7 +129,7 @@ def _refuse(request: HttpRequest, found: Server, how: StartIn) -> None:
             "terminal: --despite REASON).",
             **checked.to_json(),
         )
-    there = taken.before_start(
+    there = gpu_conflicts.before_start(
         parameters.fill(found.profile.launch, found.values), found, checked.known
     )
     if not how.despite_claim:
@@ -165,7 +169,7 @@ def _refuse_claimed(found: list[Claim]) -> None:
 def stop(request: HttpRequest, slug: str, how: StopIn | None = None) -> ServerOut:
     """Nothing happens to one that does not run."""
     found = _find(slug)
-    untouched.check(found)
+    guard.check(found)
     if not (how and how.despite_claim):
         _refuse_claimed(claims.against_stop(found, person(request)))
     lifecycle.call_off(found, by=person(request))
@@ -184,7 +188,7 @@ def stop(request: HttpRequest, slug: str, how: StopIn | None = None) -> ServerOu
 def restart(request: HttpRequest, slug: str, how: RestartIn | None = None) -> ServerOut:
     """Of one that does not run, a start."""
     found = _find(slug)
-    untouched.check(found)
+    guard.check(found)
     insists = bool(how and how.despite_claim)
     if not found.runs.active().exists():
         return start(request, slug, StartIn(despite_claim=insists))

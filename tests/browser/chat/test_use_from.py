@@ -31,7 +31,7 @@ print(json.dumps({
 }))
 """
 ON_DEMAND = """
-from servers.engines.launch import Launch
+from servers.launch.engines.launch import Launch
 ada = User.objects.get(username="ada")
 profile = Profile.objects.create(slug="later", name="Later", owner=ada)
 launch = Launch(engine="vllm", image="i", checkpoint="org/Later", gpus="none", start_on_request=True)

@@ -96,7 +96,7 @@ def test_help_marks_and_suggestions_fit_and_can_be_read(
 
 def test_help_knows_what_the_image_itself_has_listed(page: Page, stack: WebStack) -> None:
     stack.run(
-        "from servers.engines.flaglist import Flag, FlagList; "
+        "from servers.launch.engines.flaglist import Flag, FlagList; "
         "flags = tuple(Flag(names=(name,)) for name in ('--model', '--brand-new', '--port')); "
         "known = FlagList(engine='vllm', version='0.99.0', flags=flags); "
         "[factories.image_facts(box, known) for box in Box.objects.all()]; "

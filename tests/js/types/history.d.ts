@@ -1,4 +1,4 @@
-// The points of a box's history (servers/views/history.py), and how they are drawn.
+// The points of a box's history (servers/views/memory/history.py), and how they are drawn.
 
 declare namespace Past {
   type Values = (number | null)[];

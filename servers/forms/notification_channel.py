@@ -1,0 +1,117 @@
+"""Where alerts are to be sent, as an admin types it."""
+
+from typing import Any, cast
+
+from django import forms
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+
+from servers.host.alerts import webhooks
+from servers.judge.alerts.case import KINDS
+from servers.models import Outlet
+from servers.models.outlet import ChannelKind
+
+LONGEST = 2000  # characters of an address
+_HIDDEN = {"autocomplete": "off", "spellcheck": "false"}
+
+
+class NotificationChannelForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Addresses and keys go in and never come out: left empty, what is there stays."""
+
+    address = forms.CharField(
+        required=False,
+        max_length=LONGEST,
+        widget=forms.TextInput(attrs={**_HIDDEN, "placeholder": "https://"}),
+        help_text="The webhook’s address, https://ntfy.example.org/topic, or mail addresses with "
+        "commas between. Kept encrypted, and never shown again.",
+    )
+    key = forms.CharField(
+        required=False,
+        max_length=500,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        help_text="For JSON: signs what is sent. For ntfy: its access token. Else empty.",
+    )
+    kinds = forms.MultipleChoiceField(
+        label="What about",
+        required=False,
+        choices=list(KINDS.items()),
+        widget=forms.CheckboxSelectMultiple,
+    )
+
+    class Meta:
+        model = Outlet
+        fields = ("name", "kind", "box", "least", "is_enabled")
+        labels = {
+            "box": "Only of the box",
+            "least": "From which severity on",
+            "is_enabled": "Send there",
+        }
+        help_texts = {  # noqa: RUF012
+            "kind": "A sign of life asks its address every minute; who watches there misses a box "
+            "that has died. One for each box.",
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        box = cast("forms.ModelChoiceField[Any]", self.fields["box"])
+        box.empty_label = "every box"
+        self.order_fields(["name", "kind", "address", "key", "box", "least", "is_enabled"])
+        if self.instance.pk:
+            self.initial["kinds"] = self.instance.kinds
+            self.fields[
+                "address"
+            ].help_text = f"Empty: it stays what it is ({self.instance.hint}). It is never shown."
+            self.fields["key"].help_text = "Empty: it stays. Enter the address again to drop it."
+
+    @property
+    def plain_fields(self) -> list[forms.BoundField]:
+        return [field for field in self.visible_fields() if field.name != "kinds"]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        kind, address = cleaned.get("kind", ""), cleaned.get("address", "")
+        if not address and (not self.instance.pk or "kind" in self.changed_data):
+            self.add_error("address", "Write where to send it.")
+        elif address and (said := _objection(kind, address)):
+            self.add_error("address", said)
+        if kind == ChannelKind.NTFY and not cleaned.get("key", "").isascii():
+            self.add_error("key", "An access token of ntfy has letters and digits only.")
+        if kind == ChannelKind.PING and cleaned.get("box") is None:
+            self.add_error("box", "Choose the box that gives the sign of life.")
+        if kind == ChannelKind.EMAIL and not settings.DEFAULT_FROM_EMAIL:
+            self.add_error(
+                "kind",
+                "No mail server is set up: INFERDASH_EMAIL_URL in .env says which one sends.",
+            )
+        return cleaned
+
+    def save(self, commit: bool = True) -> Outlet:
+        outlet: Outlet = super().save(commit=False)
+        outlet.kinds = self.cleaned_data["kinds"]
+        if address := self.cleaned_data["address"]:
+            outlet.keep(address, self.cleaned_data["key"], _hint(outlet.kind, address))
+            outlet.error = ""
+        elif key := self.cleaned_data["key"]:
+            outlet.keep(outlet.address, key, outlet.hint)
+        if commit:
+            outlet.save()
+        return outlet
+
+
+def _objection(kind: str, address: str) -> str:
+    if kind != ChannelKind.EMAIL:
+        return webhooks.objection(address)
+    for each in address.split(","):
+        try:
+            validate_email(each.strip())
+        except ValidationError:
+            return f"{each.strip() or 'Nothing'} is no mail address."
+    return ""
+
+
+def _hint(kind: str, address: str) -> str:
+    if kind != ChannelKind.EMAIL:
+        return webhooks.host_of(address)
+    people = [each.strip().rpartition("@") for each in address.split(",")]
+    return ", ".join(f"{name[:1]}…@{host}" for name, _at, host in people)

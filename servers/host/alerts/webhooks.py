@@ -1,0 +1,180 @@
+"""Sends what admins want to have sent out of the box: alerts, and signs of life.
+
+Addresses are typed by admins only. http and https are asked, nowhere link-local (where clouds
+keep the credentials of a machine), and no redirect is followed. Private addresses and loopback
+are allowed: an ntfy server at home has one.
+"""
+
+import ipaddress
+import ssl
+import time
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from urllib.parse import unquote_to_bytes, urlsplit
+
+import httpx
+
+from servers.host.http import addresses
+from servers.host.http.addresses import Address, UnknownNameError
+from servers.host.http.bounded import BoundedResponse, BoundsError, Outside
+
+WITHIN = 10.0  # seconds for a message with its answer
+ANSWER_LIMIT = 2048  # bytes of an answer that are read
+# So long a service may ask to be left alone, in seconds.
+LONGEST_WAIT = 3600.0
+
+_MAY_PASS = (408, 425, 429)
+
+
+class WebhookError(Exception):
+    """It was not taken; the text is fit for a person, and does not hold the address.
+
+    `may_pass`: another try may succeed, after `wait` seconds where the other side says so.
+    """
+
+    def __init__(self, message: str, *, may_pass: bool, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.may_pass = may_pass
+        self.wait = wait
+
+
+def objection(address: str) -> str:
+    """Why this is no address to send to, in a sentence; "" if it is one."""
+    try:
+        parts = urlsplit(address)
+        host, _port = parts.hostname or "", parts.port
+        httpx.URL(address)
+    except (ValueError, httpx.InvalidURL):
+        return "This is no address: write one such as https://ntfy.example.org/gpu-box."
+    if parts.scheme not in ("http", "https") or not host:
+        return "Write the whole address, with https:// (or http://) before it."
+    if any(each.isspace() for each in address):
+        return "An address has no spaces."
+    try:
+        literal = ipaddress.ip_address(host)
+    except ValueError:
+        return ""
+    return _forbidden(host) if addresses.is_of_the_link(literal) else ""
+
+
+def host_of(address: str) -> str:
+    """What may be shown of an address: with a path alone anybody could write there."""
+    parts = urlsplit(address)
+    return f"{parts.hostname or ''}:{parts.port}" if parts.port else parts.hostname or ""
+
+
+def post(address: str, body: bytes, headers: Mapping[str, str]) -> None:
+    """Raises WebhookError unless it is taken (2xx)."""
+    _ask("POST", address, body, headers)
+
+
+def ping(address: str) -> None:
+    """Tell an address that misses us that we are there. Raises WebhookError."""
+    _ask("GET", address, b"", {})
+
+
+def _ask(method: str, address: str, body: bytes, headers: Mapping[str, str]) -> None:
+    if said := objection(address):
+        raise WebhookError(said, may_pass=False)
+    url = httpx.URL(address)
+    found = None if addresses.goes_by_proxy(url) else _resolve(url)
+    _send(method, url, body, headers, found)
+
+
+def _send(
+    method: str,
+    url: httpx.URL,
+    body: bytes,
+    headers: Mapping[str, str],
+    found: Sequence[Address] | None,
+) -> None:
+    """`found` are the addresses that were looked at; None: a proxy looks them up."""
+    host = url.host
+    told = {"User-Agent": "inferdash", **headers}
+    if url.userinfo:
+        told["Authorization"] = f"Basic {b64encode(unquote_to_bytes(url.userinfo)).decode()}"
+    try:
+        with Outside(within=WITHIN, silence=WITHIN, is_direct=found is not None) as outside:
+            got = outside.ask(
+                method,
+                url.copy_with(userinfo=b""),
+                most=ANSWER_LIMIT,
+                is_cut=True,
+                at=found,
+                headers=told,
+                content=body,
+            )
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise WebhookError(_unreachable(host, error), may_pass=True) from error
+    except (httpx.TimeoutException, BoundsError) as error:
+        silence = f"{host} gave no answer within {WITHIN:.0f} s."
+        raise WebhookError(silence, may_pass=True) from error
+    except (httpx.TransportError, httpx.InvalidURL) as error:
+        raise WebhookError(f"{host} broke off: {type(error).__name__}.", may_pass=True) from error
+    _judge(host, got)
+
+
+def _judge(host: str, got: BoundedResponse) -> None:
+    if got.is_success:
+        return
+    status, said = got.status, " ".join(got.body.decode(errors="replace").split())
+    words = f"{host} answered {status} {got.reason}".rstrip()
+    if said and not said.startswith("<"):
+        words += f": {said[:200]}"
+    if got.leads_to is not None:
+        to = got.leads_to
+        raise WebhookError(
+            f"{words}. It leads on to {to.scheme}://{host_of(str(to))}, and redirects are not followed: enter the address where "
+            "it ends.",
+            may_pass=False,
+        )
+    if status in _MAY_PASS or status >= 500:
+        wait = _wait(got.headers.get("Retry-After", ""), now=time.time())
+        raise WebhookError(f"{words}.", may_pass=True, wait=wait)
+    raise WebhookError(
+        f"{words}. It will not take this later either: look at the address.", may_pass=False
+    )
+
+
+def _wait(said: str, *, now: float) -> float | None:
+    """Seconds, from Retry-After's seconds or date; None where it says nothing."""
+    try:
+        seconds = float(said)
+    except ValueError:
+        try:
+            when = parsedate_to_datetime(said)
+        except (ValueError, OverflowError):
+            return None
+        seconds = when.timestamp() - now
+    return min(max(0.0, seconds), LONGEST_WAIT)
+
+
+def _unreachable(host: str, error: httpx.TransportError) -> str:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"The certificate of {host} is not accepted: {cause.verify_message}."
+        if isinstance(cause, ssl.SSLError):
+            return f"{host} does not speak TLS: is it http:// that it wants?"
+        cause = cause.__cause__ or cause.__context__
+    return f"{host} cannot be reached."
+
+
+def _resolve(url: httpx.URL) -> list[Address]:
+    host = url.raw_host.decode()
+    try:
+        found = addresses.resolve(host, addresses.port_of(url))
+    except UnknownNameError as error:
+        raise WebhookError(f"Nobody knows the name {host}.", may_pass=True) from error
+    allowed = [each for each in found if not addresses.is_of_the_link(each)]
+    if not allowed:
+        raise WebhookError(_forbidden(host), may_pass=False)
+    return allowed
+
+
+def _forbidden(host: str) -> str:
+    return (
+        f"{host} is an address of this machine's own network link, where clouds keep credentials: "
+        "inferdash sends nothing there."
+    )

@@ -1,0 +1,237 @@
+"""Containers that somebody else made, as Docker tells them: to be looked at, and no more."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from signal import Signals
+from typing import Any
+from urllib.parse import urlencode
+
+from servers.host.docker.client import DockerClient, NotFound, translate_errors
+from servers.host.docker.errors import translate
+from servers.host.docker.events import EventStream
+from servers.host.docker.facts import Container, Event, Json
+from servers.host.docker.socket import DockerResponse, DockerSocketError
+
+INSTALL = "inferdash.install"
+# More than a box runs; each costs Docker a few milliseconds.
+MOST = 200
+MOST_ENDED = 50
+_ENDED = ("exited", "dead", "created")
+# What a life of a container begins or ends with, and what asks it to end.
+_HAPPENINGS = ("start", "die", "kill", "rename", "destroy", "pause", "unpause", "update")
+# Signals that ask for no end: `docker run` hands on what its terminal sends it, such as the news that
+# its window was resized.
+NO_WISH = frozenset(
+    map(int, (Signals.SIGWINCH, Signals.SIGUSR1, Signals.SIGUSR2, Signals.SIGCONT, Signals.SIGSTOP,
+              Signals.SIGTSTP, Signals.SIGCHLD, Signals.SIGURG))
+)  # fmt: skip
+# What somebody asked Docker for so long before an end has no more to do with it.
+ASKED = timedelta(minutes=10)
+_PAST_WITHIN = 10.0  # seconds for an answer from Docker's memory
+_LATE = timedelta(seconds=2)  # between an event and what Docker calls the end
+_EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExternalContainer:
+    """A container without our label."""
+
+    container: Container
+    inspected: Json = field(repr=False)  # Docker's own words, with the secrets in them
+
+    @property
+    def image(self) -> str:
+        """The reference that it was asked for with."""
+        return str(self.inspected["Config"].get("Image") or self.container.image_id)
+
+    @property
+    def policy(self) -> str:
+        """Docker's restart policy; "" where it has none."""
+        name = (self.inspected["HostConfig"].get("RestartPolicy") or {}).get("Name") or ""
+        return "" if name == "no" else str(name)
+
+    @property
+    def restarts(self) -> int:
+        """How often that policy has started it again since somebody last did."""
+        return int(self.inspected.get("RestartCount") or 0)
+
+    @property
+    def wants_gpus(self) -> bool:
+        """Whether it was given GPUs, by a request or by NVIDIA's runtime."""
+        host = self.inspected["HostConfig"]
+        return bool(host.get("DeviceRequests")) or host.get("Runtime") == "nvidia"
+
+    @property
+    def removes_itself(self) -> bool:
+        """Whether Docker removes it as soon as it has ended: `docker run --rm`."""
+        return bool(self.inspected["HostConfig"].get("AutoRemove"))
+
+    @property
+    def has_log(self) -> bool:
+        """Whether Docker keeps what it prints; of other drivers it keeps a copy to hand out."""
+        driver = (self.inspected["HostConfig"].get("LogConfig") or {}).get("Type")
+        return driver != "none"
+
+    @property
+    def network(self) -> str:
+        """bridge, host, none, container:<id>, or the name of a network."""
+        said = str(self.inspected["HostConfig"].get("NetworkMode") or "")
+        return "bridge" if said in ("", "default") else said
+
+    @property
+    def exposed(self) -> tuple[int, ...]:
+        """TCP ports that the container, or its image, names as its own, in their order."""
+        named = self.inspected["Config"].get("ExposedPorts") or {}
+        ports = {port.container_port for port in self.container.ports}
+        return tuple(sorted(ports | {int(each.split("/")[0]) for each in named if _is_tcp(each)}))
+
+    @property
+    def ips(self) -> tuple[str, ...]:
+        """Its own addresses on Docker's bridges, which its box can reach."""
+        networks = (self.inspected.get("NetworkSettings") or {}).get("Networks") or {}
+        found = (network.get("IPAddress") for network in networks.values() if network)
+        return tuple(address for address in found if address)
+
+    def is_life(self, started_at: datetime | None) -> bool:
+        """Whether it runs since that moment, and has not been started anew."""
+        return self.container.state == "running" and self.container.started_at == started_at
+
+    def ways(self, port: int) -> tuple[tuple[str, int], ...]:
+        """Addresses and ports at which the box reaches this port of it, the published first."""
+        if not 0 < port < 65536:  # whatever its command says
+            return ()
+        if self.network == "host":
+            return (("127.0.0.1", port),)
+        published = [
+            (_EVERYWHERE.get(each.host_ip, each.host_ip), each.host_port)
+            for each in self.container.published
+            if each.container_port == port and each.host_port
+        ]
+        return tuple(dict.fromkeys([*published, *((address, port) for address in self.ips)]))
+
+
+class DockerReader(DockerClient):
+    """What Docker Engine tells of containers, whoever made them. Nothing here changes anything."""
+
+    install: str
+
+    def others(
+        self, known: Mapping[str, ExternalContainer] | None = None
+    ) -> list[ExternalContainer]:
+        """Those that run and are not of this install, the newest first. Raises ContainerError.
+
+        `known` are those of an earlier look by their ids, to which nothing has happened since.
+        """
+        with translate_errors("a list of containers"):
+            listed = self._api.containers()
+        theirs = [each for each in listed if (each["Labels"] or {}).get(INSTALL) != self.install]
+        kept = known or {}
+        found = (kept.get(each["Id"]) or self.other(each["Id"]) for each in theirs[:MOST])
+        return [each for each in found if each is not None]
+
+    def list_ended(self, known: Mapping[str, ExternalContainer]) -> list[ExternalContainer]:
+        """Those that do not run and are not of this install, the newest first.
+
+        `known` are those of an earlier look by their ids: what has ended stays as it is, until it
+        is started again. Raises ContainerError.
+        """
+        with translate_errors("a list of containers"):
+            listed = self._api.containers(all=True, filters={"status": list(_ENDED)})
+        theirs = [each for each in listed if (each["Labels"] or {}).get(INSTALL) != self.install]
+        newest = sorted(theirs, key=lambda each: int(each["Created"]), reverse=True)[:MOST_ENDED]
+        found = (known.get(each["Id"]) or self.other(each["Id"]) for each in newest)
+        return [each for each in found if each is not None]
+
+    def count_images(self) -> tuple[int, int]:
+        """How many images the box has, and their bytes; layers that several share count often.
+
+        Raises ContainerError.
+        """
+        with translate_errors("a list of images"):
+            images = self._api.images()
+        return len(images), sum(int(each.get("Size") or 0) for each in images)
+
+    def other(self, container_id: str) -> ExternalContainer | None:
+        """One of them, running or not; None for ours, and where there is none of that id.
+
+        Raises ContainerError.
+        """
+        with translate_errors("a look at the container"):
+            try:
+                found = self._api.inspect_container(container_id)
+            except NotFound:
+                return None
+        if (found["Config"].get("Labels") or {}).get(INSTALL) == self.install:
+            return None
+        return ExternalContainer(container=Container.from_docker(found), inspected=found)
+
+    def list_running(self) -> list[str]:
+        """The ids of all containers that run on the box, whoever made them. Raises ContainerError."""
+        with translate_errors("a list of containers"):
+            return [each["Id"] for each in self._api.containers()]
+
+    def tail(self, container_id: str, count: int, *, since: datetime | None = None) -> list[str]:
+        """The last lines of the log, without timestamps. Raises ContainerError.
+
+        `since` leaves out what an earlier life of the container has printed.
+        """
+        bound = int(since.timestamp()) if since else None
+        with translate_errors("the container's log"):
+            try:
+                text: bytes = self._api.logs(container_id, tail=count, since=bound)
+            except NotFound:
+                return []
+        return text.decode(errors="replace").splitlines()[-count:]
+
+    def made_from(self, image_id: str) -> Json | None:
+        """What Docker says of an image; None when it is gone. Raises ContainerError."""
+        with translate_errors("a look at the image"):
+            try:
+                found: Json = self._api.inspect_image(image_id)  # type: ignore[no-untyped-call]
+            except NotFound:
+                return None
+        return found
+
+    def was_told_to_end(
+        self, container_id: str, *, began: datetime | None, ended: datetime
+    ) -> bool | None:
+        """Whether somebody had Docker send it a signal that asks for this end: `docker stop`, `kill`.
+
+        None: Docker does not remember the end itself. It keeps its last 256 events or so, in memory
+        (moby: daemon/events), so that this can be asked long after, by whoever was away. `began`
+        and `ended` bound the life; None: its beginning is not known. Raises ContainerError.
+        """
+        since = max(filter(None, (began, ended - ASKED)))
+        wanted = {"type": ["container"], "container": [container_id], "event": ["kill", "die"]}
+        query = {
+            "since": f"{since.timestamp():.6f}",
+            "until": f"{time.time():.6f}",
+            "filters": json.dumps(wanted),
+        }
+        with translate_errors("its events"):
+            answer = DockerResponse(self.host, f"/events?{urlencode(query)}", silence=_PAST_WITHIN)
+            try:
+                events = [Event.from_docker(json.loads(line)) for line in answer.lines()]
+            except DockerSocketError as error:
+                raise translate(str(error), doing="its events") from error
+            finally:
+                answer.close()
+        until = (ended + _LATE).timestamp()
+        mine = [event for event in events if float(event.at) <= until]
+        if any(event.action == "kill" and event.signal not in NO_WISH for event in mine):
+            return True
+        return False if any(event.action == "die" for event in mine) else None
+
+    def happenings(self) -> EventStream:
+        """What happens to containers, whoever made them, from now on. Raises ContainerError."""
+        wanted: dict[str, Any] = {"type": ["container"], "event": list(_HAPPENINGS)}
+        with translate_errors("its events"):
+            query = urlencode({"filters": json.dumps(wanted)})
+            return EventStream(DockerResponse(self.host, f"/events?{query}"))
+
+
+def _is_tcp(port: str) -> bool:
+    return port.partition("/")[2] in ("", "tcp")

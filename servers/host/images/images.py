@@ -1,0 +1,277 @@
+"""Images in Docker Engine: listed, pulled, asked about at their registry, named anew, removed."""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from servers.host.docker.client import NotFound, server_address, translate_errors
+from servers.host.docker.errors import ContainerError, translate
+from servers.host.docker.facts import Image, Json, split_reference
+from servers.host.docker.socket import DockerResponse, DockerSocketError
+from servers.host.external.containers import DockerReader
+from servers.host.images.pulls import PullProgress, PullState
+
+_NONE = "<none>"
+_PATIENCE, _LOOK_EVERY = 60.0, 0.5  # seconds, for others who add up sizes
+# Each registry says it in words of its own.
+_REFUSED = re.compile(r"unauthorized|\b40[13]\b|incorrect username|denied", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedImage:
+    """An image as Docker lists it. Sizes in bytes."""
+
+    id: str
+    tags: tuple[str, ...]  # as Docker writes them: vllm/vllm-openai:v0.20.2
+    digests: tuple[str, ...]  # name@sha256:…, for what came from a registry
+    size: int  # with the layers that it shares with others
+    created_at: datetime | None
+    labels: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_docker(cls, found: Json) -> "ListedImage":
+        made = found.get("Created")
+        return cls(
+            id=found["Id"],
+            tags=tuple(each for each in found.get("RepoTags") or () if _NONE not in each),
+            digests=tuple(each for each in found.get("RepoDigests") or () if _NONE not in each),
+            size=found["Size"],
+            # Some builders write 0, others 1980, so that builds are the same byte by byte.
+            created_at=datetime.fromtimestamp(made, UTC) if made and made > 400_000_000 else None,
+            labels=found.get("Labels") or {},
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageUser:
+    """A container, running or not, and the image that it was made from."""
+
+    id: str
+    name: str
+    image_id: str
+    state: str
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageDiskUsage:
+    """What images take on Docker's disk, in bytes."""
+
+    layers: int  # each layer once
+    shared: dict[str, int]  # by image id: of its size, what other images have too
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedImage:
+    """What a registry has under a reference."""
+
+    digest: str  # sha256:…
+    platforms: tuple[str, ...]  # linux/amd64, linux/arm64; empty where it does not tell
+
+
+class DockerStream:
+    """An answer of Docker's that goes on for long, as the JSON lines that it consists of.
+
+    close() ends it at once, also from another thread, and with it what Docker does. Raises
+    ContainerError for what Docker says in it, and when it breaks off.
+    """
+
+    def __init__(self, answer: DockerResponse, doing: str) -> None:
+        self._answer = answer
+        self._doing = doing
+
+    @property
+    def is_closed(self) -> bool:
+        return self._answer.is_closed
+
+    def close(self) -> None:
+        self._answer.close()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        with translate_errors(self._doing), closing(self._answer):
+            for line in self._answer.lines():
+                said = json.loads(line)
+                if "error" in said:
+                    raise translate(str(said["error"]), doing=self._doing)
+                yield said
+
+
+class DockerImages(DockerReader):
+    """What is done with images. Nothing here touches a container."""
+
+    def image(self, reference: str) -> Image | None:
+        """The local image; None when this box does not have it. Raises ContainerError."""
+        with translate_errors(f"a look at the image {reference}"):
+            try:
+                found = self._api.inspect_image(reference)  # type: ignore[no-untyped-call]
+            except NotFound:
+                return None
+        return Image.from_docker(found)
+
+    def images(self) -> list[ListedImage]:
+        """Every image but the unnamed steps of builds. Raises ContainerError."""
+        with translate_errors("a list of images"):
+            found = self._api.images()
+        return [ListedImage.from_docker(each) for each in found]
+
+    def uses(self) -> list[ImageUser]:
+        """Every container of the box, whoever made it, with its image. Raises ContainerError."""
+        with translate_errors("a list of containers"):
+            found = self._api.containers(all=True)
+        return [
+            ImageUser(
+                id=each["Id"],
+                name=(each.get("Names") or ["/"])[0].lstrip("/"),
+                image_id=each["ImageID"],
+                state=each["State"],
+                labels=each.get("Labels") or {},
+            )
+            for each in found
+        ]
+
+    def disk_of_images(self) -> ImageDiskUsage:
+        """What images take together and have in common. Raises ContainerError.
+
+        May take a minute: Docker before 25 adds up containers and volumes, too, and does it for
+        one caller at a time.
+        """
+        said = self._usage()
+        usage = said.get("ImageUsage") or {}
+        items = said.get("Images") or usage.get("Items") or ()
+        return ImageDiskUsage(
+            layers=int(said.get("LayersSize") or usage.get("TotalSize") or 0),
+            shared={each["Id"]: max(0, int(each.get("SharedSize") or 0)) for each in items},
+        )
+
+    def _usage(self) -> Json:
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                with closing(DockerResponse(self.host, "/system/df?type=image")) as answer:
+                    found: Json = json.loads(b"".join(iter(answer.receive, b"")))
+                    return found
+            except DockerSocketError as error:
+                if "already running" not in str(error) or time.monotonic() > deadline:
+                    raise translate(str(error), doing="the sizes of images") from error
+            time.sleep(_LOOK_EVERY)
+
+    def pull(self, reference: str, tell: Callable[[PullState], bool]) -> None:
+        """Pull an image. `tell` hears of progress and returns False to give up.
+
+        Raises ContainerError, also when it was given up.
+        """
+        progress = PullProgress()
+        stream = self.begin_pull(reference)
+        with closing(stream):
+            for line in stream:
+                if not tell(progress.hear(line)):
+                    raise ContainerError("The pull was given up.", kind="given_up")
+        if self.image(reference) is None:
+            raise ContainerError(f"{reference} was pulled but is not there.", kind="no_image")
+
+    def begin_pull(self, reference: str) -> DockerStream:
+        """Begin a pull: the stream is Docker's own lines, for PullProgress. Raises ContainerError.
+
+        It goes on while somebody reads it, and what is whole by then stays for the next time.
+        """
+        repository, tag = split_reference(reference)
+        query = urlencode({"fromImage": repository, "tag": tag})
+        doing = f"to pull {reference}"
+        with translate_errors(doing):
+            path = f"/images/create?{query}"
+            headers = self._login(repository)
+            return DockerStream(
+                DockerResponse(self.host, path, method="POST", headers=headers), doing
+            )
+
+    def find_published(self, reference: str) -> PublishedImage:
+        """Ask the reference's registry what it has there; nothing is pulled.
+
+        Docker asks, so that its mirrors, proxies and certificates count. Raises ContainerError.
+        """
+        repository, _tag = split_reference(reference)
+        doing = f"to ask the registry for {reference}"
+        path = f"/distribution/{quote(reference, safe='/:@')}/json"
+        headers = self._login(repository)
+        with (
+            translate_errors(doing),
+            closing(DockerResponse(self.host, path, headers=headers)) as answer,
+        ):
+            said = json.loads(b"".join(iter(answer.receive, b"")))
+        platforms = (
+            "/".join(filter(None, (each.get("os"), each.get("architecture"))))
+            for each in said.get("Platforms") or ()
+        )
+        return PublishedImage(
+            digest=said["Descriptor"]["digest"],
+            # Attestations beside the image are of the platform unknown.
+            platforms=tuple(dict.fromkeys(each for each in platforms if "unknown" not in each)),
+        )
+
+    def tag(self, image: str, reference: str) -> None:
+        """Let a reference mean this image from now on. Raises ContainerError."""
+        repository, tag = split_reference(reference)
+        with translate_errors(f"to name the image {reference}"):
+            self._api.tag(image, repository, tag, force=True)
+
+    def untag(self, reference: str) -> None:
+        """Take a name away from its image; the last one takes the image along.
+
+        One that is gone already is fine. Never against Docker's will: what a container was made
+        from stays. Raises ContainerError, of the kind image_in_use then.
+        """
+        with translate_errors(f"to remove {reference}"):
+            try:
+                self._api.remove_image(reference)
+            except NotFound:
+                return
+
+    def drop_image(self, image_id: str) -> bool:
+        """Remove an image with all of its names; whether it was there. Raises ContainerError.
+
+        Not one that a container was made from, running or not: kind image_in_use.
+        """
+        found = next((each for each in self.images() if each.id == image_id), None)
+        if found is None and self.image(image_id) is None:
+            return False
+        users = [each.name for each in self.uses() if each.image_id == image_id]
+        if users:
+            raise ContainerError(
+                f"The image is what the container {users[0]} was made from. Remove that first: "
+                f"`docker rm {users[0]}`.",
+                kind="image_in_use",
+            )
+        for name in (*(found.tags if found else ()), *(found.digests if found else ())):
+            self.untag(name)
+        self.untag(image_id)
+        return True
+
+    def check_login(self, registry: str, username: str, password: str) -> None:
+        """Log in at a registry and forget it again. Raises ContainerError, kind bad_login."""
+        body = json.dumps(
+            {
+                "username": username,
+                "password": password,
+                "serveraddress": server_address(registry),
+            }
+        ).encode()
+        try:
+            with closing(DockerResponse(self.host, "/auth", method="POST", body=body)):
+                return
+        except DockerSocketError as error:
+            # Docker's words may hold what was sent.
+            said = str(error).replace(password, "…") if password else str(error)
+            if _REFUSED.search(said):
+                raise ContainerError(
+                    f"{registry} does not take this name and password. Enter them again; many "
+                    "registries want an access token instead of the password.",
+                    kind="bad_login",
+                    detail=said,
+                ) from None
+            raise translate(said, doing=f"to log in at {registry}") from None

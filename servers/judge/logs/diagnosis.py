@@ -1,0 +1,377 @@
+"""Why a run failed, from what it left behind: its log, its exit code, Docker's words, its box.
+
+The first cause counts, not the noise after it; what a log only says in passing is no cause; and
+where nothing is recognised, the lines that tell most are shown instead of a guess.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Literal
+
+from servers.judge.logs import evidence, failure_catalog, oom, parsing
+from servers.judge.logs.evidence import EvidenceLine, EvidenceLog
+from servers.judge.logs.failure_catalog import Failure
+from servers.judge.logs.oom import Oom
+from servers.judge.profiles.facts import LaunchFacts
+from servers.judge.profiles.subject import Subject
+from servers.launch.engines import ENGINES
+
+type Outcome = Literal["ready", "failed", "hung", "unknown"]
+
+MOST_EVIDENCE = 6
+LONGEST_EVIDENCE = 600  # characters
+# Of a long log, the lines that are read: a start is at its front, an end at its back.
+HEAD, TAIL = 20_000, 40_000
+LONGEST_LINE = 16_384  # characters; of a longer one, both ends: a bar redraws its line
+# Exit codes of somebody's stop: Ctrl-C and SIGTERM; of one that served, SIGKILL after the grace.
+_STOPPED = (130, 143, -2, -15)
+_STOPPED_SERVING = (0, *_STOPPED, 137, -9)
+_GIB = 2**30
+# What a server that hangs goes on to say: that it was asked how it is, and that nothing moves.
+_IDLE = re.compile(
+    r"\s*$|\S{1,60} - \"(?:GET|HEAD) /\S{0,200} HTTP/|"
+    r"Engine \d{3}: Avg prompt throughput: 0\.0 tokens/s, Avg generation throughput: 0\.0 tokens/s"
+)
+_NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """What is known of an end. `lines` are numbered, see head_and_tail()."""
+
+    lines: Sequence[tuple[int, str]]
+    exit_code: int | None = None
+    oom_killed: bool = False
+    is_over: bool = False  # it has surely ended, though nobody has heard with which exit code
+    docker_error: str = ""  # Docker's own words, where it made no container
+    subject: Subject | None = None  # the launch and its box; None: a log from anywhere
+    engine: str = ""  # a key of ENGINES; "": not known, and then that of the subject
+    was_ready: bool | None = None  # None: the log tells
+    ready_line: int | None = None  # the number of the line that says so, where one does
+    unheld: int | None = None  # bytes of a unified pool that nobody held when it started
+    oom: Oom | None = None  # the kernel killed it, or a part of it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    line: int  # counted from 1; 0: Docker's words, not the log's
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    """`cause` is an id of the catalogue; None: not recognised, or nothing to explain."""
+
+    outcome: Outcome
+    summary: str
+    cause: str | None = None
+    evidence: tuple[Evidence, ...] = ()
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Hit:
+    failure: Failure
+    line: EvidenceLine
+    groups: Mapping[str, str]
+
+
+def head_and_tail(
+    lines: Iterable[str], *, head: int = HEAD, tail: int = TAIL
+) -> list[tuple[int, str]]:
+    """The numbered lines of a log that are worth reading: all, or those of both its ends."""
+    kept: list[tuple[int, str]] = []
+    last: list[tuple[int, str]] = []
+    for number, line in enumerate(lines, start=1):
+        if len(line) > LONGEST_LINE:
+            line = line[: LONGEST_LINE // 2] + line[-LONGEST_LINE // 2 :]
+        if number <= head:
+            kept.append((number, line))
+            continue
+        last.append((number, line))
+        if len(last) > 2 * tail:
+            del last[:-tail]
+    return kept + last[-tail:]
+
+
+def diagnose(ending: Ending) -> Diagnosis:
+    """What it died of. Never fails; its time is bounded by the number of its lines."""
+    docker = [(0, line) for line in ending.docker_error.splitlines()]
+    log = evidence.read(chain(docker, ending.lines), _engine(ending))
+    says_ready = log.ready_at is not None or ending.ready_line is not None
+    was_ready = says_ready if ending.was_ready is None else ending.was_ready
+    lines = [line for line in log.telling if not was_ready or _is_after_ready(line, log, ending)]
+    has_died = _has_died(ending, lines, was_ready, log)
+    hits = _hits(ending, log, lines, was_ready)
+    exceptions = _find_unexplained(lines, hits)
+    best = _best(hits, exceptions, log)
+    if was_ready and not has_died and not (best and _is_hang(best)):
+        return Diagnosis(
+            outcome="ready", summary="It became ready, and nothing says that it failed."
+        )
+    if ending.oom is not None and _is_of_memory(best):
+        return _out_of_memory(ending, ending.oom)
+    if ending.oom_killed and (best is None or best.failure.rank == "wrapper"):
+        return _conclude_killed(ending, exceptions)
+    if best is not None and not log.has_survived(best.line):
+        return _conclude_known(best, hits)
+    return _not_recognised(ending, lines, exceptions, has_died, log)
+
+
+def _engine(ending: Ending) -> str:
+    return ending.engine or (ending.subject.launch.engine if ending.subject else "")
+
+
+def _is_after_ready(line: EvidenceLine, log: EvidenceLog, ending: Ending) -> bool:
+    if log.ready_at is not None:
+        return line.position > log.ready_at
+    return line.number > (ending.ready_line or 0)
+
+
+def _is_hang(hit: _Hit) -> bool:
+    return hit.failure.hangs is not None and bool(hit.failure.hangs.search(hit.line.text))
+
+
+def _has_died(ending: Ending, lines: list[EvidenceLine], was_ready: bool, log: EvidenceLog) -> bool:
+    if ending.oom_killed or ending.oom or ending.docker_error or ending.is_over:
+        return True
+    signs = (line for line in lines if not line.is_quiet and evidence.DEATH.search(line.text))
+    if any(not log.was_stopped_before(line) for line in signs):
+        return True
+    if ending.exit_code is None:
+        return False
+    # An exit code of 0 is no success of an engine that was not ready.
+    return ending.exit_code not in (_STOPPED_SERVING if was_ready else _STOPPED)
+
+
+def _hits(
+    ending: Ending, log: EvidenceLog, lines: list[EvidenceLine], was_ready: bool
+) -> list[_Hit]:
+    facts = LaunchFacts(ending.subject) if ending.subject else None
+    found: list[_Hit] = []
+    for failure in _possible(ending, facts, was_ready):
+        mine = [hit for line in lines if (hit := _hit(failure, line, log, ending))]
+        if len(mine) < failure.times:
+            continue
+        if failure.at_end and not _is_at_end(mine[-1], log):
+            continue
+        found += mine
+    return found
+
+
+def _possible(ending: Ending, facts: LaunchFacts | None, was_ready: bool) -> Iterable[Failure]:
+    engine = _engine(ending)
+    for failure in failure_catalog.load_shipped():
+        if failure.after_ready and not was_ready:
+            continue
+        if engine in ENGINES and failure.engine in ENGINES and failure.engine != engine:
+            continue
+        if failure.when is not None and (facts is None or failure.when(facts) is not True):
+            continue
+        if failure.unheld_gib and (ending.unheld or 0) < failure.unheld_gib * _GIB:
+            continue
+        yield failure
+
+
+def _hit(failure: Failure, line: EvidenceLine, log: EvidenceLog, ending: Ending) -> _Hit | None:
+    if line.is_quiet and not failure.any_level:
+        return None
+    for pattern in failure.match:
+        match = pattern.search(line.text, line.lower)
+        if match is None or (failure.unless and failure.unless.search(line.text)):
+            continue
+        if _lacks(failure, line, log):
+            return None
+        groups = {name: _cut(said) for name, said in match.groupdict().items() if said}
+        return _Hit(failure=failure, line=line, groups=_more(groups, ending))
+    return None
+
+
+def _lacks(failure: Failure, line: EvidenceLine, log: EvidenceLog) -> bool:
+    """Whether what it wants of the lines before is not there."""
+    if not (failure.seen or failure.unseen or failure.twice or failure.seen_with):
+        return False
+    before = log.texts[: line.position]
+    for part, need in failure.seen_with:
+        if part.search(line.text) and not any(map(need.search, before)):
+            return True
+    if failure.unseen and any(map(failure.unseen.search, before)):
+        return True
+    if failure.twice and sum(1 for text in before if failure.twice.search(text)) < 2:
+        return True
+    return not all(any(map(each.search, before)) for each in failure.seen)
+
+
+def _more(groups: dict[str, str], ending: Ending) -> dict[str, str]:
+    """What follows from what the line says."""
+    free, total = (_NUMBER.fullmatch(groups.get(name, "")) for name in ("free", "total"))
+    if free and total and float(total[0]):
+        share = float(free[0]) / float(total[0]) - 0.01
+        if 0.05 <= share < 1:
+            groups["fits"] = f"{int(share * 100) / 100:.2f}"
+    if ending.unheld is not None:
+        groups["unheld"] = f"{ending.unheld / _GIB:.1f}"
+    return groups
+
+
+def _is_at_end(hit: _Hit, log: EvidenceLog) -> bool:
+    later = (parsing.read(text).text for text in log.texts[hit.line.position + 1 :])
+    return all(
+        _IDLE.match(text) or any(p.regex.search(text) for p in hit.failure.match) for text in later
+    )
+
+
+def _find_unexplained(lines: list[EvidenceLine], hits: list[_Hit]) -> list[EvidenceLine]:
+    """Exceptions of which the catalogue says nothing."""
+    known = {hit.line.position for hit in hits if not hit.failure.needs_exception}
+    return [line for line in lines if evidence.is_exception(line) and line.position not in known]
+
+
+def _best(hits: list[_Hit], exceptions: list[EvidenceLine], log: EvidenceLog) -> _Hit | None:
+    """The first cause. None where an exception that nobody knows came before what is known."""
+    fresh = [hit for hit in hits if not log.has_survived(hit.line)]
+    final = [line for line in exceptions if not log.has_survived(line)]
+    alone = [hit for hit in fresh if not hit.failure.needs_exception]
+    if final and not any(hit.failure.counts_by_itself for hit in alone):
+        guessed = [hit for hit in fresh if hit.failure.needs_exception]
+        if guessed:
+            return min(guessed, key=_order)
+    causes = [hit for hit in alone if hit.failure.counts_by_itself]
+    causes = [hit for hit in causes if not (hit.failure.last and _is_followed(hit, final))]
+    if causes:
+        return _outright(min(causes, key=_order), causes, log)
+    for rank in ("follows", "wrapper"):
+        of_rank = [
+            hit
+            for hit in alone
+            if hit.failure.rank == rank and not log.was_stopped_before(hit.line)
+        ]
+        if not of_rank:
+            continue
+        first = min(of_rank, key=_order)
+        is_before = [line for line in final if line.position < first.line.position]
+        if rank == "wrapper":
+            return None if final else first
+        return None if is_before else first
+    return None
+
+
+def _is_followed(hit: _Hit, exceptions: list[EvidenceLine]) -> bool:
+    return any(line.position > hit.line.position for line in exceptions)
+
+
+def _order(hit: _Hit) -> tuple[int, int]:
+    return (hit.line.position, -hit.failure.weight)
+
+
+def _outright(first: _Hit, causes: list[_Hit], log: EvidenceLog) -> _Hit:
+    """The later hit that says more of the same: an exception raised from the first one."""
+    for later in sorted(causes, key=_order):
+        if first.failure.id not in later.failure.absorbs:
+            continue
+        is_same = later.line.position == first.line.position
+        is_near = later.line.rank == first.line.rank or log.is_chained(first.line, later.line)
+        if is_same or is_near:
+            return _outright(later, [each for each in causes if each is not first], log)
+    return first
+
+
+def _conclude_known(best: _Hit, hits: list[_Hit]) -> Diagnosis:
+    failure = best.failure
+    same = [hit.line for hit in hits if hit.failure is failure]
+    return Diagnosis(
+        outcome="hung" if _is_hang(best) else "failed",
+        cause=failure.id,
+        summary=failure.sentence(best.groups),
+        evidence=_evidence([best.line, *same], most=3),
+        groups=best.groups,
+    )
+
+
+def _conclude_killed(ending: Ending, exceptions: list[EvidenceLine]) -> Diagnosis:
+    by_docker = next(each for each in failure_catalog.load_shipped() if each.oom_killed)
+    lines = exceptions or [
+        EvidenceLine(number=n, position=0, text=text) for n, text in ending.lines[-2:]
+    ]
+    return Diagnosis(
+        outcome="failed",
+        cause=by_docker.id,
+        summary=by_docker.sentence({}),
+        evidence=_evidence(lines, most=2),
+    )
+
+
+def _is_of_memory(best: _Hit | None) -> bool:
+    """What the log knows of its own end counts for more: it may have died of that first."""
+    if best is None:
+        return True
+    # "A rank was killed" is what such a kill looks like from inside.
+    return best.failure.rank in ("wrapper", "follows")
+
+
+def _out_of_memory(ending: Ending, killed: Oom) -> Diagnosis:
+    said = (Evidence(line=0, text=_cut(killed.said)),) if killed.said else ()
+    last = [EvidenceLine(number=n, position=0, text=text) for n, text in ending.lines[-1:]]
+    return Diagnosis(
+        outcome="failed",
+        cause=oom.CAUSE,
+        summary=oom.explain(killed),
+        evidence=(*said, *_evidence(last, most=1)),
+    )
+
+
+def _not_recognised(
+    ending: Ending,
+    lines: list[EvidenceLine],
+    exceptions: list[EvidenceLine],
+    has_died: bool,
+    log: EvidenceLog,
+) -> Diagnosis:
+    final = [
+        line
+        for line in exceptions
+        if not log.has_survived(line) and not log.was_stopped_before(line)
+    ]
+    signs = [line for line in lines if not line.is_quiet and evidence.DEATH.search(line.text)]
+    loud = [line for line in lines if line.is_loud and not log.has_survived(line)]
+    told = _pick_evidence(final) or _pick_evidence(loud) or signs
+    if not (has_died or final):
+        summary = "The log ends before it is ready, and says no reason that is known."
+        return Diagnosis(outcome="unknown", summary=summary, evidence=_evidence(told))
+    said = told[0].text.strip() if told else ""
+    summary = "Not recognised."
+    summary += (
+        f" The first error that the log tells: {_cut(said, 200)}"
+        if said
+        else " The log says nothing of a reason."
+    )
+    if not told and ending.lines:
+        number, text = ending.lines[-1]
+        return Diagnosis(
+            outcome="failed", summary=summary, evidence=(Evidence(line=number, text=_cut(text)),)
+        )
+    return Diagnosis(outcome="failed", summary=summary, evidence=_evidence(told))
+
+
+def _pick_evidence(exceptions: list[EvidenceLine]) -> list[EvidenceLine]:
+    """The first ones, and the last."""
+    return [*exceptions[: MOST_EVIDENCE - 1], *exceptions[-1:]]
+
+
+def _evidence(lines: list[EvidenceLine], *, most: int = MOST_EVIDENCE) -> tuple[Evidence, ...]:
+    """Each text once, in the log's order."""
+    texts: dict[str, EvidenceLine] = {}
+    for line in lines:
+        texts.setdefault(line.text.strip(), line)
+    chosen = sorted(list(texts.values())[:most], key=lambda line: line.position)
+    return tuple(Evidence(line=line.number, text=_cut(line.text.strip())) for line in chosen)
+
+
+def _cut(text: str, most: int = LONGEST_EVIDENCE) -> str:
+    """At most so many characters, and none that a database or a terminal cannot bear."""
+    text = "".join(
+        each if each.isprintable() or each == "\t" else "\ufffd" for each in text[: most + 1]
+    )
+    return text if len(text) <= most else text[: most - 1] + "…"

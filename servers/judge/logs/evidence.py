@@ -1,0 +1,211 @@
+"""A log as the diagnosis reads it: which lines could tell a cause, and what happened around them."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from servers.judge.logs import parsing
+
+# Lines that could tell a cause, from both ends of a log; one that has more repeats itself.
+MOST_FIRST, MOST_LAST = 3000, 3000
+# Pieces of a line that a progress bar has redrawn: those at its end.
+MOST_PIECES = 20
+
+# A line without any of these tells no cause. Lower case.
+_TELLING = tuple(
+    """error|exception|fail|fatal|abort|assert|traceback|kill|oom|out-of|out_of|out of |cannot|can't
+couldn|unable|must|invalid|unsupport|require|timeout|timed|terminat|died|dead|denied|refuse|unknown
+missing|mismatch|exceed|already|undefined|watchdog|sigquit|conflict|toomany|unauthorized|unresolv
+insufficient|unbalanced|corrupt|illegal|overflow|incomplete|bus error|xid|aer_|descriptor|ptxas|nvcc
+cublas|pcie|occupied|magic|dumped|gated|restricted|awaiting|ambiguous|trust_|duplicate|broken|nccl
+speculative|fallen|exit code|does not|is not|are not|not |no longer|no such|no |too old|larger than
+greater than|less than|smaller than|only support|file \"""".replace("\n", "|").split("|")
+)
+
+# What quotes other people's words: arguments, requests, the configuration in a dump.
+_ECHO = re.compile(
+    r"server_args=|ServerArgs\(|non-default args|Namespace\(|Received request |Receive: obj=|"
+    r"Finish: obj=|Dumping (?:input|scheduler)|Initializing an? (?:V\d )?LLM engine|ReqInput\("
+)
+_FRAME = re.compile(r'\s*File "[^"]{1,500}", line \d+')
+_EXCEPTION = re.compile(
+    r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}?"
+    r"(?:Error|Exception|Failure|Exit|OutOfResources|Timeout|Interrupt|Dead|Died|Empty)(?=:|$)"
+)
+_NO_FAULT = re.compile(r"(?:KeyboardInterrupt|SystemExit|GeneratorExit|.{0,60}CancelledError)\b")
+# How the ends of other processes look from here.
+_FALLOUT = re.compile(
+    r"(?:EOFError|BrokenPipeError|ConnectionResetError|ConnectionRefusedError|ChildProcessError|"
+    r"(?:zmq\.)\S{0,60}|torch\.distributed\.elastic\.\S{0,80}ChildFailedError|"
+    r"(?:_?queue\.)?Empty|subprocess\.CalledProcessError|"
+    r"RuntimeError: (?:cancelled|DataLoader worker|Rank \d+ scheduler died|Worker failed with error|"
+    r"Engine process failed|cannot schedule new futures)|"
+    r"Exception: (?:Call to \w+ method failed|WorkerProc )|"
+    # Its own words stand in the next line.
+    r"pydantic_core\.\S{0,60}ValidationError: )"
+)
+_PYDANTIC = re.compile(r"\s{1,4}(?:Value error|Assertion failed), ")
+_WARNS = re.compile(r"\b\w{0,40}Warning: |^\[W\w* |NCCL INFO|^(?:WARNING|INFO|DEBUG)\b")
+_CHAIN = re.compile(
+    r"During handling of the above exception|direct cause of the following exception"
+)
+_QUIET = ("DEBUG", "INFO", "WARNING")
+_LOUD = re.compile(r"(?:fatal |main: )?error: ", re.IGNORECASE)
+
+# Signs that a process has ended for good, of themselves no cause.
+DEATH = re.compile(
+    r"Received sigquit from a child proces|SIGQUIT received\. signum=|Scheduler hit an exception|EngineDeadError|"
+    r"is already dead|terminating server process|"
+    r"EngineCore (?:failed to start|encountered an? (?:fatal error|issue))|"
+    r"Engine core initialization failed|Engine process failed to start|died unexpectedly|"
+    r"WorkerProc (?:initialization failed|failed to start)|Background loop has errored|"
+    r"Engine loop is not running|Fatal Python error|terminate called after throwing|"
+    r"Segmentation fault|Illegal instruction|core dumped|GGML_ASSERT\(|ggml_abort|Bus error|^Killed$|"
+    r"exiting due to (?:model loading|HTTP server) error|scheduler (?:is dead|died)|"
+    r"^\S+\.service: (?:Main process exited, code=(?:exited, status=[1-9]|dumped)|Failed with result)|"
+    r"ChildFailedError|Error response from daemon|error: (?:unrecognized|ambiguous|argument|the "
+    r"following|invalid argument)|Shutting down .{0,40}because .{0,40}died|"
+    r"Initialization failed\. warmup error|DetokenizerManager hit an exception|"
+    r"TokenizerManager hit an exception|^(?:CUDA|ROCm) error: |^Failed: Cuda error|[Ww]atchdog timeout|Watchdog caught collective"
+)
+
+# How far a start has come, in an order that the engines share.
+_MILESTONES = tuple(
+    (re.compile(pattern), step)
+    for pattern, step in (
+        (r"Load weight begin|Starting to load model|load_tensors: ", 1),
+        (r"Load weight end|Loading weights took|Model loading took|model buffer size =", 2),
+        (r"Dynamo bytecode transform|torch\.compile (?:took|takes)", 3),
+        (
+            r"KV Cache is allocated|Memory pool end|KV cache size: |# \w+ blocks: \d+|"
+            r"llama_kv_cache\w*: +(?:size|CUDA)",
+            4,
+        ),
+        (r"Capture .{0,40}(?:CUDA|cuda) graph end|Graph capturing finished", 5),
+        (r"Application startup complete", 6),
+        (r"fired up and ready to roll|listening on http", 6),
+    )
+)
+READY = 6
+# SGLang's web server says so before its engine has answered a first request.
+_TOO_EARLY = {"sglang": "Application startup complete"}
+
+# Somebody ended it: what follows is no failure.
+STOP = re.compile(
+    r"KeyboardInterrupt|received SIG(?:TERM|INT)|SIGTERM received|shutdown triggered|Shutting down$|"
+    r"Received signal (?:2|15)\b|Gracefully exiting|Received exit signal|^\^C"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvidenceLine:
+    number: int
+    position: int  # in the log as it was read
+    text: str  # without prefixes
+    lower: str = ""
+    rank: str = ""
+    is_quiet: bool = True  # it calls itself a warning or less
+    is_loud: bool = False  # it calls itself an error
+    step: int = 0  # how far the start had come
+
+
+@dataclass(kw_only=True)
+class EvidenceLog:
+    """`texts` is everything that was read, one piece a position."""
+
+    texts: list[str] = field(default_factory=list)
+    telling: list[EvidenceLine] = field(default_factory=list)
+    milestones: list[tuple[int, int, str]] = field(default_factory=list)  # position, step, rank
+    chains: list[int] = field(default_factory=list)  # positions
+    ready_at: int | None = None  # position of the last line that says so
+    stopped_at: int | None = None  # position of the first line of somebody's stop
+
+    def has_survived(self, line: EvidenceLine) -> bool:
+        """Whether the same process has got further after it: then it was no end."""
+        return any(
+            position > line.position and step > line.step and rank in ("", line.rank or rank)
+            for position, step, rank in self.milestones
+        )
+
+    def was_stopped_before(self, line: EvidenceLine) -> bool:
+        return self.stopped_at is not None and self.stopped_at < line.position
+
+    def is_chained(self, first: EvidenceLine, later: EvidenceLine) -> bool:
+        """Whether the later exception was raised while the first one was handled."""
+        return any(first.position < position < later.position for position in self.chains)
+
+
+def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
+    """Read numbered lines. Never fails; its time grows with their number alone.
+
+    `engine` is a key of ENGINES; "": not known.
+    """
+    early = _TOO_EARLY.get(engine, "\0")
+    log = EvidenceLog()
+    rank = ""
+    step = 0
+    frame_at = -2
+    for number, raw in lines:
+        for piece in _pieces(raw):
+            position = len(log.texts)
+            log.texts.append(piece)
+            lower = piece.lower()
+            milestone = None if early in piece else _milestone(piece)
+            if log.stopped_at is None and STOP.search(piece):
+                log.stopped_at = position
+            if milestone is None and not any(word in lower for word in _TELLING):
+                continue
+            said = parsing.read(piece)
+            # Lines of a traceback have no prefix of their own.
+            rank = said.rank if said.at or said.rank else rank
+            if milestone is not None:
+                log.milestones.append((position, milestone, said.rank))
+                step = max(step, milestone)
+                if milestone == READY:
+                    log.ready_at, log.stopped_at = position, None
+                continue
+            if _CHAIN.search(piece):
+                log.chains.append(position)
+            if _FRAME.match(said.text):
+                frame_at = position
+            is_source = frame_at == position - 1 and said.text[:1].isspace()
+            if is_source or _ECHO.search(piece):
+                continue
+            log.telling.append(
+                EvidenceLine(
+                    number=number,
+                    position=position,
+                    text=said.text,
+                    lower=said.text.lower(),
+                    rank=rank,
+                    is_quiet=said.level in _QUIET or bool(_WARNS.search(said.text)),
+                    is_loud=said.level in ("ERROR", "CRITICAL") or bool(_LOUD.match(said.text)),
+                    step=step,
+                )
+            )
+    if len(log.telling) > MOST_FIRST + MOST_LAST:
+        log.telling = log.telling[:MOST_FIRST] + log.telling[-MOST_LAST:]
+    return log
+
+
+def _pieces(raw: str) -> Sequence[str]:
+    pieces = list(parsing.pieces(raw[: 4 * parsing.LONGEST]))
+    return pieces[-MOST_PIECES:]
+
+
+def _milestone(piece: str) -> int | None:
+    for pattern, step in _MILESTONES:
+        if pattern.search(piece):
+            return step
+    return None
+
+
+def is_exception(line: EvidenceLine) -> bool:
+    """Whether it ends the traceback of an exception that says something of its own."""
+    if line.is_quiet:
+        return False
+    if _PYDANTIC.match(line.text):
+        return True
+    if not _EXCEPTION.match(line.text):
+        return False
+    return not _NO_FAULT.match(line.text) and not _FALLOUT.match(line.text)

@@ -1,0 +1,24 @@
+"""Which phases a start has reached, by what its engine logs."""
+
+from servers.judge.logs.phases.progress import (
+    COARSE,
+    PHASES,
+    PhaseMoment,
+    PhaseProgress,
+    PhaseRank,
+    ProgressBar,
+)
+from servers.judge.logs.phases.reader import Reader, read
+from servers.judge.logs.phases.rules import order
+
+__all__ = [
+    "COARSE",
+    "PHASES",
+    "ProgressBar",
+    "PhaseMoment",
+    "PhaseProgress",
+    "PhaseRank",
+    "Reader",
+    "order",
+    "read",
+]

@@ -1,0 +1,138 @@
+"""Take away what somebody's tools put around every line of a log that was pasted.
+
+A quote's "> ", a pager's line numbers, the name of a pod, another program's own log: one
+such wrapping is on nearly every line, and no engine wrote it. See logtext for the prefixes that
+engines, Docker and systemd write.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from servers.judge.logs import parsing
+
+type Lines = list[tuple[int, str]]
+
+_SAMPLE = 400  # lines by which a wrapping is recognised
+_ENOUGH = 0.9  # of them have it
+_DEEPEST = 3
+
+_PATTERNS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"[>\u2502|] ?",
+        r"\[pod/[\w./-]{1,200}\] ",
+        # pm2 logs
+        r"\d{1,4}\|[\w.@-]{1,60} {0,20}\| ?",
+        # journalctl -o short-iso and short-precise
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?[+-]\d\d:?\d\d [\w.-]{1,64} [\w.@-]{1,64}\[\d{1,9}\]: ",
+        r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\.\d{1,9} [\w.-]{1,64} [\w.@-]{1,64}\[\d{1,9}\]: ",
+        # Python's logging, by a program that started the engine and repeats what it says
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3} - [\w.]{1,80} - (?:DEBUG|INFO|WARNING|ERROR) - ",
+        # syslog
+        r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,64} [\w.@/-]{1,64}: ",
+        # ts, Go's log, dashboards and collectors of logs
+        r"\[?(?:[A-Z][a-z]{2} [ \d]\d|\d{4}/\d\d/\d\d) \d\d:\d\d:\d\d(?:\.\d{1,9})?\]? "
+        r"(?![\w.-]{1,64} [\w.@-]{1,64}\[\d{1,9}\]: )",
+        r"\[?\d\d:\d\d:\d\d(?:\.\d{1,9})?\]? ",
+        r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?(?:\t|  )",
+        # mpirun --tag-output and srun --label
+        r"\[\d{1,4},\d{1,4}\]<std(?:out|err)>: ?",
+        r" {0,3}\d{1,4}: ",
+        r"[A-Za-z][\w.-]{0,99} {0,40}\| ?",
+    )
+)
+_NUMBER = re.compile(r"\s{0,8}(?P<number>\d{1,7})(?:\t|: ?| ?[|\u2502] ?| )")
+_BRACKET = re.compile(r"\[[A-Za-z][\w ./:-]{0,80}\] ")
+_NAMES = re.compile(r"[A-Za-z][\w./-]{2,120}(?: [A-Za-z][\w.-]{0,60})? ")
+_FENCE = re.compile(
+    r"\s*(?:(?:```|~~~)\s*\w{0,20}|</?(?:details|summary|pre|code)\b[^<>]{0,80}>)\s*"
+)
+_SAID = ("log", "message", "MESSAGE", "msg")
+
+
+def unwrap(lines: Lines) -> Lines:
+    """The same lines under the same numbers; those that only wrap are empty."""
+    lines = _strip_fences(lines)
+    for _ in range(_DEEPEST):
+        sample = [text for _number, text in lines if text.strip()][:_SAMPLE]
+        take = _taker(sample) if sample else None
+        if take is None:
+            break
+        lines = [(number, take(text)) for number, text in lines]
+    return lines
+
+
+def _strip_fences(lines: Lines) -> Lines:
+    """Without the fences and tags before the first line of the log, and after the last."""
+    kept = list(lines)
+    for order in (range(len(kept)), range(len(kept) - 1, -1, -1)):
+        for at in order:
+            number, text = kept[at]
+            if text.strip() and not _FENCE.fullmatch(text):
+                break
+            kept[at] = (number, "")
+    return kept
+
+
+def _taker(sample: list[str]) -> Callable[[str], str] | None:
+    if _most(_said_in_json(text) is not None for text in sample):
+        return lambda text: text if (said := _said_in_json(text)) is None else said
+    if len(sample) < 3:
+        return None
+    indent = min(len(text) - len(text.lstrip(" \t")) for text in sample)
+    if indent:
+        return lambda text: text[indent:] if not text[:indent].strip() else text
+    for pattern in _PATTERNS:
+        if _most(pattern.match(text) for text in sample):
+            return _build_stripper(pattern)
+    if _is_counted(sample):
+        return _build_stripper(_NUMBER)
+    return _find_name_stripper(sample)
+
+
+def _most(have: Iterable[object]) -> bool:
+    told = [bool(each) for each in have]
+    return sum(told) >= _ENOUGH * len(told)
+
+
+def _build_stripper(pattern: re.Pattern[str]) -> Callable[[str], str]:
+    return lambda text: pattern.sub("", text, count=1) if pattern.match(text) else text
+
+
+def _said_in_json(text: str) -> str | None:
+    """Docker's own files, journalctl -o json, and collectors of logs."""
+    if not text.startswith("{"):
+        return None
+    try:
+        told = json.loads(text)
+    except ValueError:
+        return None
+    said = next((told[name] for name in _SAID if name in told), None)
+    return said.rstrip("\r\n") if isinstance(said, str) else None
+
+
+def _is_counted(sample: list[str]) -> bool:
+    numbers = [int(found["number"]) for text in sample if (found := _NUMBER.match(text))]
+    steps = sum(
+        after - before in (1, 2) for before, after in zip(numbers, numbers[1:], strict=False)
+    )
+    return len(numbers) >= _ENOUGH * len(sample) and steps >= _ENOUGH * (len(numbers) - 1)
+
+
+def _find_name_stripper(sample: list[str]) -> Callable[[str], str] | None:
+    """One word or two that begin nearly every line, and that no engine writes."""
+    for pattern in (_BRACKET, _NAMES):
+        words = Counter(found[0] for text in sample if (found := pattern.match(text)))
+        for word, times in words.most_common(1):
+            rest = [text.removeprefix(word) for text in sample if text.startswith(word)]
+            if times < _ENOUGH * len(sample) or any(map(_is_known, sample)):
+                continue
+            if sum(map(_is_known, rest)) * 3 >= len(rest):
+                return _build_stripper(re.compile(re.escape(word)))
+    return None
+
+
+def _is_known(text: str) -> bool:
+    return parsing.read(text).text != text

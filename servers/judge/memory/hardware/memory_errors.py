@@ -1,0 +1,184 @@
+"""Errors of the cards' own memory, and what the cards did about them."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from servers.judge.memory.hardware.duration import Lasting
+from servers.judge.memory.hardware.finding import HardwareFinding
+from servers.judge.memory.hardware.sample import Card, HardwareSample, build_card_finding, uuid
+
+# Seconds for which an error that was seen to happen is news.
+_NEWS = 3600.0
+# Corrected errors an hour; harmless by themselves. The choice of this project.
+_MANY_CORRECTED = 100
+# NVIDIA takes a card back at this number of retired pages (dynamic page retirement guide).
+_PAGES_END = 60
+
+
+class EccRule:
+    """Counts of nvmlDeviceGetTotalEccErrors since the driver was loaded."""
+
+    ids: ClassVar[tuple[str, ...]] = ("ecc_uncorrected", "ecc_corrected")
+    needs_cards: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self._uncorrected = _Counts()
+        self._corrected = _Counts()
+        self._there = Lasting(enter=0, leave=0)
+        self._many = Lasting(enter=0, leave=_NEWS)
+
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
+        for card in now.cards:
+            ecc: Mapping[str, Any] = card.get("ecc") or {}
+            yield from self._find_lost(now, card, ecc)
+            yield from self._find_corrected(now, card, ecc)
+
+    def _find_lost(
+        self, now: HardwareSample, card: Card, ecc: Mapping[str, Any]
+    ) -> Iterator[HardwareFinding]:
+        key, count = uuid(card), ecc.get("uncorrected")
+        grown = self._uncorrected.add(key, now.t, count)
+        since = self._there.find_start(key, now.t, None if count is None else count > 0)
+        if since is None or not count:
+            return
+        ever = ecc.get("uncorrected_ever")
+        in_all = f"; {ever} in the card's life" if ever is not None else ""
+        news = f", {grown} of them in the last hour" if grown else ""
+        yield build_card_finding(
+            card, "ecc_uncorrected", "critical" if grown else "warning", since,
+            title="has lost data in its memory",
+            because=f"{_times(count, 'error')} since the driver was loaded could not be corrected"
+            f"{news}{in_all}.",
+            advice="What ran on the card then has ended, or may compute nonsense: restart its "
+            "servers. Reset the card when it is free (“sudo nvidia-smi --gpu-reset "
+            f"-i {card.get('index')}”), so that it replaces the bad row. If it comes back, the "
+            "card is one for its maker.",
+        )  # fmt: skip
+
+    def _find_corrected(
+        self, now: HardwareSample, card: Card, ecc: Mapping[str, Any]
+    ) -> Iterator[HardwareFinding]:
+        key, count = uuid(card), ecc.get("corrected")
+        grown = self._corrected.add(key, now.t, count)
+        is_much = None if count is None else grown >= _MANY_CORRECTED
+        if since := self._many.find_start(key, now.t, is_much):
+            yield build_card_finding(
+                card, "ecc_corrected", "info", since,
+                title="corrects many memory errors",
+                because=f"{grown} in the last hour, {count} since the driver was loaded. "
+                "No data were lost.",
+                advice="Nothing to do now. Memory that does so more and more often wears out: "
+                "keep an eye on errors that cannot be corrected.",
+            )  # fmt: skip
+
+
+class RemappedRowsRule:
+    """Source: NVIDIA's GPU memory error management guide, row remapping (Ampere and later)."""
+
+    ids: ClassVar[tuple[str, ...]] = ("row_remapping",)
+    needs_cards: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self._failed = Lasting(enter=0, leave=0)
+        self._pending = Lasting(enter=0, leave=0)
+        self._full = Lasting(enter=0, leave=0)
+
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
+        for card in now.cards:
+            key, rows = uuid(card), card.get("rows")
+            failed = self._failed.find_start(key, now.t, rows and rows["failed"])
+            pending = self._pending.find_start(key, now.t, rows and rows["pending"])
+            full = self._full.find_start(key, now.t, rows and bool(rows["without_spare"]))
+            if not rows:
+                continue
+            replaced = (
+                f"{_times(rows['uncorrected'], 'row')} replaced so far after errors that could not "
+                f"be corrected, {rows['corrected']} after others"
+            )
+            if failed:
+                yield build_card_finding(
+                    card, "row_remapping", "critical", failed,
+                    title="could not replace a bad row of its memory",
+                    because=f"A row of its memory is bad, and no spare one could take its place "
+                    f"({replaced}).",
+                    advice="Take the card out of use: this is what its maker replaces it for. "
+                    "“nvidia-smi -q -d ROW_REMAPPER” is the proof that they ask for.",
+                )  # fmt: skip
+            elif pending:
+                yield build_card_finding(
+                    card, "row_remapping", "warning", pending,
+                    title="waits for a reset to replace a bad row of its memory",
+                    because=f"The row is known and avoided ({replaced}).",
+                    advice="What runs may go on. When the card is free: “sudo nvidia-smi "
+                    f"--gpu-reset -i {card.get('index')}”, or restart the box.",
+                )  # fmt: skip
+            elif full:
+                yield build_card_finding(
+                    card, "row_remapping", "warning", full,
+                    title="has used up spare rows of its memory",
+                    because=f"In {_times(rows['without_spare'], 'bank')} of its memory no spare row "
+                    f"is left ({replaced}).",
+                    advice="It works. The next bad row there cannot be replaced, so plan for "
+                    "another card.",
+                )  # fmt: skip
+
+
+class RetiredPagesRule:
+    """Source: NVIDIA's dynamic page retirement guide (before Ampere)."""
+
+    ids: ClassVar[tuple[str, ...]] = ("retired_pages",)
+    needs_cards: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self._pending = Lasting(enter=0, leave=0)
+        self._many = Lasting(enter=0, leave=0)
+
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
+        for card in now.cards:
+            key, retired = uuid(card), card.get("retired")
+            pending = self._pending.find_start(key, now.t, retired and retired["pending"])
+            is_end = retired and retired["pages"] >= _PAGES_END
+            many = self._many.find_start(key, now.t, is_end)
+            if not retired:
+                continue
+            so_far = f"{_times(retired['pages'], 'page')} of its memory are no longer used"
+            if many:
+                yield build_card_finding(
+                    card, "retired_pages", "critical", many,
+                    title="has lost too many pages of its memory",
+                    because=f"{so_far}; its maker takes it back at {_PAGES_END}.",
+                    advice="Take the card out of use and have it replaced.",
+                )  # fmt: skip
+            elif pending:
+                yield build_card_finding(
+                    card, "retired_pages", "warning", pending,
+                    title="waits for a reset to leave out a bad page",
+                    because=f"{so_far}, and one more will be after a reset.",
+                    advice="When the card is free: “sudo nvidia-smi --gpu-reset "
+                    f"-i {card.get('index')}”, or restart the box.",
+                )  # fmt: skip
+
+
+class _Counts:
+    """How far counters have risen in the last hour, as far as was watched."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, deque[tuple[float, int]]] = {}
+
+    def add(self, key: str, t: float, count: int | None) -> int:
+        if count is None:
+            return 0
+        seen = self._seen.setdefault(key, deque())
+        if seen and (count < seen[-1][1] or t < seen[-1][0]):
+            seen.clear()  # the driver was loaded anew, or the clock was set back
+        # Only changes are kept, and the last value before them.
+        if not seen or count != seen[-1][1]:
+            seen.append((t, count))
+        while len(seen) > 1 and seen[1][0] <= t - _NEWS:
+            seen.popleft()
+        return count - seen[0][1]
+
+
+def _times(count: int, word: str) -> str:
+    return f"1 {word}" if count == 1 else f"{count} {word}s"

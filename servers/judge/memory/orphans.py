@@ -1,0 +1,286 @@
+"""What engines have left on a box: processes, shared memory and containers that nobody needs.
+
+Sizes are in bytes, times in seconds since 1970. Only what is proven to be an engine's of this
+install can be ended or deleted from a page; the rest is shown, with a command for whoever knows.
+"""
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Literal, Self
+
+from servers.host.docker.containers import Container
+from servers.host.kernel.shm import SharedSegment
+from servers.host.kernel.workers import WorkerProcess, is_worker
+
+type Kind = Literal["process", "shm", "container"]
+
+# A container's processes end a moment after Docker has said that it has.
+PATIENCE = 15.0
+# Shared memory is made by one process and then opened by another.
+YOUNG = 60.0
+_SMALL = 1 << 20
+# Files that are no engine's are only worth a word when they are large.
+_LARGE = 64 << 20
+_MOST = 60
+
+# What makes files of these names, by their beginnings.
+MAKERS = {
+    "sgl_shm_mm_": "SGLang makes them for pictures and videos",
+    "vllm_offload_": "vLLM makes them for KV cache that it moves out of the GPU",
+    "psm_": "Python makes them for what processes share, as engines' do",
+    "torch_": "PyTorch makes them for tensors that processes share",
+    "nccl-": "NCCL makes them for what GPUs send each other",
+    "sem.mp-": "Python makes them for locks that processes share",
+}
+_RUNNING = ("running", "paused", "restarting")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Orphan:
+    key: str  # names it in an address; another process or file never gets the same
+    kind: Kind
+    what: str
+    why: str  # that it counts as left behind
+    size: int | None = None  # None: not known
+    size_of: str = "memory"
+    since: float | None = None
+    actions: tuple[str, ...] = ()  # kill, unlink, adopt, remove
+    command: str = ""  # for whoever has a shell there, where there is no action
+    pid: int = 0
+    start: int = 0  # clock ticks after boot
+    container: str = ""  # 64 digits
+    server: str = ""  # the slug
+    is_running: bool = False
+    files: tuple[tuple[str, int], ...] = ()  # paths and inodes
+
+    @property
+    def moment(self) -> datetime | None:
+        return datetime.fromtimestamp(self.since, UTC) if self.since is not None else None
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Self:
+        files = tuple((path, inode) for path, inode in said.get("files", ()))
+        return cls(**{**said, "actions": tuple(said.get("actions", ())), "files": files})
+
+    def to_json(self) -> dict[str, Any]:
+        said = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        files = [list(each) for each in self.files]
+        return said | {"actions": list(self.actions), "files": files}
+
+
+def holds_memory(said: Mapping[str, Any]) -> bool:
+    """Whether a Left, as JSON, takes memory of the box or of a GPU: no such box is well."""
+    return bool(said.get("size")) and said.get("size_of") != "disk"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnContainer:
+    """A container that a run of this install has, or had."""
+
+    server: str  # the slug
+    ended_at: float | None  # None: it was not seen to end
+    is_there: bool = True  # Docker has it; otherwise only the database says that it was ours
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContainerRecord:
+    """What the database says of a container of ours."""
+
+    server: str  # the slug, as its label says
+    server_exists: bool  # on this box
+    is_busy: bool  # that server has another active run
+    has_run: bool  # a run knows the container
+    is_active: bool  # and holds it, or is about to
+    is_latest: bool  # of its server: the next start or a removal takes the container away
+    is_read: bool  # the log is in the database
+
+
+def processes(
+    workers: Iterable[WorkerProcess],
+    ours: Mapping[str, OwnContainer],
+    running: Iterable[str],
+    gpu: Mapping[int, int | None],
+    *,
+    now: float,
+) -> Iterator[Orphan]:
+    """Workers that have outlived their container or their engine.
+
+    `ours` and `running` are by the containers' ids; `gpu` is what the driver says of each pid.
+    A worker counts that is in a container of ours which has ended, or that was left to the
+    box's first process; only the first kind is proven to be ours.
+    """
+    alive = set(running)
+    for worker in workers:
+        one = worker.process
+        owner = ours.get(one.container or "")
+        if one.container in alive:
+            continue
+        if owner is None and one.ppid != 1:
+            continue
+        if owner is not None and not owner.is_there and not is_worker(one):
+            continue
+        if owner is not None and owner.ended_at is not None and now - owner.ended_at < PATIENCE:
+            continue
+        if one.state[:1] in "ZX" and one.pid not in gpu:
+            continue  # dead, and it holds nothing
+        # The kernel cuts names off; engines write the whole one where the command line was.
+        name = one.title[:80] if one.title.startswith(one.name) else one.name
+        on_gpu = gpu.get(one.pid)
+        left = Orphan(
+            key=f"process-{one.pid}-{one.start}",
+            kind="process",
+            what=f"process {one.pid} ({name})",
+            why="",
+            size=on_gpu if one.pid in gpu else worker.memory,
+            size_of="GPU memory" if one.pid in gpu else "main memory",
+            since=one.started_at,
+            pid=one.pid,
+            start=one.start,
+            container=one.container or "",
+            server=owner.server if owner else "",
+        )
+        yield _judge(left, worker, owner)
+
+
+def _judge(left: Orphan, worker: WorkerProcess, owner: OwnContainer | None) -> Orphan:
+    state = worker.process.state[:1]
+    command = f"sudo kill {left.pid}"
+    if owner is None:
+        why = (
+            "It was left to the box's first process and is called like an engine's worker. Nothing "
+            "proves that it is one of inferdash's: look at it before you end it."
+        )
+        return _allow_actions(left, why, command=f"ps -o pid,ppid,user,lstart,args -p {left.pid}")
+    why = f"Its container has ended, the one of {owner.server}, and it has not."
+    if state in "ZX":
+        return _allow_actions(left, f"{why} It is dead, and waits for its parent to bury it.")
+    if state == "D":
+        said = "It waits in the kernel, most likely in the GPU driver, and takes no signal."
+        return _allow_actions(left, f"{why} {said}", command="sudo systemctl reboot")
+    if not worker.may_end:
+        said = "It belongs to another user and inferdash is not root, so it cannot end it."
+        return _allow_actions(left, f"{why} {said}", command=command)
+    return _allow_actions(left, why, actions=("kill",))
+
+
+def segments(found: Iterable[SharedSegment], *, now: float, sees_all: bool) -> Iterator[Orphan]:
+    """Shared memory that no process maps or has open, many files of one maker as one.
+
+    `sees_all` is false where not every process could be looked at: then nobody knows.
+    """
+    groups: dict[str, list[SharedSegment]] = {}
+    for each in found:
+        name = each.path.rpartition("/")[2]
+        maker = next((begin for begin in MAKERS if name.startswith(begin)), "")
+        if now - each.changed_at < YOUNG or (each.mapped and sees_all):
+            continue
+        if maker:
+            groups.setdefault(maker, []).append(each)
+        elif sees_all and each.bytes >= _LARGE:
+            yield _file(each)
+    for maker, members in groups.items():
+        size = sum(each.bytes for each in members)
+        if size >= _SMALL and (sees_all or size >= _LARGE):
+            yield _group(maker, members, size, sees_all)
+
+
+def _file(one: SharedSegment) -> Orphan:
+    return Orphan(
+        key=f"shm-{one.inode}",
+        kind="shm",
+        what=one.path,
+        why="No process uses this file, and no engine makes files of this name: it may be "
+        "somebody's data.",
+        size=one.bytes,
+        size_of="shared memory",
+        since=one.changed_at,
+        command=f"rm {shlex.quote(one.path)}",
+    )
+
+
+def _group(maker: str, members: list[SharedSegment], size: int, sees_all: bool) -> Orphan:
+    first = members[0].path
+    what = first if len(members) == 1 else f"{len(members)} files /dev/shm/{maker}*"
+    left = Orphan(
+        key=f"shm-{re.sub('[^a-z0-9]', '', maker)}",
+        kind="shm",
+        what=what,
+        why="",
+        size=size,
+        size_of="shared memory",
+        since=min(each.changed_at for each in members),
+        files=tuple((each.path, each.inode) for each in members),
+    )
+    paths = f"/dev/shm/{maker}*"  # noqa: S108
+    command = f"""sudo sh -c 'for f in {paths}; do fuser -s "$f" || rm -v "$f"; done'"""
+    if not sees_all:
+        why = f"{MAKERS[maker]}. Whether a process still uses them, only root can see."
+        return _allow_actions(left, why, command=command)
+    why = f"No process uses them any more. {MAKERS[maker]}."
+    if not all(each.may_delete for each in members):
+        said = "They belong to another user and inferdash is not root, so it cannot delete them."
+        return _allow_actions(left, f"{why} {said}", command=command)
+    return _allow_actions(left, why, actions=("unlink",))
+
+
+def containers(found: Iterable[tuple[Container, ContainerRecord]]) -> Iterator[Orphan]:
+    """Containers of this install that no run holds and nobody will take away."""
+    for one, known in found:
+        is_running = one.state in _RUNNING
+        if known.is_active or (known.is_latest and not is_running):
+            continue
+        moment = (one.started_at if is_running else one.finished_at) or one.started_at
+        left = Orphan(
+            key=f"container-{one.id[:12]}",
+            kind="container",
+            what=f"container {one.name}",
+            why="",
+            size_of="disk",
+            since=moment.timestamp() if moment else None,
+            container=one.id,
+            server=known.server,
+            is_running=is_running,
+        )
+        yield _of_container(left, known)
+
+
+def _of_container(left: Orphan, known: ContainerRecord) -> Orphan:
+    if not left.is_running:
+        if not known.has_run:
+            why = "It has ended, and no run in the database knows of it."
+        elif not known.is_read:
+            return _allow_actions(
+                left, "It is one of an earlier run, whose log is still being read."
+            )
+        else:
+            why = f"It is one of an earlier run of {known.server}, and has ended."
+        return _allow_actions(left, why, actions=("remove",))
+    why = (
+        "It runs, although its run has ended by the database."
+        if known.has_run
+        else "It runs, and no run in the database knows of it, as when an older copy of the "
+        "database was put back."
+    )
+    if not known.server_exists:
+        return _allow_actions(
+            left, f"{why} There is no server {known.server} here.", actions=("remove",)
+        )
+    if known.is_busy:
+        said = f"{known.server} has another run at the moment."
+        return _allow_actions(left, f"{why} {said}", actions=("remove",))
+    return _allow_actions(left, why, actions=("adopt", "remove"))
+
+
+def _allow_actions(
+    left: Orphan, why: str, *, actions: tuple[str, ...] = (), command: str = ""
+) -> Orphan:
+    return replace(left, why=why, actions=actions, command=command)
+
+
+def order_orphans(found: Iterable[Orphan]) -> list[Orphan]:
+    """The largest first; containers last. At most 60."""
+    kinds = {"process": 0, "shm": 1, "container": 2}
+    return sorted(found, key=lambda each: (kinds[each.kind], -(each.size or 0), each.key))[:_MOST]

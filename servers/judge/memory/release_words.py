@@ -1,0 +1,106 @@
+"""What is said of the return of an engine's memory, in sentences."""
+
+from datetime import timedelta
+
+from servers.judge.memory.pools import GIB
+from servers.judge.memory.release import Release, UnreleasedHolder
+
+_AT_ONCE = 2.0  # seconds: a sample a second is all that was seen of it
+_TELLING = GIB // 10
+_LOOKED_AT = 60.0  # seconds; whoever looks does so every second
+
+
+def sentence(release: Release, *, now: float) -> str:
+    """One or two sentences; "" where there is nothing to say, as for an engine without a GPU."""
+    match release.outcome:
+        case "releasing" if release.to_come >= _TELLING:
+            if now - release.mark[0] > _LOOKED_AT:
+                return f"{_gib(release.to_come)} were still to come when nobody looked any more."
+            held = f" {_who(release.holders, now)}." if release.holders else ""
+            return f"{_gib(release.to_come)} of GPU memory still to come.{held}"
+        case "back":
+            return _back(release, now)
+        case "held":
+            return f"{_gib(release.to_come)} were not given back. {_who(release.holders, now)}."
+        case "shm":
+            paths = ", ".join(each.path for each in release.holders)
+            return f"{_gib(release.to_come)} of shared memory were left, used by nobody: {paths}."
+        case "missing":
+            return f"{_gib(release.to_come)} have not come back, and no process holds them."
+        case "unsure":
+            return f"Whether its memory came back cannot be told: {release.doubt}."
+    return ""
+
+
+def short(release: Release) -> str:
+    """A few words for a table."""
+    match release.outcome:
+        case "releasing" if release.to_come >= _TELLING:
+            return f"{_gib(release.to_come)} to come"
+        case "back" if release.released is None:
+            return "back" if release.was_doubted else ""
+        case "back" if (release.released or 0) >= _TELLING:
+            return f"{_gib(release.released or 0)} back {_took(release.seconds)}"
+        case "held" | "shm" | "missing":
+            return f"{_gib(release.to_come)} not back"
+        case "unsure":
+            return "not known"
+    return ""
+
+
+def _back(release: Release, now: float) -> str:
+    if release.released is None:
+        if release.held is None:
+            return ""
+        return "No more GPU memory is in use than before its start."
+    if release.released < _TELLING:
+        return ""
+    said = f"Released {_gib(release.released)} {_took(release.seconds)}."
+    if release.holders:
+        said += f" Until then {_names(release.holders)} held them."
+    return said
+
+
+def _took(seconds: float | None) -> str:
+    if seconds is None or seconds < _AT_ONCE:
+        return "at once"
+    return f"in {_span(seconds)}"
+
+
+def _span(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 6000:
+        return f"{seconds / 60:.0f} min"
+    hours = timedelta(seconds=seconds) / timedelta(hours=1)
+    return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} d"
+
+
+def _who(holders: tuple[UnreleasedHolder, ...], now: float) -> str:
+    first, *rest = holders
+    if first.path:
+        return f"They lie in {first.path}"
+    said = f"Process {first.pid}"
+    about = [first.name] if first.name else []
+    if first.since is not None:
+        about.append(f"{_span(max(0.0, now - first.since))} old")
+    if first.container:
+        about.append(f"of container {first.container[:12]}")
+    said += f" ({', '.join(about)})" if about else ""
+    said += f" and {len(rest)} more" if rest else ""
+    verb = "hold" if rest else "holds"
+    sizes = [each.size for each in holders if each.size is not None]
+    amount = f" {_gib(sum(sizes))}" if sizes else " some of it"
+    return f"{said} still {verb}{amount}"
+
+
+def _names(holders: tuple[UnreleasedHolder, ...]) -> str:
+    first, *rest = holders
+    if first.path:
+        return first.path
+    said = f"process {first.pid}" + (f" ({first.name})" if first.name else "")
+    return said + (f" and {len(rest)} more" if rest else "")
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:.1f} GiB"

@@ -1,0 +1,135 @@
+"""The engines' own conditions for a start, with the numbers that they would find now.
+
+Where one of them is not met the engine ends at once, or after minutes of loading, so these are
+errors. What the estimate of `judge.weights.fit` says is none.
+"""
+
+import math
+from collections.abc import Iterator
+
+from servers.judge.memory.room import GpuRoom
+from servers.judge.profiles.check import Check, CheckHit
+from servers.judge.profiles.conditions import OFF
+from servers.judge.profiles.facts import LaunchFacts
+from servers.judge.profiles.fixes import Fix, adapt_fix
+from servers.judge.weights.fit.demand import SHARE_FLAG, read_demand
+from servers.judge.weights.fit.rooms import find_used_rooms
+from servers.launch.engines.change import LaunchChange
+
+GIB = 2**30
+BALANCE = 0.9  # of one GPU's free memory must be free on every other
+# The driver's own context on a GPU, which is there before the engine looks.
+CONTEXT = int(0.5 * GIB)
+LEAST_SHARE = 0.05
+
+
+def _vllm_free_memory(facts: LaunchFacts) -> Iterator[CheckHit]:
+    """vLLM 0.33, v1/worker/utils.py, request_memory: free ≥ total × utilization, on each GPU.
+
+    On GPUs that share the machine's memory it counts what is available there.
+    """
+    rooms = [room for room in find_used_rooms(facts) if room.free is not None]
+    if facts.engine != "vllm" or not rooms:
+        return
+    share = read_demand(facts, memory=rooms[0].total).share
+    if share is None:
+        return
+    short = [room for room in rooms if (room.free or 0) < math.ceil(room.total * share)]
+    if not short:
+        return
+    least = min(short, key=lambda room: (room.free or 0) / room.total)
+    typed = facts.flag(SHARE_FLAG["vllm"])
+    yield CheckHit(
+        says=f"{least.named} has {_gib(least.free)} of {_gib(least.total)} GiB free, and vLLM wants "
+        f"{share:g} of it, {_gib(least.total * share)} GiB, before it loads anything. It would end "
+        f"with “Free memory on device ({_gib(least.free)}/{_gib(least.total)} GiB) on startup is "
+        "less than desired GPU memory utilization”. Stop what holds the rest, or let it have less.",
+        about=typed.word if typed else "flags",
+        fix=_share(facts, rooms),
+    )
+
+
+def compute_shortfall(facts: LaunchFacts) -> int:
+    """Bytes that vLLM would miss on the GPU with the least before it loads anything; else 0."""
+    rooms = [room for room in find_used_rooms(facts) if room.free is not None]
+    if facts.engine != "vllm" or not rooms:
+        return 0
+    share = read_demand(facts, memory=rooms[0].total).share or 0.0
+    return max(0, *(math.ceil(room.total * share) - (room.free or 0) for room in rooms))
+
+
+def _share(facts: LaunchFacts, rooms: list[GpuRoom]) -> LaunchChange | None:
+    """The utilization that every GPU has free, with room for the driver's own context."""
+    part = min(((room.free or 0) - CONTEXT) / room.total for room in rooms)
+    value = math.floor(part * 100) / 100
+    if value < LEAST_SHARE:
+        return None
+    change = LaunchChange(set_flags={SHARE_FLAG["vllm"]: f"{value:.2f}"})
+    reason = "As much as is free beside what else holds the GPU's memory"
+    return adapt_fix(Fix(change=change), facts, reason=reason)
+
+
+def _sglang_balance(facts: LaunchFacts) -> Iterator[CheckHit]:
+    """SGLang 0.5.23, model_executor/model_runner.py: the least free memory of all ranks against
+    0.9 of each one's own, where tensor parallelism spans several GPUs.
+    """
+    rooms = [room for room in find_used_rooms(facts) if room.free is not None]
+    if facts.engine != "sglang" or (facts.tp or 1) < 2 or len(rooms) < 2:
+        return
+    least = min(rooms, key=lambda room: room.free or 0)
+    most = max(rooms, key=lambda room: room.free or 0)
+    if (least.free or 0) >= BALANCE * (most.free or 0):
+        return
+    checked = facts.env.get("SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK", "1")
+    is_off = checked is not None and checked.casefold() in OFF
+    says = (
+        f"GPU {least.index} has {_gib(least.free)} GiB free and GPU {most.index} has "
+        f"{_gib(most.free)}; SGLang wants at least {BALANCE:.0%} of that on each, "
+        f"{_gib(BALANCE * (most.free or 0))} GiB. "
+    )
+    if is_off:
+        says += f"Its check is switched off, so it sizes everything by GPU {least.index}."
+    else:
+        says += (
+            "It would end with “The memory capacity is unbalanced. Some GPUs may be occupied by "
+            f"other processes”. Stop what holds GPU {least.index}, or choose GPUs that are alike."
+        )
+    yield CheckHit(
+        says=says,
+        about="gpus",
+        fix=_alike(facts, len(rooms)),
+        severity="warning" if is_off else None,
+    )
+
+
+def _alike(facts: LaunchFacts, count: int) -> LaunchChange | None:
+    """Other GPUs of the box of the same kind that are as free as each other."""
+    gpus = {gpu.index: gpu for gpu in facts.subject.gpus or ()}
+    kinds = {gpus[room.index].name for room in find_used_rooms(facts) if room.index in gpus}
+    rooms = [
+        room
+        for room in facts.subject.rooms or ()
+        if room.free is not None and room.index in gpus and gpus[room.index].name in kinds
+    ]
+    rooms = sorted(rooms, key=lambda room: (-(room.free or 0), room.index))[:count]
+    if len(rooms) < count or (rooms[-1].free or 0) < BALANCE * (rooms[0].free or 0):
+        return None
+    indices = ",".join(str(room.index) for room in sorted(rooms, key=lambda room: room.index))
+    return adapt_fix(Fix(change=LaunchChange(fields={"gpus": indices})), facts, reason="")
+
+
+def _gib(size: float | None) -> str:
+    return f"{(size or 0) / GIB:.2f}"
+
+
+CHECKS = (
+    Check(id="vllm-free-memory", severity="error", source=("vllm-source",), hits=_vllm_free_memory),
+    Check(
+        id="sglang-memory-balance",
+        severity="error",
+        source=("sglang-source",),
+        hits=_sglang_balance,
+    ),
+)
+# What they say is of this moment: that the same launch worked yesterday says nothing of it.
+NOW = tuple(check.id for check in CHECKS)

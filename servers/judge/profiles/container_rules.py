@@ -1,0 +1,206 @@
+"""Whether a launch's container lets the engine work and be reached, and keeps secrets."""
+
+import re
+from collections.abc import Iterator
+
+from servers.judge.profiles.check import Check, CheckHit
+from servers.judge.profiles.facts import SECRET_FLAGS, LaunchFacts
+from servers.judge.profiles.fixes import Fix, adapt_fix
+from servers.launch.engines import ENGINES, gpu_requirements
+from servers.launch.engines.change import LaunchChange
+from servers.launch.engines.engine import listens_beyond_loopback
+
+GIB = 2**30
+# Below this NCCL and vLLM's workers run out of /dev/shm; Docker gives 64 MiB.
+LEAST_SHARED = GIB
+SHARED = 16 * GIB
+
+_TOKEN = re.compile(r"\b(hf_|sk-|nvapi-|ghp_|github_pat_|glpat-|xox[bp]-)[A-Za-z0-9_-]{8,}")
+_SECRET_NAME = re.compile(r"(TOKEN|API_?KEY|ACCESS_?KEY|SECRET|PASSWORD|PASSWD)(_ID)?$")
+_NO_SECRET = re.compile(r"|[0-9]+|true|false|on|off|/\S*", re.IGNORECASE)
+# A shell variable, or a placeholder that is the whole value.
+_BLANK = re.compile(r"\$\{?[A-Z][A-Z0-9_]*|^<[^<>]+>$")
+
+
+def _shared_memory(facts: LaunchFacts) -> Iterator[CheckHit]:
+    launch = facts.launch
+    if facts.engine == "llamacpp" or (facts.tp or 1) * (facts.pp or 1) < 2:
+        return
+    if launch.ipc == "host" or launch.shm_size >= LEAST_SHARED:
+        return
+    size = f"{launch.shm_size / 2**20:.0f} MiB" if launch.shm_size else "Docker's 64 MiB"
+    yield CheckHit(
+        says=f"Several GPUs exchange data through /dev/shm, and {size} of it are too little: NCCL "
+        "fails or hangs. Give the container 16 GiB of shared memory. The guides use --ipc host, "
+        "which works too, but keeps what a killed engine leaves there.",
+        about="shm_size",
+        fix=_fix(facts, LaunchChange(fields={"shm_size": SHARED})),
+    )
+
+
+def _gpus_there(facts: LaunchFacts) -> Iterator[CheckHit]:
+    gpus, wanted = facts.subject.gpus, facts.launch.gpus
+    if gpus is not None and (which := gpu_requirements.parse(wanted)):
+        try:
+            gpu_requirements.choose(
+                which, [(g.index, (g.name, g.compute_capability)) for g in gpus]
+            )
+        except gpu_requirements.CardsError as error:
+            yield CheckHit(says=str(error), about="gpus")
+    if wanted in ("all", "none") or gpus is None or facts.gpu_indices is None:
+        return
+    missing = sorted(set(facts.gpu_indices) - {gpu.index for gpu in gpus})
+    if missing:
+        there = ", ".join(f"{gpu.index} ({gpu.name})" for gpu in gpus) or "none"
+        yield CheckHit(
+            says=f"This box has no GPU {', '.join(map(str, missing))}. It has: {there}.",
+            about="gpus",
+            fix=_fix(facts, LaunchChange(fields={"gpus": "all"})) if gpus else None,
+        )
+
+
+def _mixed_gpus(facts: LaunchFacts) -> Iterator[CheckHit]:
+    used = facts.used_gpus or ()
+    coherent = [gpu for gpu in used if re.search("GB[23]00|GH200", gpu.name)]
+    if coherent and len(coherent) < len(used):
+        indices = ",".join(str(gpu.index) for gpu in coherent)
+        yield CheckHit(
+            says="A GB300 and a card that does not share the CPU's memory cannot be in one CUDA "
+            "context. Choose one of them; the GB300's index differs from station to station.",
+            about="gpus",
+            fix=_fix(facts, LaunchChange(fields={"gpus": indices})),
+        )
+
+
+def _loopback(facts: LaunchFacts) -> Iterator[CheckHit]:
+    host = facts.flag("--host")
+    if host is None or facts.launch.network == "host" or listens_beyond_loopback(host.value):
+        return
+    yield CheckHit(
+        says=f"Inside its container the engine would listen on {host.value}, which nothing outside "
+        "reaches. Leave --host out: inferdash sets it, and the host address of the profile says "
+        "who gets in.",
+        about=host.word,
+        fix=_fix(facts, LaunchChange(drop_flags=("--host",))),
+    )
+
+
+def _port(facts: LaunchFacts) -> Iterator[CheckHit]:
+    launch, port = facts.launch, facts.flag("--port")
+    if port is None:
+        return
+    if not re.fullmatch(r"\d{1,5}", port.value) or not 0 < int(port.value) < 65536:
+        yield CheckHit(
+            says=f"“{port.value}” is no port, so the engine refuses it and nothing is published. "
+            "Leave --port out: inferdash sets it.",
+            about=port.word,
+            fix=_fix(facts, LaunchChange(drop_flags=("--port",))),
+            severity="error",
+        )
+    elif launch.port and launch.port != int(port.value):
+        yield CheckHit(
+            says=f"The profile says port {launch.port} and --port {port.value}; the flag wins. "
+            "Remove one of them.",
+            about=port.word,
+            fix=_fix(facts, LaunchChange(drop_flags=("--port",))),
+        )
+
+
+def _host_port(facts: LaunchFacts) -> Iterator[CheckHit]:
+    launch = facts.launch
+    port = ENGINES[facts.engine].port(launch)
+    if launch.network == "host" and launch.host_port not in (0, port):
+        yield CheckHit(
+            says=f"On the host's network the engine opens port {port} itself; the host port "
+            f"{launch.host_port} is ignored.",
+            about="host_port",
+            fix=_fix(facts, LaunchChange(fields={"host_port": 0})),
+        )
+
+
+def _secrets(facts: LaunchFacts) -> Iterator[CheckHit]:
+    for name, value in facts.launch.env.items():
+        is_token = bool(_TOKEN.search(value))
+        is_named_so = bool(_SECRET_NAME.search(name)) and _may_be_secret(value)
+        if not is_token and not is_named_so:
+            continue
+        change = LaunchChange(drop_env=(name,), fields={"pass_hf_token": True})
+        yield CheckHit(
+            says=f"{name} holds what looks like a secret, for everybody to read who may see this "
+            + (
+                "profile. Leave it out: the box passes its own Hugging Face token."
+                if name == "HF_TOKEN"
+                else "profile. Make it one of inferdash's secrets."
+            ),
+            about=name,
+            fix=_fix(facts, change) if name == "HF_TOKEN" else None,
+            severity="error" if is_token else None,
+        )
+    for typed in facts.typed:
+        is_token = bool(_TOKEN.search(typed.value))
+        is_named_so = typed.name in SECRET_FLAGS and _may_be_secret(typed.value)
+        if is_token or is_named_so:
+            variable = _variable(facts.engine, typed.name)
+            yield CheckHit(
+                says=f"{typed.word} holds a secret, for everybody to read who may see this profile "
+                "or the machine's processes. "
+                + (
+                    f"The variable {variable} does the same and can be one of inferdash's secrets."
+                    if variable
+                    else "The engine takes it in no other way; give it a value of its own."
+                ),
+                about=typed.word,
+                severity="error" if is_token else None,
+            )
+
+
+def _variable(engine: str, flag: str) -> str:
+    """The variable that does what a flag with a secret does; "" where there is none."""
+    if flag in ("--hf-token", "-hft"):
+        return "HF_TOKEN"
+    own = {"vllm": "VLLM_API_KEY", "llamacpp": "LLAMA_API_KEY"}
+    return own.get(engine, "") if flag == "--api-key" else ""
+
+
+def _may_be_secret(value: str) -> bool:
+    return not _NO_SECRET.fullmatch(value) and not _BLANK.search(value)
+
+
+def _blanks(facts: LaunchFacts) -> Iterator[CheckHit]:
+    launch = facts.launch
+    if any(word.rsplit("/", 1)[-1] in ("sh", "bash") for word in launch.entrypoint):
+        return
+    says = "“{}” is still to be filled in: no shell reads it, so the engine gets it as it stands."
+    for typed in facts.typed:
+        if _BLANK.search(typed.value) and not _TOKEN.search(typed.value):
+            yield CheckHit(says=says.format(typed.value), about=typed.word)
+    for name, value in launch.env.items():
+        if _BLANK.search(value):
+            token = LaunchChange(drop_env=(name,), fields={"pass_hf_token": True})
+            fix = _fix(facts, token) if name == "HF_TOKEN" else None
+            yield CheckHit(says=says.format(value), about=name, severity="warning", fix=fix)
+    for name in ("checkpoint", "image", "served_name"):
+        value = getattr(launch, name)
+        if _BLANK.search(value):
+            yield CheckHit(says=says.format(value), about=name)
+
+
+def _fix(facts: LaunchFacts, change: LaunchChange) -> LaunchChange | None:
+    return adapt_fix(Fix(change=change), facts, reason="")
+
+
+CHECKS = (
+    Check(
+        id="shared-memory",
+        severity="error",
+        source=("vllm-1710", "rtx6kpro", "station", "sm120-thread"),
+        hits=_shared_memory,
+    ),
+    Check(id="gpu-not-there", severity="error", source=("station",), hits=_gpus_there),
+    Check(id="gpus-mixed", severity="error", source=("playbooks",), hits=_mixed_gpus),
+    Check(id="host-loopback", severity="error", source=("docker",), hits=_loopback),
+    Check(id="port", severity="warning", source=("docker",), hits=_port),
+    Check(id="host-port-ignored", severity="info", source=("docker",), hits=_host_port),
+    Check(id="secret-in-plain-text", severity="warning", source=("security",), hits=_secrets),
+    Check(id="blank", severity="error", source=("docker",), hits=_blanks),
+)

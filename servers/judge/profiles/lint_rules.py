@@ -1,0 +1,187 @@
+"""The lint's rules that are data: rules/*.yaml, a list of rules a file."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from servers.judge.profiles.conditions import Condition, ConditionError, compile_condition
+from servers.judge.profiles.facts import LaunchFacts
+from servers.judge.profiles.fixes import Fix, adapt_fix
+from servers.judge.profiles.subject import SEVERITIES, LintFinding, RuleSource, Severity
+
+FOLDER = Path(__file__).with_name("rules")
+SOURCES = "sources.yaml"
+
+_KEYS = {"id", "severity", "unknown", "when", "about", "says", "fix", "source"}
+_OF_GPUS = {"sm", "sm_other_than", "gpu", "gpu_count"}
+_NEEDED = _KEYS - {"unknown", "fix"}
+
+
+class _Strict(yaml.SafeLoader):
+    """YAML that refuses a key written twice: the first one would be lost without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        if twice := {key for key in keys if keys.count(key) > 1}:
+            raise yaml.YAMLError(f"{', '.join(twice)} is written twice, {node.start_mark}")
+        return super().construct_mapping(node, deep)
+
+
+class LintRuleError(Exception):
+    """A rule file that cannot be used; the text names file, rule and key."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LintRule:
+    """`unknown` is how loud it is while what decides is not known; None: silent."""
+
+    id: str
+    severity: Severity
+    unknown: Severity | None
+    when: Condition
+    kinds: frozenset[str]  # of condition that `when` uses
+    about: tuple[str, ...]  # the first of these that the launch says
+    says: str
+    fix: Fix
+    sources: tuple[RuleSource, ...]
+
+    def judge(self, facts: LaunchFacts) -> LintFinding | None:
+        truth = self.when(facts)
+        if truth is False or (truth is None and self.unknown is None):
+            return None
+        unknown = () if truth else not_known(self.kinds, facts)
+        # A new name of a flag would stop a version that still has the old one.
+        is_safe = truth or not self.fix.rename_flags
+        reason = self.says.split(". ")[0].rstrip(".")
+        return LintFinding(
+            rule=self.id,
+            severity=self.severity if truth else self.unknown or self.severity,
+            says=self.says
+            if truth
+            else f"{self.says} It depends on {' and '.join(unknown)}: not known.",
+            about=_place(self.about, facts),
+            fix=adapt_fix(self.fix, facts, reason=reason) if is_safe else None,
+            sources=self.sources,
+            unknown=unknown,
+        )
+
+
+def _place(names: tuple[str, ...], facts: LaunchFacts) -> str:
+    for name in names:
+        if typed := facts.flag(name) if name.startswith("-") else None:
+            return typed.word
+        if name in facts.env:
+            return name
+    return "flags" if names[-1].startswith("-") else names[-1]
+
+
+def not_known(kinds: frozenset[str], facts: LaunchFacts) -> tuple[str, ...]:
+    """What of these kinds of conditions nobody has told, in words."""
+    subject = facts.subject
+    missing = {
+        "the engine's version": "version" in kinds and facts.version is None,
+        "the GPUs": bool(_OF_GPUS & kinds) and facts.used_gpus is None,
+        "the driver": "driver" in kinds and not subject.driver,
+        "the kind of box": "box" in kinds and not subject.box_kind,
+        "what else runs on the box": "others" in kinds and subject.others is None,
+        "the size of the weights": "weights_gib" in kinds and subject.weights is None,
+    }
+    found = tuple(name for name, is_missing in missing.items() if is_missing)
+    return found or ("a value that is still to be filled in",)
+
+
+@cache
+def load_shipped() -> tuple[LintRule, ...]:
+    return load(FOLDER)
+
+
+def load(folder: Path) -> tuple[LintRule, ...]:
+    """Every rule of a folder, by file name. Raises RuleError at the first that cannot be used."""
+    sources = _sources(folder / SOURCES)
+    rules: dict[str, LintRule] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        if path.name == SOURCES:
+            continue
+        for position, said in enumerate(_list(path), start=1):
+            rule = _rule(path.name, position, said, sources)
+            if rule.id in rules:
+                raise LintRuleError(f"{path.name}: rule {rule.id}: id is taken by an earlier rule.")
+            rules[rule.id] = rule
+    return tuple(rules.values())
+
+
+def _list(path: Path) -> list[Any]:
+    try:
+        said = yaml.load(path.read_text(), Loader=_Strict)  # noqa: S506 - a SafeLoader
+    except yaml.YAMLError as error:
+        raise LintRuleError(f"{path.name} is not valid YAML: {error}") from error
+    if not isinstance(said, list):
+        raise LintRuleError(f"{path.name} must be a list of rules.")
+    return said
+
+
+def _rule(file: str, position: int, said: Any, sources: Mapping[str, RuleSource]) -> LintRule:
+    if not isinstance(said, Mapping):
+        raise LintRuleError(f"{file}: rule {position} must be a mapping.")
+    where = f"{file}: rule {said.get('id', position)}"
+    for key in sorted(set(said) - _KEYS):
+        raise LintRuleError(f"{where}: {key} is no key. Known: {', '.join(sorted(_KEYS))}.")
+    for key in sorted(_NEEDED - set(said)):
+        raise LintRuleError(f"{where}: {key} is missing.")
+    for key in ("severity", "unknown"):
+        if key in said and said[key] not in SEVERITIES:
+            raise LintRuleError(f"{where}: {key} must be one of {', '.join(SEVERITIES)}.")
+    if said.get("unknown") == "error":
+        raise LintRuleError(f"{where}: unknown must not be error: what is not known blocks nobody.")
+    try:
+        when = compile_condition(said["when"])
+    except ConditionError as error:
+        raise LintRuleError(f"{where}: when: {error}.") from error
+    try:
+        fix = Fix.from_json(said.get("fix") or {})
+    except (ValueError, TypeError) as error:
+        raise LintRuleError(f"{where}: fix: {error}") from error
+    named = said["source"] if isinstance(said["source"], list) else [said["source"]]
+    for name in named:
+        if name not in sources:
+            raise LintRuleError(f"{where}: source: {name} is not in {SOURCES}.")
+    return LintRule(
+        id=said["id"],
+        severity=said["severity"],
+        unknown=said.get("unknown"),
+        when=when,
+        kinds=frozenset(_kinds(said["when"])),
+        about=tuple(said["about"]) if isinstance(said["about"], list) else (said["about"],),
+        says=" ".join(str(said["says"]).split()),
+        fix=fix,
+        sources=tuple(sources[name] for name in named),
+    )
+
+
+def _kinds(said: Any) -> Iterator[str]:
+    if isinstance(said, list):
+        for each in said:
+            yield from _kinds(each)
+    elif isinstance(said, Mapping):
+        for key, value in said.items():
+            yield str(key)
+            yield from _kinds(value)
+
+
+@cache
+def sources() -> dict[str, RuleSource]:
+    return _sources(FOLDER / SOURCES)
+
+
+def _sources(path: Path) -> dict[str, RuleSource]:
+    try:
+        said = yaml.safe_load(path.read_text())
+        return {name: RuleSource(**each) for name, each in said.items()}
+    except (OSError, yaml.YAMLError, TypeError, AttributeError) as error:
+        raise LintRuleError(
+            f"{path.name} must name each source's title and url: {error}"
+        ) from error

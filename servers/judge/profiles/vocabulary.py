@@ -1,0 +1,268 @@
+"""Whether an engine knows the flags, values and variables of a launch."""
+
+import re
+from collections.abc import Iterator
+
+from servers.judge.profiles.check import Check, CheckHit
+from servers.judge.profiles.facts import (
+    SECRET_FLAGS,
+    LaunchFacts,
+    TypedFlags,
+    is_blank,
+    is_json_object,
+)
+from servers.judge.profiles.fixes import Fix, adapt_fix
+from servers.launch.engines import ENGINES, list_flags
+from servers.launch.engines.change import LaunchChange
+from servers.launch.engines.flaglist import FlagList, all_shipped, nearest_value
+
+# Images whose engine is the released one; another may be a fork with flags of its own.
+_UPSTREAM = re.compile(
+    r"(^|/)(lmsysorg/sglang|vllm/vllm-openai|ggml-org/llama\.cpp|ghcr\.io/ggml-org/)"
+)
+# Flags that count each time they are given.
+# How the names of an engine's own variables begin; others are read by libraries.
+ENV_PREFIXES = {
+    "vllm": ("VLLM_",),
+    "sglang": ("SGLANG_", "SGL_"),
+    "llamacpp": ("LLAMA_ARG_",),
+}
+_NUMBERS = {"int": re.compile(r"[+-]?\d+"), "float": re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e-?\d+)?")}
+
+
+def _stray_words(facts: LaunchFacts) -> Iterator[CheckHit]:
+    words = []
+    for word in facts.launch.flags:
+        if word.startswith("-"):
+            break
+        words.append(word)
+    if not words:
+        return
+    yield CheckHit(
+        says=f"“{' '.join(words)}” stands before the first flag. inferdash says program and "
+        "checkpoint itself, so the engine would read these words as something else. Remove them.",
+        about="flags",
+    )
+
+
+def _unknown_flags(facts: LaunchFacts) -> Iterator[CheckHit]:
+    own = facts.flaglist
+    title = ENGINES[facts.engine].title
+    for typed in facts.typed:
+        if typed.flag is not None:
+            continue
+        lists = (own,) if own else all_shipped(facts.engine)
+        several = next((found for each in lists if (found := each.matches(typed.word))), ())
+        if own and several:
+            yield _ambiguous(facts, typed, several, f"{title} {own.version}".strip())
+        elif own:
+            yield _unknown(facts, typed, own, f"{title} {own.version} has no".replace("  ", " "))
+        else:
+            yield _in_no_list(facts, typed, lists)
+
+
+def _ambiguous(
+    facts: LaunchFacts, typed: TypedFlags, several: tuple[str, ...], title: str
+) -> CheckHit:
+    return CheckHit(
+        says=f"{title} cannot tell what {typed.word} is short for, and refuses it: "
+        f"{', '.join(several)}. Write the one that you mean.",
+        about=typed.word,
+        fix=_find_rename(facts, typed, min(several, key=len)),
+    )
+
+
+def _unknown(facts: LaunchFacts, typed: TypedFlags, flags: FlagList, has_no: str) -> CheckHit:
+    near = flags.nearest(typed.word)
+    was_there = typed.name in flags.removed
+    says = f"{has_no} {typed.word}" + (": it was removed" if was_there else "")
+    if near:
+        says += f". {'Write' if was_there else 'Did you mean'} {near}{'' if was_there else '?'}"
+    elif was_there:
+        says += ", and nothing took its place. Remove it"
+    else:
+        says += ", and nothing like it. Remove it, or take an image that has it"
+    return CheckHit(
+        says=says if says.endswith("?") else f"{says}.",
+        about=typed.word,
+        fix=_find_rename(facts, typed, near)
+        if near
+        else adapt_fix(Fix(change=LaunchChange(drop_flags=(typed.word,))), facts, reason=""),
+    )
+
+
+def _in_no_list(facts: LaunchFacts, typed: TypedFlags, lists: tuple[FlagList, ...]) -> CheckHit:
+    versions = ", ".join(each.version for each in reversed(lists))
+    title = ENGINES[facts.engine].title
+    hit = _unknown(
+        facts, typed, lists[0], f"{title} {versions} {'have' if len(lists) > 1 else 'has'} no"
+    )
+    is_upstream = bool(_UPSTREAM.search(facts.launch.image))
+    return CheckHit(
+        says=f"{hit.says} Which flags this image has is not known until it is asked.",
+        about=hit.about,
+        # A fix would say that the flag is wrong; here it may only be younger or older.
+        severity="warning" if is_upstream else "info",
+        unknown=("the flags of this image",),
+    )
+
+
+def _find_rename(facts: LaunchFacts, typed: TypedFlags, name: str) -> LaunchChange | None:
+    fix = Fix(rename_flags={typed.word: name})
+    return adapt_fix(fix, facts, reason="")
+
+
+def _values(facts: LaunchFacts) -> Iterator[CheckHit]:
+    """What the engine's own parser refuses; only with the list of exactly this version."""
+    if facts.flaglist is None:
+        return
+    for typed in facts.typed:
+        if typed.flag is None or is_blank(typed.value) or typed.is_part:
+            continue
+        yield from _number_of_values(facts, typed)
+        for value in typed.values:
+            yield from _choice(facts, typed, value)
+
+
+def _number_of_values(facts: LaunchFacts, typed: TypedFlags) -> Iterator[CheckHit]:
+    takes, count = typed.flag.takes if typed.flag else "unknown", len(typed.values)
+    if takes == "none" and count:
+        yield CheckHit(
+            says=f"{typed.word} takes no value; “{typed.value}” behind it is refused.",
+            about=typed.word,
+            fix=adapt_fix(Fix(change=LaunchChange(set_flags={typed.word: None})), facts, reason=""),
+        )
+    elif takes == "one" and count != 1:
+        yield CheckHit(
+            says=f"{typed.word} needs a value."
+            if not count
+            else f"{typed.word} takes one value, not {count}.",
+            about=typed.word,
+            fix=adapt_fix(
+                Fix(change=LaunchChange(set_flags={typed.word: typed.values[0]})), facts, reason=""
+            )
+            if count
+            else adapt_fix(Fix(change=LaunchChange(drop_flags=(typed.word,))), facts, reason=""),
+        )
+
+
+def _equals(facts: LaunchFacts) -> Iterator[CheckHit]:
+    if facts.engine != "llamacpp":
+        return
+    for word in facts.launch.flags:
+        name, equals, value = word.partition("=")
+        if word.startswith("--") and equals:
+            yield CheckHit(
+                says=f"llama-server takes no “=” behind a flag and refuses {name}=…: write the "
+                "value as a word of its own.",
+                about=name,
+                fix=adapt_fix(Fix(change=LaunchChange(set_flags={name: value})), facts, reason=""),
+            )
+
+
+def _choice(facts: LaunchFacts, typed: TypedFlags, value: str) -> Iterator[CheckHit]:
+    flag = typed.flag
+    if flag is None or flag.takes == "none":
+        return
+    title = f"{ENGINES[facts.engine].title} {facts.flaglist.version if facts.flaglist else ''}"
+    allowed = flag.choices or flag.known
+    if allowed and value not in allowed:
+        near = nearest_value(value, allowed)
+        some = near or (", ".join(allowed[:6]) + (" …" if len(allowed) > 6 else ""))
+        yield CheckHit(
+            says=f"{title.strip()} does not know “{value}” for {typed.word}. "
+            + (f"Did you mean {near}?" if near else f"It knows: {some}."),
+            about=typed.word,
+            fix=adapt_fix(Fix(change=LaunchChange(set_flags={typed.word: near})), facts, reason="")
+            if near and len(typed.values) == 1
+            else None,
+            severity=None if flag.choices else "warning",
+        )
+    elif flag.type in _NUMBERS and not _NUMBERS[flag.type].fullmatch(value.casefold()):
+        what = "whole number" if flag.type == "int" else "number"
+        yield CheckHit(says=f"{typed.word} takes a {what}, not “{value}”.", about=typed.word)
+    elif value.startswith("{") and "json" in flag.type and not is_json_object(value):
+        yield CheckHit(
+            says=f"What {typed.word} says is no valid JSON: check quotes and braces.",
+            about=typed.word,
+        )
+
+
+def _twice(facts: LaunchFacts) -> Iterator[CheckHit]:
+    names = [typed.name for typed in facts.typed]
+    for typed in {each.name: each for each in facts.typed}.values():
+        is_many = typed.flag is not None and typed.flag.takes == "many"
+        if names.count(typed.name) < 2 or list_flags.holds(typed.name) or is_many or typed.is_part:
+            continue
+        last = typed.value if typed.values else None
+        is_shown = last and typed.name not in SECRET_FLAGS
+        yield CheckHit(
+            says=f"{typed.word} is given {names.count(typed.name)} times; the last one counts"
+            + (f", “{last}”." if is_shown else "."),
+            about=typed.word,
+            fix=adapt_fix(Fix(change=LaunchChange(set_flags={typed.word: last})), facts, reason="")
+            if len(typed.values) < 2
+            else None,
+        )
+
+
+def _check_deprecated(facts: LaunchFacts) -> Iterator[CheckHit]:
+    for typed in facts.typed if facts.flaglist else ():
+        if typed.flag is not None and typed.flag.is_deprecated:
+            yield CheckHit(
+                says=f"{ENGINES[facts.engine].title} {facts.version_text} still takes "
+                f"{typed.word}, but means to drop it. {typed.flag.help}".strip(),
+                about=typed.word,
+            )
+
+
+def _variables(facts: LaunchFacts) -> Iterator[CheckHit]:
+    known = facts.known_env
+    if known is None:
+        return
+    title = f"{ENGINES[facts.engine].title} {facts.version_text}".strip()
+    for name in (*facts.launch.env, *facts.launch.secret_env):
+        # SGLang reads SGL_X as SGLANG_X; llama.cpp's LLAMA_ARG_NO_X switches X off.
+        meant = re.sub(r"^SGL_", "SGLANG_", name).replace("LLAMA_ARG_NO_", "LLAMA_ARG_")
+        if not name.startswith(ENV_PREFIXES.get(facts.engine, ())) or {name, meant} & known:
+            continue
+        near = nearest_value(meant, tuple(sorted(known)), likeness=0.9)
+        yield CheckHit(
+            says=f"{title} does not read {name}, so it does nothing."
+            + (f" Did you mean {near}?" if near else ""),
+            about=name,
+            fix=adapt_fix(
+                Fix(rename_env={name: near})
+                if near and name in facts.launch.env
+                else Fix(change=LaunchChange(drop_env=(name,))),
+                facts,
+                reason="",
+            ),
+        )
+
+
+_FLAGS = ("engine-flags",)
+
+CHECKS = (
+    Check(id="stray-words", severity="error", source=_FLAGS, hits=_stray_words),
+    Check(
+        id="unknown-flag", severity="error", source=_FLAGS, hits=_unknown_flags, gives_way="error"
+    ),
+    Check(id="flag-value", severity="error", source=_FLAGS, hits=_values, gives_way="error"),
+    Check(id="llamacpp-equals", severity="error", source=("llamacpp-server",), hits=_equals),
+    Check(id="flag-twice", severity="warning", source=_FLAGS, hits=_twice),
+    Check(
+        id="flag-deprecated",
+        severity="info",
+        source=_FLAGS,
+        hits=_check_deprecated,
+        gives_way="info",
+    ),
+    Check(
+        id="unknown-variable",
+        severity="warning",
+        source=("engine-variables",),
+        hits=_variables,
+        gives_way="info",
+    ),
+)

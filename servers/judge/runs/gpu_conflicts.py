@@ -1,0 +1,297 @@
+"""Who is in the way of a start: on its GPUs, or in the one pool of memory that all share.
+
+Sizes are in bytes. On a card of its own "taken" means the card; on memory that GPU and machine
+share it means the bytes that a start lacks, and that somebody else is loading into it.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from servers.judge.memory.pools import Pool as MemoryPool
+from servers.judge.memory.pools import PoolProcess, pools
+
+GIB = 2**30
+# What an engine keeps of a card that it was given and does not use.
+LITTLE = GIB // 2
+# Other people's programs below that are desktops, monitors, and the like.
+PROGRAM = GIB
+_NAMED = 3  # holders in one sentence
+_TITLE = 40  # characters of a program's command line
+
+# "coming": about to load. "ahead": waits since longer. "returning": its memory is on its way back.
+type Kind = Literal["loading", "server", "coming", "ahead", "planned", "returning", "process"]
+# "asked": nobody has started it yet. "told": to wait until its GPUs are free. "auto": inferdash
+# starts it again by itself. "plain": somebody wanted it at once.
+type Patience = Literal["asked", "told", "auto", "plain"]
+
+_LOADING = ("creating", "starting")
+_THERE = ("ready", "stopping")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherRun:
+    """A run that is active, or planned, or whose memory is on its way back."""
+
+    run: int
+    name: str  # of its server
+    by: str  # who started it; "" where nobody knows any more
+    since: datetime  # the click
+    state: str  # of the run; "planned", "returning"
+    gpus: frozenset[int] | None  # None: not known which
+    container: str = ""
+    waits: bool = False  # it was told to wait
+    last_request_at: datetime | None = None
+    requests_running: int | None = None
+    ready_at: datetime | None = None
+    took: timedelta | None = None  # to become ready
+    is_watched: bool = False  # somebody else's, which inferdash stops for nobody
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuHolder:
+    kind: Kind
+    name: str
+    by: str = ""  # who started it; the user of a process
+    other: OtherRun | None = None  # None: a process that is none of ours
+    held: int | None = None  # on the GPUs in question; None: not known
+
+    @property
+    def is_ours(self) -> bool:
+        return self.other is not None
+
+    @property
+    def may_be_stopped(self) -> bool:
+        is_theirs = self.other is not None and self.other.is_watched
+        return self.kind in ("loading", "server", "coming") and not is_theirs
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.by})" if self.by else self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuRequest:
+    """A start, and what it needs. `gpus`: None where that is not known."""
+
+    patience: Patience
+    gpus: frozenset[int] | None
+    is_unified: bool = False
+    # Beside everything that is there now; None: not known.
+    fits: bool | None = None
+    # Whether it is known to lack some now, and how much of a shared pool as far as is known.
+    is_short: bool = False
+    missing: int = 0
+    since: tuple[datetime, int] | None = None  # click and number of its run; None: the last
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuConflict:
+    start: GpuRequest
+    holders: tuple[GpuHolder, ...]
+
+    @property
+    def where(self) -> str:
+        """ "GPU 3", "GPUs 0-3", "the memory that GPU and machine share"."""
+        if self.start.is_unified:
+            return "the memory that GPU and machine share"
+        gpus = self.start.gpus or frozenset()
+        return f"GPU{'' if len(gpus) == 1 else 's'} {ranges(gpus)}"
+
+    @property
+    def is_loading(self) -> bool:
+        return any(holder.kind == "loading" for holder in self.holders)
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether one of them answers requests, which may end first."""
+        return any(holder.kind == "server" for holder in self.holders)
+
+    @property
+    def runs(self) -> list[int]:
+        return [holder.other.run for holder in self.holders if holder.other is not None]
+
+    def sentence(self) -> str:
+        """For whom a start waits; "" when for nobody."""
+        if not self.holders:
+            return ""
+        match self._only_kind:
+            case "loading":
+                return (
+                    f"It waits until {self.names} {self._is} ready: engines measure what is free "
+                    "while they start, so one loads at a time."
+                )
+            case "behind":
+                return f"It waits for {self.where}, and {self.names} {self._is} first."
+            case "returning":
+                return f"It waits for memory of {self.names} that is on its way back."
+        if self.start.is_unified:
+            return f"It waits for {self._lacks}{self.where}; {self.names} {self._has} it."
+        return f"It waits for {self.where}, held by {self.names}."
+
+    def why(self) -> str:
+        """The same at the end of the wait, to go on after a colon."""
+        match self._only_kind:
+            case "loading":
+                return f"{self.names} {self._is} not ready yet"
+            case "behind":
+                return f"{self.names} {self._is} first"
+            case "returning":
+                return f"memory of {self.names} is still on its way back"
+        if self.start.is_unified:
+            return f"{self.names} {self._has} {self._lacks}{self.where}"
+        return f"{self.names} {self._has} {self.where}"
+
+    @property
+    def names(self) -> str:
+        return _join_names([str(holder) for holder in self.holders])
+
+    @property
+    def _only_kind(self) -> str:
+        kinds = {holder.kind for holder in self.holders}
+        if kinds and kinds <= {"coming", "ahead", "planned"}:
+            return "behind"
+        return kinds.pop() if len(kinds) == 1 else ""
+
+    @property
+    def _lacks(self) -> str:
+        return f"{self.start.missing / GIB:.0f} GiB more of " if self.start.missing else ""
+
+    @property
+    def _is(self) -> str:
+        return "is" if len(self.holders) == 1 else "are"
+
+    @property
+    def _has(self) -> str:
+        return "has" if len(self.holders) == 1 else "have"
+
+
+def find_conflict(
+    start: GpuRequest, others: Sequence[OtherRun], sample: Mapping[str, Any] | None
+) -> GpuConflict:
+    """Who is in the way of the start, who holds most of it first. `others` are all but itself.
+
+    Nobody is where it is not known which GPUs it gets. A ready server that was given a card and
+    holds nothing of it is not in its way, nor is anybody whom it fits beside.
+    """
+    if start.gpus is None or not start.gpus:
+        return GpuConflict(start=start, holders=())
+    found = [*_runs(start, others, sample)]
+    if start.patience in ("asked", "told"):
+        found += _processes(start, others, sample)
+    order = ("loading", "server", "process", "returning", "planned", "coming", "ahead")
+    found.sort(key=lambda each: (order.index(each.kind), -(each.held or 0)))
+    return GpuConflict(start=start, holders=tuple(found))
+
+
+def _runs(
+    start: GpuRequest, others: Sequence[OtherRun], sample: Mapping[str, Any] | None
+) -> Iterator[GpuHolder]:
+    for other in others:
+        if not _shares(start, other):
+            continue
+        kind = _kind(start, other)
+        if kind is None:
+            continue
+        held = _sum_held(sample, other.container, start.gpus or ()) if other.container else None
+        if kind == "server" and held is not None and held < LITTLE:
+            continue
+        yield GpuHolder(kind=kind, name=other.name, by=other.by, other=other, held=held)
+
+
+def _shares(start: GpuRequest, other: OtherRun) -> bool:
+    if other.gpus is None or (start.is_unified and other.gpus):
+        return True
+    return bool((start.gpus or frozenset()) & other.gpus)
+
+
+def _kind(start: GpuRequest, other: OtherRun) -> Kind | None:
+    """In which way it is in the start's; None: it is not."""
+    is_patient = start.patience in ("asked", "told")
+    if other.state in _LOADING:
+        # Who wants a card at once was asked about what is on it.
+        return "loading" if start.patience != "plain" or start.is_unified else None
+    if other.state in _THERE:
+        # inferdash tries again what ran beside others before, unless it would be refused now.
+        is_known = start.is_unified or start.patience == "auto"
+        is_short = start.is_short if is_known else start.fits is not True
+        return "server" if start.patience != "plain" and is_short else None
+    if other.state == "planned":
+        return "planned" if is_patient else None
+    if other.state == "returning":
+        return "returning" if start.patience == "told" else None
+    is_ahead = start.since is None or (other.since, other.run) < start.since
+    if other.waits:
+        return "ahead" if is_patient and is_ahead else None
+    if is_patient:
+        return "coming"
+    return "coming" if is_ahead and (start.is_unified or start.patience == "auto") else None
+
+
+def _sum_held(
+    sample: Mapping[str, Any] | None, container: str, gpus: Collection[int]
+) -> int | None:
+    """Bytes that processes of a container have of these cards; None where nobody can tell."""
+    if sample is None or sample.get("stale_s") is not None:
+        return None
+    whose = {each["pid"]: each.get("container") for each in sample.get("processes") or []}
+    size = 0
+    for card in sample.get("gpus") or []:
+        if card["index"] not in gpus:
+            continue
+        if card.get("processes") is None:
+            return None
+        for each in card["processes"]:
+            if not sample.get("sees_host_pids") and not whose.get(each["pid"]):
+                return None
+            if whose.get(each["pid"]) == container:
+                if each.get("used") is None:
+                    return None
+                size += each["used"]
+    return size
+
+
+def _processes(
+    start: GpuRequest, others: Sequence[OtherRun], sample: Mapping[str, Any] | None
+) -> Iterator[GpuHolder]:
+    """Programs on its GPUs that are none of these runs'."""
+    if sample is None or sample.get("stale_s") is not None:
+        return
+    if start.fits is True or (start.is_unified and not start.is_short):
+        return
+    uuids = {
+        card.get("uuid") for card in sample.get("gpus") or [] if card["index"] in (start.gpus or ())
+    }
+    ours = {other.container for other in others if other.container}
+    users = {each["pid"]: each.get("user") or "" for each in sample.get("processes") or []}
+    found: dict[int, tuple[PoolProcess, int]] = {}
+    for pool in pools(sample):
+        if not isinstance(pool, MemoryPool) or pool.gpu not in uuids:
+            continue
+        for client in pool.clients:
+            is_other = client.container not in ours or not client.container
+            if is_other and client.is_known and not client.is_desktop:
+                before = found.get(client.pid, (client, 0))[1]
+                found[client.pid] = (client, before + (client.used or 0))
+    for pid, (client, size) in found.items():
+        if size >= PROGRAM:
+            name = f"process {pid} ({client.name[:_TITLE].strip() or 'unnamed'})"
+            yield GpuHolder(kind="process", name=name, by=users.get(pid, ""), held=size)
+
+
+def ranges(gpus: Collection[int]) -> str:
+    """Indices for people: "0-3, 6"."""
+    found: list[list[int]] = []
+    for index in sorted(gpus):
+        if found and found[-1][-1] == index - 1:
+            found[-1].append(index)
+        else:
+            found.append([index])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in found)
+
+
+def _join_names(names: Sequence[str]) -> str:
+    shown = list(names[:_NAMED])
+    if len(names) > _NAMED:
+        shown.append(f"{len(names) - _NAMED} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

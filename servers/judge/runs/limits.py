@@ -1,0 +1,337 @@
+"""What a box allows to containers, whatever a profile asks for.
+
+The limits stand in the worker's own file, which the web process cannot write: whoever
+takes over the web still cannot mount / into a container.
+"""
+
+import re
+import shlex
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from servers.host.docker.containers import Spec
+from servers.host.files import paths
+from servers.judge.runs import hardening
+
+# What a new box lets profiles mount, whether it is there yet or not. Never a whole home: who may
+# write to ~/.ssh or ~/.bashrc has the account.
+MODEL_FOLDERS = ("models", ".cache/huggingface", ".cache/modelscope", ".cache/llama.cpp")
+KERNEL_FOLDERS = (".cache/vllm", ".cache/sglang", ".cache/flashinfer", ".triton")
+HOME_FOLDERS = (*MODEL_FOLDERS, *KERNEL_FOLDERS)
+FOLDERS = ("/models", "/data", "/mnt", "/srv", "/raid")
+# What makes an account its person's: keys, programs of one's own, and what a shell runs first.
+OF_ACCOUNT = (
+    *(".ssh", ".config", ".local", ".gnupg", ".docker", ".pam_environment", ".xprofile"),
+    *(".profile", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases"),
+    *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".xsessionrc"),
+)
+# What a file that does not say counts as, where that is not what a new file says: it was written
+# when this was so, and engines run by it.
+_UNSAID: dict[str, Any] = {"host_network": True}
+MANAGE = "inferdash-manage"
+
+_ORIGIN = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?/?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    # Bind mounts must lie below one of these after symbolic links are followed.
+    mount_roots: tuple[str, ...] = ()
+    # Docker volumes beside those that inferdash made: another program's may hold anything.
+    volumes: tuple[str, ...] = ()
+    privileged: bool = False
+    host_network: bool = False
+    host_ipc: bool = True
+    host_pid: bool = False
+    devices: tuple[str, ...] = ("/dev/infiniband",)
+    cap_add: tuple[str, ...] = ("SYS_NICE", "IPC_LOCK")
+    security_opt: tuple[str, ...] = ()
+    reclaim: bool = False  # may caches of the kernel be dropped, which takes root's rights
+    # Where a registry may send for a token beside what servers.host.images.realms allows.
+    token_realms: tuple[str, ...] = ()
+    open_ports: bool = True  # may engine ports bind beyond 127.0.0.1
+    pids_limit: int = hardening.PIDS  # processes and threads of a container; 0: any number
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnLimits:
+    """Paths on the box that are no container's."""
+
+    # Whoever has one of these has the box: nothing at them, below them, or around them.
+    box: tuple[str, ...] = ()
+    # And the account: nothing at them or below them. What is around them is for mount_roots to say.
+    account: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.box + self.account)
+
+
+class LimitsError(Exception):
+    """The limits file cannot be used; the text says which line and what to write."""
+
+
+def default_roots(home: str) -> tuple[str, ...]:
+    """What a new box lets profiles mount."""
+    return (*of_home(home), *FOLDERS)
+
+
+def of_home(home: str, folders: Iterable[str] = HOME_FOLDERS) -> tuple[str, ...]:
+    """What of a home it lets them mount, or those of it with models or with kernels."""
+    return tuple(f"{home.rstrip('/')}/{folder}" for folder in folders)
+
+
+def default_text(home: str) -> str:
+    """The limits file that a new worker writes, with every limit and what it opens."""
+    roots = "".join(f"    {toml(folder)},\n" for folder in default_roots(home))
+    return f"""\
+# What containers may do on this box. Only the worker reads this file; the web cannot change it.
+# It counts as soon as it is saved. On the box, `inferdash-manage allow host_network`,
+# `… allow mount /x` and `… forbid mount /x` change it, too (docs/install.md says how it is called here).
+
+# Folders that profiles may mount. Everything else on the box stays out of reach. A whole home is
+# none of them: whoever writes to its .ssh or .bashrc has the account.
+mount_roots = [
+{roots}]
+
+# Docker volumes that profiles may mount although inferdash did not make them.
+volumes = []
+
+# true gives containers the whole machine.
+privileged = false
+host_pid = false
+
+# On the host's network an engine listens on every address, and one that may read packets hears
+# all that is said on it, log-ins without TLS among that. Clusters over several boxes need it.
+host_network = false
+
+# Many recipes ask for this one.
+host_ipc = true
+
+# Processes and threads that a container may have together; 0: as many as it likes.
+pids_limit = {hardening.PIDS}
+
+# true lets a profile have the box's page cache dropped before it is started, and admins reclaim
+# memory from the box's page. That takes root's rights: where inferdash has none, a container that
+# may write kernel settings does just that.
+reclaim = false
+
+# May an engine's port be opened beyond 127.0.0.1?
+open_ports = true
+
+devices = ["/dev/infiniband"]
+# Beside those that Docker gives, of which inferdash takes away {", ".join(hardening.DROPPED)}.
+cap_add = ["SYS_NICE", "IPC_LOCK"]
+security_opt = []
+
+# A registry may send for its log-in to the internet over https, or to itself. Where yours has that
+# elsewhere in your network, name it: ["https://auth.example.org"].
+token_realms = []
+"""
+
+
+def toml(text: str) -> str:
+    """A text as TOML writes one. Source: TOML 1.0, basic strings."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'
+
+
+def read(path: Path) -> Limits:
+    """The limits in a file. Raises LimitsError, and OSError when it cannot be read."""
+    try:
+        return parse(path.read_text())
+    except UnicodeDecodeError as error:
+        raise LimitsError(f"{path} is not UTF-8 and so no TOML.") from error
+    except LimitsError as error:
+        raise LimitsError(f"{path}: {error}") from error
+
+
+def parse(text: str) -> Limits:
+    """The limits that a file of this text sets. Raises LimitsError."""
+    try:
+        values: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise LimitsError(f"It is not valid TOML: {error}.") from error
+    defaults = Limits()
+    known = {field.name for field in fields(Limits)}
+    for name, value in values.items():
+        if name not in known:
+            raise LimitsError(f"{name} is not a limit. Known: {', '.join(sorted(known))}.")
+        if not _is_like(value, getattr(defaults, name)):
+            kinds = {bool: "true or false", int: "a whole number, 0 or more"}
+            kind = kinds.get(type(getattr(defaults, name)), "a list of texts")
+            raise LimitsError(f"{name} must be {kind}.")
+    for realm in values.get("token_realms", ()):
+        if not _ORIGIN.fullmatch(realm):
+            raise LimitsError(
+                f"token_realms names {realm}, which is no address of a host: write "
+                "https://auth.example.org, without a path."
+            )
+    allowed: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
+    return Limits(**_UNSAID | allowed)
+
+
+def _is_like(value: object, default: object) -> bool:
+    if isinstance(default, tuple):
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    if isinstance(default, bool):
+        return isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def refusals(
+    spec: Spec,
+    limits: Limits,
+    *,
+    root: Path = Path("/"),
+    own: Iterable[str] = (),
+    manage: str = MANAGE,
+) -> list[str]:
+    """Why this box will not run this container: one sentence a reason, empty when it will.
+
+    Each ends with the line to type on the box for whoever wants to allow it; `manage` is how
+    inferdash's own commands are called there.
+
+    Checked on the resolved spec, as the last thing before Docker is asked. `root` is where
+    this process sees the box's "/". `own` are paths on the box that no container gets,
+    whatever the limits say: whoever has inferdash's keys or Docker's socket has the box.
+    """
+    found = [
+        mount_refusal(mount.source, limits, root=root, own=own, manage=manage)
+        for mount in spec.mounts
+        if mount.kind == "bind"
+    ]
+    found += [
+        _of_device(device.split(":")[0], limits, root, manage=manage) for device in spec.devices
+    ]
+    asked_and_allowed = [
+        (spec.privileged, limits.privileged, "privileged containers", "privileged"),
+        (spec.network == "host", limits.host_network, "the host's network", "host_network"),
+        (spec.ipc == "host", limits.host_ipc, "the host's IPC namespace", "host_ipc"),
+        (spec.pid == "host", limits.host_pid, "the host's processes (pid: host)", "host_pid"),
+        (
+            any(not _is_loopback(port.host_ip) for port in spec.ports),
+            limits.open_ports,
+            "ports that other machines can reach",
+            "open_ports",
+        ),
+    ]
+    found += [
+        f"This box does not allow {what}. {granted_by(manage, name)}"
+        for asked, allowed, what, name in asked_and_allowed
+        if asked and not allowed
+    ]
+    for name in ("network", "ipc", "pid"):
+        if getattr(spec, name).startswith("container:"):
+            found.append(f"Sharing another container's {name} namespace is not possible here.")
+    found += [
+        f"This box does not allow {what} {item}. {granted_by(manage, word, item)}"
+        for what, word, items, allowed in (
+            ("the capability", "capability", spec.cap_add, limits.cap_add),
+            ("the security option", "security_opt", spec.security_opt, limits.security_opt),
+        )
+        for item in items
+        if item not in allowed and not hardening.takes_privileges(item)
+    ]
+    return [sentence for sentence in found if sentence]
+
+
+def granted_by(manage: str, *words: str) -> str:
+    """The sentence with the line that allows something on the box. `manage` is a shell's words."""
+    return f"Its administrator can, on the box: `{line(manage, 'allow', *words)}`"
+
+
+def line(manage: str, *words: str) -> str:
+    return f"{manage} {shlex.join(words)}"
+
+
+def _is_loopback(address: str) -> bool:
+    return address.startswith("127.") or address == "::1"
+
+
+def mount_refusal(
+    source: str,
+    limits: Limits,
+    *,
+    root: Path = Path("/"),
+    own: Iterable[str] = (),
+    manage: str = MANAGE,
+) -> str:
+    """Why this box does not let a container have this path; "" when it does.
+
+    `root`, `own` and `manage` as for refusals().
+    """
+    # Followed to the end: a link below an allowed folder may lead to /etc.
+    try:
+        real = paths.resolve(source, root=root)
+        allowed = [paths.resolve(folder, root=root) for folder in limits.mount_roots]
+        if kept := _kept_from(real, source, own, root):
+            return kept
+    except paths.PathError as error:
+        return str(error)
+    if any(real.is_relative_to(folder) for folder in allowed):
+        return ""
+    where = source if str(real) == source else f"{source} (in truth {real})"
+    roots = ", ".join(limits.mount_roots) or "none"
+    says = f"{where} lies outside the folders that this box lets profiles mount ({roots})."
+    if held := held_in(str(real), account_places(own, root=root), root=root):
+        return f"{says} {whole_home(held)}"
+    return f"{says} {granted_by(manage, 'mount', str(real))}"
+
+
+def account_places(own: Iterable[str], *, root: Path = Path("/")) -> dict[str, PurePosixPath]:
+    """The parts of an account and where each leads, for held_in(). Raises PathError."""
+    account = own.account if isinstance(own, OwnLimits) else ()
+    return {each: paths.follow_links(each, root=root) for each in account}
+
+
+def held_in(
+    folder: str, account: Mapping[str, PurePosixPath], *, root: Path = Path("/")
+) -> tuple[str, ...]:
+    """Which parts of an account a folder holds. Raises PathError."""
+    real = paths.resolve(folder, root=root)
+    return tuple(each for each, place in account.items() if place.is_relative_to(real))
+
+
+def whole_home(held: tuple[str, ...]) -> str:
+    """Why a folder that holds these is not to be mounted, and what is."""
+    return (
+        f"It holds {held[0]}, and whoever may write there has that account. Mount what the engine "
+        f"needs of it alone: {', '.join(f'~/{each}' for each in HOME_FOLDERS)}."
+    )
+
+
+def _kept_from(real: PurePosixPath, source: str, own: Iterable[str], root: Path) -> str:
+    """Why no container gets this, whatever is allowed. Raises PathError."""
+    account = own.account if isinstance(own, OwnLimits) else ()
+    for path in own.box if isinstance(own, OwnLimits) else own:
+        kept = paths.resolve(path, root=root)
+        if kept.is_relative_to(real) or real.is_relative_to(kept):
+            return (
+                f"{source} holds {kept} or lies in it, which is inferdash's own or Docker's and "
+                "would give the container this box. Mount a folder beside it."
+            )
+    for path in account:
+        if real.is_relative_to(paths.follow_links(path, root=root)):
+            return (
+                f"{source} is {path} or lies in it: keys and programs of an account of this box, "
+                "which whoever writes there would have. Mount a folder beside it."
+            )
+    return ""
+
+
+def _of_device(device: str, limits: Limits, root: Path, *, manage: str) -> str:
+    # Docker follows links and ".." here too.
+    try:
+        real = paths.resolve(device, root=root)
+        allowed = [paths.resolve(path, root=root) for path in limits.devices]
+    except paths.PathError as error:
+        return str(error)
+    if device.startswith("/") and any(real.is_relative_to(path) for path in allowed):
+        return ""
+    grant = granted_by(manage, "device", str(real)) if device.startswith("/") else ""
+    return f"This box does not allow the device {device}. {grant}".rstrip()

@@ -1,0 +1,287 @@
+"""The services of a compose file, or of a piece of one, as commands."""
+
+import re
+import shlex
+from typing import Any
+
+from servers.launch.commandline.command import LaunchCommand
+from servers.launch.commandline.docker_run import gpus as read_gpus
+from servers.launch.commandline.engine_words import engine_of
+from servers.launch.commandline.tokens import ShellError
+from servers.launch.commandline.variables import Scope
+from servers.launch.commandline.yaml_text import PositionedMapping, YamlError
+
+_TOP_LEVEL = "version name services networks volumes configs secrets include models"
+TOP_LEVEL = frozenset(_TOP_LEVEL.split())
+_TEXTS = {
+    "image": "image",
+    "ipc": "ipc",
+    "shm_size": "shm_size",
+    "runtime": "runtime",
+    "network_mode": "network",
+    "container_name": "name",
+    "restart": "restart",
+    "cpuset": "cpuset",
+    "user": "user",
+    "working_dir": "workdir",
+}
+_LISTS = {"cap_add": "cap_add", "security_opt": "security_opt"}
+_SWITCHES = ("privileged", "init")
+_READ = """command entrypoint environment env_file volumes ports devices ulimits gpus networks
+    deploy"""
+_IGNORED_KEYS = """annotations attach build blkio_config cpu_count cpu_percent cpu_shares cpu_period cpu_quota
+    cpu_rt_runtime cpu_rt_period cpus cap_drop cgroup cgroup_parent configs credential_spec
+    depends_on develop device_cgroup_rules dns dns_opt dns_search domainname driver_opts expose
+    extends external_links extra_hosts group_add healthcheck hostname isolation label_file labels
+    links logging mac_address mem_limit mem_reservation mem_swappiness memswap_limit models
+    oom_kill_disable oom_score_adj pid pids_limit platform post_start pre_stop profiles provider
+    pull_policy read_only scale secrets stdin_open stop_grace_period stop_signal storage_opt sysctls
+    tmpfs tty use_api_socket userns_mode uts volumes_from"""
+_IGNORED = frozenset(_IGNORED_KEYS.split())
+SERVICE_KEYS = frozenset(_READ.split()) | _IGNORED | frozenset([*_TEXTS, *_LISTS, *_SWITCHES])
+_MARKS = frozenset(["image", "build", "extends"])  # one of them makes a mapping a service
+_BACKSLASH = re.compile(r"\\[ \t]*(?:\n|$)")
+
+
+def services(document: Any) -> dict[str | None, PositionedMapping]:
+    """The services of a document by name; None names a service whose name is not there."""
+    if not isinstance(document, PositionedMapping):
+        return {}
+    inside = document.get("services")
+    if (
+        inside is None
+        and "image" in document
+        and not isinstance(document["image"], PositionedMapping)
+    ):
+        return {None: document}
+    if inside is None and len(document) == 1:
+        (inner,) = document.values()
+        if isinstance(inner, PositionedMapping) and "services" in inner:
+            return services(inner)  # a file's name stood above it
+    named = inside if isinstance(inside, PositionedMapping) else document
+    return {
+        name: entry
+        for name, entry in named.items()
+        if isinstance(entry, PositionedMapping) and (named is inside or _is_service(name, entry))
+    }
+
+
+def _is_service(name: str | None, entry: PositionedMapping) -> bool:
+    """Of a fragment without `services:`, where an x- name holds what is shared."""
+    if name is None or name in TOP_LEVEL or name.startswith("x-"):
+        return False
+    return bool(entry.keys() & _MARKS)
+
+
+def read(name: str | None, entry: PositionedMapping, scope: Scope) -> LaunchCommand:
+    """One service as a Command. Raises YamlError for an unknown key or a value of a wrong form."""
+    return _Service(name, entry, scope).read()
+
+
+class _Service:
+    def __init__(self, name: str | None, entry: PositionedMapping, scope: Scope) -> None:
+        self._name = name
+        self._entry = entry
+        self._scope = scope
+        self._key = next(iter(entry), "")
+        self._unresolved: list[str] = []
+        self._ignored: list[str] = []
+
+    def read(self) -> LaunchCommand:
+        values: dict[str, Any] = {}
+        for key in self._entry:
+            self._key = key
+            try:
+                self._take(key, self._entry[key], values)
+            except ShellError as error:
+                raise self._error(error.reason) from error
+        if "image" not in values and "build" not in self._entry and "extends" not in self._entry:
+            self._key = next(iter(self._entry), "")
+            raise self._error(f"the service {self._name or ''} names no image.".replace("  ", " "))
+        command = tuple(values.get("command", ()))
+        return LaunchCommand(
+            kind="compose",
+            service=self._name,
+            engine=engine_of(
+                image=values.get("image"), entrypoint=values.get("entrypoint"), command=command
+            ),
+            unresolved=tuple(dict.fromkeys(self._unresolved)),
+            ignored=tuple(self._ignored),
+            **values,
+        )
+
+    def _take(self, key: str, value: Any, values: dict[str, Any]) -> None:
+        if key.startswith("x-"):
+            return
+        if key not in SERVICE_KEYS:
+            raise self._error(f"a compose service has no key “{key}”.")
+        if key in _IGNORED:
+            self._ignored.append(key)
+        elif value is None:
+            return
+        elif key in _TEXTS:
+            values[_TEXTS[key]] = self._text(value)
+        elif key in _SWITCHES:
+            values[key] = self._text(value).lower() in ("true", "yes", "on", "y")
+        elif key in _LISTS:
+            values[_LISTS[key]] = tuple(self._text(each) for each in self._list(value))
+        elif key == "networks":
+            self._take_networks(value, values)
+        elif key == "deploy":
+            self._take_deploy(value, values)
+        elif key == "environment":
+            values["env"] = self._environment(value)
+        elif key == "entrypoint":
+            words = self._words(value)
+            is_text = len(words) < 2 and isinstance(value, str)
+            values["entrypoint"] = "".join(words) if is_text else words
+        else:
+            values[key] = getattr(self, f"_{key}")(value)
+
+    def _command(self, value: Any) -> tuple[str, ...]:
+        return self._words(value)
+
+    def _words(self, value: Any) -> tuple[str, ...]:
+        """A command as a list, or as a text that compose itself cuts at its blanks."""
+        if isinstance(value, list):
+            return tuple(self._text(each) for each in value)
+        text = _BACKSLASH.sub(" ", self._text(value))
+        try:
+            return tuple(shlex.split(text))
+        except ValueError as error:
+            raise self._error("a quotation mark in this command is never closed.") from error
+
+    def _environment(self, value: Any) -> dict[str, str | None]:
+        found: dict[str, str | None] = {}
+        pairs: list[tuple[str, str | None]]
+        if isinstance(value, PositionedMapping):
+            pairs = [
+                (key, None if text is None else self._text(text)) for key, text in value.items()
+            ]
+        else:
+            pairs = []
+            for item in self._list(value):
+                name, equals, text = self._text(item).partition("=")
+                pairs.append((name.strip(), text if equals else None))
+        for name, own in pairs:
+            # Compose takes it from its own environment and from .env, which may be pasted above.
+            known = self._scope.values.get(name) if own is None else None
+            found[name] = known.text if known else own
+            if own is None and known is None:
+                self._unresolved.append(name)
+        return found
+
+    def _env_file(self, value: Any) -> tuple[str, ...]:
+        items = value if isinstance(value, list) else [value]
+        return tuple(
+            self._text(each.get("path") if isinstance(each, PositionedMapping) else each)
+            for each in items
+        )
+
+    def _volumes(self, value: Any) -> tuple[str, ...]:
+        found: list[str] = []
+        for item in self._list(value):
+            if not isinstance(item, PositionedMapping):
+                found.append(self._text(item))
+            elif item.get("type", "volume") in ("bind", "volume") and "target" in item:
+                parts = [self._text(item[each]) for each in ("source", "target") if each in item]
+                is_read_only = item.get("read_only") in ("true", "yes", "on")
+                found.append(":".join([*parts, *(["ro"] if is_read_only else [])]))
+            else:
+                self._ignored.append(
+                    f"volumes: {item.get('type')} {item.get('target', '')}".strip()
+                )
+        return tuple(found)
+
+    def _ports(self, value: Any) -> tuple[str, ...]:
+        found: list[str] = []
+        for item in self._list(value):
+            if not isinstance(item, PositionedMapping):
+                found.append(self._text(item))
+                continue
+            parts = [self._text(item[e]) for e in ("host_ip", "published", "target") if e in item]
+            protocol = item.get("protocol", "tcp")
+            found.append(":".join(parts) + ("" if protocol == "tcp" else f"/{protocol}"))
+        return tuple(found)
+
+    def _devices(self, value: Any) -> tuple[str, ...]:
+        found: list[str] = []
+        for item in self._list(value):
+            if isinstance(item, PositionedMapping):
+                keys = ("source", "target", "permissions")
+                found.append(":".join(self._text(item[each]) for each in keys if each in item))
+            else:
+                found.append(self._text(item))
+        return tuple(found)
+
+    def _ulimits(self, value: Any) -> dict[str, str]:
+        if not isinstance(value, PositionedMapping):
+            raise self._error("ulimits takes names with numbers, such as memlock: -1.")
+        found: dict[str, str] = {}
+        for name, limit in value.items():
+            if isinstance(limit, PositionedMapping):
+                limits = [self._text(limit[each]) for each in ("soft", "hard") if each in limit]
+                found[name] = ":".join(limits)
+            else:
+                found[name] = self._text(limit)
+        return found
+
+    def _gpus(self, value: Any) -> str | int | tuple[str, ...] | None:
+        if isinstance(value, list):
+            return self._device_request(value)
+        return read_gpus(self._text(value), 0)
+
+    def _device_request(self, items: list[Any]) -> str | int | tuple[str, ...] | None:
+        for item in items:
+            if not isinstance(item, PositionedMapping):
+                raise self._error("a device is a mapping with driver, count or device_ids.")
+            if item.get("device_ids"):
+                return tuple(self._text(each) for each in self._list(item["device_ids"]))
+            count = item.get("count")
+            return "all" if count is None else read_gpus(self._text(count), 0)
+        return None
+
+    def _take_networks(self, value: Any, values: dict[str, Any]) -> None:
+        names = [
+            self._text(each)
+            for each in (list(value) if isinstance(value, PositionedMapping) else self._list(value))
+        ]
+        values.setdefault("network", names[0] if names else None)
+        self._ignored += [f"networks: {name}" for name in names[1:]]
+
+    def _take_deploy(self, value: Any, values: dict[str, Any]) -> None:
+        if not isinstance(value, PositionedMapping):
+            raise self._error("deploy takes resources, with reservations and devices.")
+        for key, inner in value.items():
+            if key != "resources" or not isinstance(inner, PositionedMapping):
+                self._ignored.append(f"deploy.{key}")
+                continue
+            for kind, reserved in inner.items():
+                devices = (
+                    reserved.get("devices") if isinstance(reserved, PositionedMapping) else None
+                )
+                if kind == "reservations" and isinstance(devices, list):
+                    values["gpus"] = self._device_request(devices)
+                    others = [
+                        f"deploy.resources.{kind}.{each}" for each in reserved if each != "devices"
+                    ]
+                    self._ignored += others
+                else:
+                    self._ignored.append(f"deploy.resources.{kind}")
+
+    def _list(self, value: Any) -> list[Any]:
+        if isinstance(value, list):
+            return value
+        if isinstance(value, str):
+            return [value]
+        raise self._error(f"{self._key} takes a list.")
+
+    def _text(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise self._error(f"{self._key} takes a text here.")
+        found = self._scope.interpolate(value)
+        self._unresolved += found.unresolved
+        return found.text
+
+    def _error(self, reason: str) -> YamlError:
+        return YamlError(reason, *self._entry.places.get(self._key, (0, 0)))

@@ -1,0 +1,264 @@
+"""The engine inside a command line: behind wrappers, `bash -c`, and `python -m`."""
+
+import re
+from collections.abc import Sequence
+
+from servers.launch.commandline.command import EngineKey, LaunchCommand
+from servers.launch.commandline.shell import Lexer
+from servers.launch.commandline.tokens import Operator, ShellError, Word
+from servers.launch.commandline.variables import Scope
+
+_SHELLS = ("bash", "sh", "zsh", "dash", "ash")
+_PYTHON = re.compile(r"python(\d(\.\d+)?)?(\.exe)?\Z")
+_MODULES: dict[str, EngineKey] = {
+    "vllm.entrypoints.openai.api_server": "vllm",
+    "vllm.entrypoints.api_server": "vllm",
+    "vllm.entrypoints.cli.main": "vllm",
+    "sglang.launch_server": "sglang",
+    "sglang.cli.main": "sglang",
+}
+_SCRIPTS: dict[str, EngineKey] = {
+    "vllm/entrypoints/openai/api_server.py": "vllm",
+    "vllm/entrypoints/api_server.py": "vllm",
+    "sglang/launch_server.py": "sglang",
+}
+_IMAGES: tuple[tuple[str, EngineKey], ...] = (
+    (r"sglang|sgl-dev|sgl-workspace", "sglang"),
+    (r"vllm", "vllm"),
+    (r"llama[._-]?cpp|llama-server", "llamacpp"),
+)
+# Programs that start another one: their options that take a value, and how many words of
+# their own stand before it.
+_WRAPPERS: dict[str, tuple[str, int]] = {
+    "sudo": ("-u -g -h -p -C -r -t -U --user --group --host --prompt", 0),
+    "doas": ("-u -C", 0),
+    "nohup": ("", 0),
+    "time": ("-f -o --format --output", 0),
+    "exec": ("-a", 0),
+    "command": ("", 0),
+    "env": ("-u -C -S --unset --chdir", 0),
+    "nice": ("-n --adjustment", 0),
+    "ionice": ("-c -n --class --classdata", 0),
+    "chrt": ("", 1),
+    "setsid": ("", 0),
+    "stdbuf": ("-i -o -e", 0),
+    "unbuffer": ("", 0),
+    "numactl": (
+        "-N -m -C -l -i -p --cpunodebind --membind --physcpubind --interleave --preferred",
+        0,
+    ),
+    "taskset": ("", 1),
+    "timeout": ("-s -k --signal --kill-after", 1),
+    "docker exec": (
+        "-e -u -w --env --env-file --user --workdir --detach-keys",
+        1,
+    ),
+    "tini": ("-p -e", 0),
+    "dumb-init": ("", 0),
+    "systemd-run": ("-u -p --unit --property --slice --uid --gid", 0),
+    "uvx": ("-p --python --with --from --index-url --extra-index-url --index --torch-backend", 0),
+}
+_RUNNERS: dict[str, str] = {
+    "uv": "-p --python --with --with-editable --with-requirements --extra --group --package "
+    "--project --directory --env-file --index-url --extra-index-url --index --torch-backend "
+    "--from --prerelease --index-strategy",
+    "poetry": "-C --directory -P --project",
+    "pipenv": "",
+    "pdm": "-p --project",
+    "rye": "",
+    "hatch": "-e --env",
+    "pixi": "-e --environment --manifest-path",
+    "conda": "-n -p --name --prefix",
+    "mamba": "-n -p --name --prefix",
+    "micromamba": "-n -p --name --prefix",
+}
+_ASKED = re.compile(r"(?:\$\(|`)(?:which|command -v)\s+([\w-]+)[)`]\Z")  # $(which vllm)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+
+
+def program(word: str) -> str:
+    """A program's name without the folder in front."""
+    return re.split(r"[/\\]", word)[-1]
+
+
+def wrappers(words: Sequence[str]) -> int:
+    """How many words stand before the program that does the work: NAME=value, sudo, nohup …"""
+    at = 0
+    while at < len(words):
+        name = program(words[at])
+        if _ASSIGNMENT.match(words[at]):
+            at += 1
+        elif name in _WRAPPERS:
+            values, own = _WRAPPERS[name]
+            at = _after_options(words, at + 1, values.split()) + own
+        elif name in ("docker", "podman", "nerdctl") and list(words[at + 1 : at + 2]) == ["exec"]:
+            values, own = _WRAPPERS["docker exec"]
+            at = _after_options(words, at + 2, values.split()) + own
+        elif name in _RUNNERS and (behind := _behind_runner(words, at)) is not None:
+            at = behind
+        else:
+            break
+    return min(at, len(words))
+
+
+def _behind_runner(words: Sequence[str], at: int) -> int | None:
+    """Where the program stands that `uv run`, `conda run` … start; None for `uv pip` and such."""
+    values = _RUNNERS[program(words[at])].split()
+    verb = _after_options(words, at + 1, values)
+    if list(words[verb : verb + 2]) == ["tool", "run"]:
+        verb += 1
+    if list(words[verb : verb + 1]) != ["run"]:
+        return None
+    return _after_options(words, verb + 1, values)
+
+
+def _after_options(words: Sequence[str], at: int, with_value: Sequence[str]) -> int:
+    while at < len(words) and words[at].startswith("-") and len(words[at]) > 1:
+        if words[at] == "--":
+            return at + 1
+        at += 2 if words[at] in with_value else 1
+    return at
+
+
+def engine_start(words: Sequence[str]) -> tuple[EngineKey, int] | None:
+    """The engine that these words start, and how many of them are its program."""
+    if not words:
+        return None
+    asked = _ASKED.match(words[0])
+    # uvx takes a version behind the name: vllm@latest.
+    name = (asked[1] if asked else program(words[0]).removesuffix(".exe")).partition("@")[0]
+    if list(words[1:2]) == ["serve"] and name in ("vllm", "sglang"):
+        return ("vllm" if name == "vllm" else "sglang"), 2
+    if name == "llama-server":
+        return "llamacpp", 1
+    if _PYTHON.match(program(words[0])) or words[0].startswith("$"):
+        return _python_start(words)
+    return None
+
+
+def _python_start(words: Sequence[str]) -> tuple[EngineKey, int] | None:
+    at = 1
+    while at < len(words) and words[at].startswith("-") and words[at] != "-m":
+        at += 2 if words[at] in ("-W", "-X") else 1
+    if list(words[at : at + 1]) == ["-m"] and at + 1 < len(words):
+        engine = _MODULES.get(words[at + 1])
+        is_cli = words[at + 1].endswith(".cli.main")
+        return (engine, at + 2 + is_cli) if engine else None
+    script = words[at] if at < len(words) else ""
+    for path, engine in _SCRIPTS.items():
+        if script.endswith(path):
+            return engine, at + 1
+    return None
+
+
+def is_shell(word: str) -> bool:
+    return program(word) in _SHELLS
+
+
+def shell_script(words: Sequence[str]) -> str | None:
+    """The text of `bash -c "text"`, `sh -lc "text"`; None if these words are no such thing."""
+    if not words or not is_shell(words[0]):
+        return None
+    for at, word in enumerate(words[1:], start=1):
+        if re.fullmatch(r"-[a-zA-Z]*c[a-zA-Z]*", word):
+            rest = [each for each in words[at + 1 :] if not re.fullmatch(r"-[a-z]+", each)]
+            return rest[0] if rest else None
+        if not word.startswith(("-", "+")) and words[at - 1] not in ("-o", "+o"):
+            return None
+    return None
+
+
+def find(words: Sequence[str]) -> tuple[EngineKey, tuple[str, ...]] | None:
+    """The engine that an argv starts, however deep, and the words that the engine gets."""
+    words = words[wrappers(words) :]
+    started = engine_start(words)
+    if started is not None:
+        engine, own = started
+        return engine, tuple(words[own:])
+    script = shell_script(words)
+    return None if script is None else _find_in_script(script)
+
+
+def _find_in_script(script: str) -> tuple[EngineKey, tuple[str, ...]] | None:
+    scope = Scope()
+    for line in simple_commands(script):
+        words = [argument.text for argument in scope.arguments(line)]
+        found = find(words)
+        if found is not None:
+            return found
+    return None
+
+
+def simple_commands(script: str) -> list[list[Word]]:
+    """The commands of a script, cut at ; && | and line ends. Empty if it is no script."""
+    found: list[list[Word]] = []
+    lexer = Lexer(script)
+    at = 0
+    while at < len(script):
+        try:
+            tokens, at = lexer.line(at)
+        except ShellError:
+            return []
+        command: list[Word] = []
+        for token in tokens:
+            if isinstance(token, Word):
+                command.append(token)
+            elif isinstance(token, Operator):
+                found.append(command)
+                command = []
+        found.append(command)
+    return [command for command in found if command]
+
+
+def engine_of(
+    *, image: str | None, entrypoint: str | tuple[str, ...] | None, command: Sequence[str]
+) -> EngineKey | None:
+    """The engine that a container runs: as its command says, else as its image is called."""
+    found = find([*_words(entrypoint), *command]) or find(command)
+    if found is not None:
+        return found[0]
+    if image and "tritonserver" not in image:
+        for pattern, engine in _IMAGES:
+            if re.search(pattern, image, re.IGNORECASE):
+                return engine
+    return None
+
+
+def engine_words(command: LaunchCommand) -> tuple[str, ...] | None:
+    """What the engine itself gets to read: without wrappers, `bash -c`, "vllm serve".
+
+    None where no engine is started: a container with just a shell, or something else. Nothing at
+    all where variables alone tell a llama.cpp what to do.
+    """
+    words = [*_words(command.entrypoint), *command.command]
+    found = find(words) or find(command.command)
+    if found is not None:
+        return found[1]
+    if command.engine is None or command.entrypoint:
+        return None
+    # The image's own entrypoint is the engine: vllm/vllm-openai --model X.
+    if command.engine == "vllm":
+        own = words[1:] if words[:1] == ["serve"] else words
+        return tuple(own) if own and _is_checkpoint(own) else None
+    if command.engine == "llamacpp":
+        own = words[1:] if words[:1] in (["--server"], ["-s"]) else words
+        if not own:
+            told = any(name.startswith("LLAMA_ARG_") for name in command.env)
+            return () if told or command.env_file else None
+        return tuple(own) if own[0].startswith("-") else None
+    return None
+
+
+def _is_checkpoint(words: Sequence[str]) -> bool:
+    """Whether vLLM's words begin with its checkpoint or flags, rather than with a program."""
+    first = words[0]
+    if first.startswith("-") or "/" in first:
+        return True
+    is_program = first in _SHELLS or _PYTHON.match(first) is not None
+    return not is_program and len(words) > 1 and words[1].startswith("--")
+
+
+def _words(entrypoint: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    if isinstance(entrypoint, str):
+        return (entrypoint,) if entrypoint else ()
+    return entrypoint or ()

@@ -1,0 +1,222 @@
+"""A paste without what is around its commands: prompts, fences, stray words of web pages.
+
+What is taken out is replaced by blanks, so that lines and columns stay where they were.
+"""
+
+import html
+import re
+
+from servers.launch.commandline.line_kinds import LAUNCH, LineKind, launch_in, start_of
+from servers.launch.commandline.shell import END
+
+_INVISIBLE = re.compile("[\u200b-\u200d\u2060\ufeff\u00ad]|\x1b\\[[0-9;?]*[A-Za-z]")
+_SPACES = str.maketrans(dict.fromkeys("\u00a0\u2007\u202f\u2002\u2003\u2009\u3000", " "))
+_FENCE = re.compile(r"\s*(?:[-*>]\s+)?(?:`{3,}|~{3,})[^`]*$|`\s*$")
+_END_FENCE = re.compile(r"(?<=\S)\s*`{3,}\s*$")
+_STRAY = re.compile(
+    r"(?i)\s*(?:bash|shell|sh|zsh|console|terminal|plaintext|text|yaml|yml|docker|dockerfile|powershell|cmd"
+    r"|shell ?session|copy|copy code|copied!?|code|wrap|command|copy to clipboard)\s*$"
+)
+_BOLD = re.compile(r"\s*(\*{1,3})(?=[^*\s])(.*?)(?P<end>\1)\s*$")
+# What stands before a command in a notebook, a Makefile or a crontab.
+_BEFORE = re.compile(
+    r"\s*(?:@reboot\s+|In \[\d*\]:\s*!?|\$(?=[a-z])|[!@](?=\w|/)|(?:[\d*/,-]+\s+){5})"
+)
+_STRAY_PREFIX = re.compile(
+    r"(?i)\s*(?:bash|shell|sh|console|powershell|cmd|text)?\s*(?:copy(?:\s?code)?(?:\s?edit)?|复制(?:代码)?|拷贝)?\s*"
+)
+_OPEN_BACKTICK = re.compile(rf"\s*`(?=(?:sudo |[A-Z_]+=\S+ )*(?:{LAUNCH.pattern}))")
+_CLOSED_BACKTICK = re.compile(r"(?<=[^\s`])`(?!`)")
+_SHEBANG = re.compile(r"\s*#!\s?/\S*(?:/env\s+)?\S*(?:\s+-\w+)*")
+# "- docker run", "2. docker run", "Command: docker run", an arrow or an emoji.
+_BULLET = re.compile(
+    r"\s*(?:[^\w\s/$~.\"'({<#]{1,3}|\d{1,2}[.)]|[A-Za-z][\w *()-]{0,40}:)\s+`?(?=\S)"
+)
+_WHOLE_LINE = re.compile(r"\s*`([^`]+)`\s*$")
+_TAG = re.compile(
+    r"</?(?:code|pre|p|br|span|div|li|[uo]l|t[dhr]|t?body|table|strong|em|kbd|h[1-6]|details|summary)(?:\s[^<>]*)?/?>"
+)
+_NUMBERED = re.compile(r"\s*(\d+)(?:[:|]\s?|\s)(?!\s*$)")
+_EXEC_START = re.compile(r"\s*ExecStart=[-@:+!]*")
+# What other than a shell's `export` sets a variable: systemd, PowerShell, cmd.
+_EXPORT = re.compile(
+    r"\s*(?:Environment=(?=\S)|\$env:(?=\w+\s*=)|set\s+(?=\"?\w+=))", re.IGNORECASE
+)
+_USER = r"\[?[\w.-]+@[\w.-]+[^$#%>\n]{0,60}"
+_SHELL = r"(?:ba|z)?sh-[\d.]+"
+_FOLDER = r"(?:[\w.-]{1,40}:)?~?[\w./~-]{0,80}\s?"
+_PROMPT = re.compile(
+    rf"\s*(?:\([\w.~/-]+\)\s*)?(?:(?:{_USER}|{_SHELL}|{_FOLDER}|PS [^>\n]{{0,80}})?[$%❯>»λ]\s(?:\s*>\s)*"
+    rf"|(?:{_USER}|{_SHELL})#\s|[A-Z]:\\[^>\n]{{0,80}}>"
+    r"|➜\s+\S+(?:\s+git:\(\S*\))?(?:\s+✗)?\s|\+\s|\+(?=\w))\s*(?=\S)"
+    r"|\s*\d{2,5}\s{2}(?=\S)"  # of a shell's history
+    r"|\s*\((?:base|[\w.-]*env[\w.-]*)\)\s+(?=\S)"
+)
+_ROOT_PROMPT = re.compile(r"\s*#\s+(?=\S)")
+_ADDED = re.compile(r"\s*\+")  # to a file, as a comparison shows it
+_QUOTATION = re.compile(r"\s*>\s?")  # of Markdown
+_SECOND_PROMPT = re.compile(r"(?:\s*>)+\s+(?=\S)")
+_CONTINUED = re.compile(r"(?:\\|(?<=\s)[\^`])\s*(?:#.*)?$")
+_WRAPPED = re.compile(r"\s*(?:(?:sudo|nohup|exec)\s+|[A-Z_]+=\S+\s+)*")
+_GLUED_LAUNCH = re.compile(
+    r"(?<=[0-9a-z}])(?=(?:python3? -m (?:vllm|sglang)\.|docker run |vllm serve |sglang serve |sudo docker ))"
+)
+_LONGEST_LINE = 4_000  # in longer ones nothing is mended
+_GLUED_COMMENT = re.compile(r"(?<=[\w\"'}])(?=# [A-Z])")
+_GLUED_PROSE = re.compile(r"(?<=[a-z0-9\"'}])(?=[A-Z][\w-]*[:,]?(?:\s+[^\s-]\S*){2,}[.:]\s*$)")
+# How the last line of a broken command begins: with an option, or an image.
+_LAST_LINE = re.compile(r"\s*(?:-|[\w./-]+:\S)")
+
+
+def normalize(text: str) -> str:
+    """The paste with plain line ends and blanks, and without what nobody sees."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_SPACES)
+    text = _INVISIBLE.sub("", text)
+    if re.search(r"&(?:amp|quot|apos|lt|gt|nbsp|#\d{2,3}|#x27);", text):
+        text = text.replace("&nbsp;", " ").replace("&#160;", " ")
+        text = html.unescape(text)
+    text = _TAG.sub(lambda tag: " " * len(tag[0]), text)
+    return _without_line_numbers(text)
+
+
+def dedent(text: str) -> tuple[str, int]:
+    """A paste of which every line is indented or quoted (">"), without that; and how wide it was."""
+    lines = text.split("\n")
+    told = [line for line in lines if line.strip()]
+    width = 0
+    while told and all(line[width : width + 1] in (" ", "\t", ">") for line in told):
+        width += 1
+    return "\n".join(line[width:] for line in lines), width
+
+
+def _without_line_numbers(text: str) -> str:
+    lines = text.split("\n")
+    matches = [_NUMBERED.match(line) for line in lines if line.strip()]
+    numbers = [int(match[1]) for match in matches if match is not None]
+    are_counted = len(numbers) > 1 and numbers == list(range(numbers[0], numbers[0] + len(matches)))
+    return "\n".join(_blank_match(line, _NUMBERED) for line in lines) if are_counted else text
+
+
+def blank_fences(text: str) -> str:
+    """The text with END for each line that is a Markdown fence or a web page's button.
+
+    A stray "bash" is one, but not as the last word of a command that goes on in its line.
+    """
+    found: list[str] = []
+    continues = False
+    for line in text.split("\n"):
+        is_stray = bool(line.strip()) and not continues and _STRAY.match(line) is not None
+        if is_stray or _FENCE.match(line):
+            found.append(END + " " * (len(line) - 1))
+            continues = False
+        else:
+            found.append(_without_end_fence(line))
+            continues = _CONTINUED.search(line) is not None
+    return "\n".join(found)
+
+
+def clean_shell(text: str, *, root_prompts: bool = False) -> str:
+    """Shell lines with everything around their commands blanked.
+
+    `root_prompts`: "# docker run" is a command typed by root, not one switched off.
+    """
+    lines = text.split("\n")
+    is_quoted = all(line.lstrip().startswith(">") for line in lines if line.strip())
+    found: list[str] = []
+    continues = False
+    second_prompts = False
+    in_backticks = is_commented = is_added = False
+    for line in lines:
+        if is_quoted:
+            line = _blank_match(line, _QUOTATION)
+        if continues:
+            if in_backticks and (span := _CLOSED_BACKTICK.search(line)) is not None:
+                line = line[: span.start()] + END + line[span.end() :]
+            if is_commented:
+                line = _blank_match(line, _ROOT_PROMPT)
+            if is_added:
+                line = _blank_match(line, _ADDED)
+            if second_prompts or re.match(r"(?:\s*>)+\s+-", line):
+                line = _blank_match(line, _SECOND_PROMPT)
+                second_prompts = True
+        else:
+            before = line
+            in_backticks = line.count("`") == 1 and _OPEN_BACKTICK.match(line) is not None
+            line = line.replace("`", " ") if in_backticks else line
+            is_added = _ADDED.match(line) is not None
+            is_commented = root_prompts and line.lstrip().startswith("#")
+            line = _strip_prompt(line, root_prompts=root_prompts)
+            second_prompts = bool(_PROMPT.match(before)) and line != before
+        line = _restore_line_ends(line)
+        continues = _CONTINUED.search(line) is not None
+        found.append(line)
+    return "\n".join(found)
+
+
+def _strip_prompt(line: str, *, root_prompts: bool) -> str:
+    """A line at which a command may begin, without prompt, bullet, stray word."""
+    line = _blank_match(line, _SHEBANG)
+    if (code := _WHOLE_LINE.match(line)) is not None and launch_in(code[1]):
+        line = line.replace("`", " ")
+    line = _strip_label(line)
+    for pattern in (_PROMPT, _PROMPT, _EXEC_START):
+        shorter = _blank_match(line, pattern)
+        if start_of(shorter) is not LineKind.PROSE or shorter.lstrip().startswith("#"):
+            line = shorter
+    if (match := _EXPORT.match(line)) is not None:
+        line = "export ".rjust(match.end()) + re.sub(r"^(\w+)\s*=\s*", r"\1=", line[match.end() :])
+    if root_prompts:
+        shorter = _strip_label(_blank_match(line, _ROOT_PROMPT))
+        line = shorter if start_of(shorter) is not LineKind.PROSE else line
+    shorter = _blank_match(line, _STRAY_PREFIX)
+    if shorter != line and LAUNCH.match(shorter.lstrip().removeprefix("sudo ")):
+        line = shorter
+    return line
+
+
+def _strip_label(line: str) -> str:
+    """A line without the bullet, label or sign before its launch."""
+    for pattern in (_BEFORE, _BULLET):
+        shorter = _blank_match(line, pattern)
+        if _is_launch(shorter):
+            line = shorter
+    bold = _BOLD.match(line)
+    if bold is not None and _is_launch(bold[2]):
+        line = " " * bold.start(2) + bold[2] + " " * (len(line) - bold.end(2))
+    return line
+
+
+def _is_launch(line: str) -> bool:
+    return LAUNCH.match(_WRAPPED.sub("", line, count=1)) is not None
+
+
+def _restore_line_ends(line: str) -> str:
+    """A line with the line ends put back that a web page lost, as END or a comment sign."""
+    if len(line) > _LONGEST_LINE:
+        return line
+    prose = None if _CONTINUED.search(line) else _GLUED_PROSE.search(line)
+    is_command = launch_in(line) or _LAST_LINE.match(line)
+    if prose is not None and is_command and not _is_quoted(line, prose.start()):
+        line = line[: prose.start()]
+    for pattern in (_GLUED_COMMENT, _GLUED_LAUNCH):
+        match = pattern.search(line)
+        if match is not None and not _is_quoted(line, match.start()):
+            cut = " " if pattern is _GLUED_COMMENT else "\n"
+            line = line[: match.start()] + cut + line[match.start() :]
+    return line
+
+
+def _is_quoted(line: str, position: int) -> bool:
+    """Whether a quotation mark is open there; lines above are not looked at."""
+    before = line[:position]
+    return before.count("'") % 2 == 1 or before.count('"') % 2 == 1
+
+
+def _blank_match(line: str, pattern: re.Pattern[str]) -> str:
+    match = pattern.match(line)
+    return " " * match.end() + line[match.end() :] if match else line
+
+
+def _without_end_fence(line: str) -> str:
+    match = _END_FENCE.search(line)
+    return line[: match.start()] + " " * len(match[0]) if match else line

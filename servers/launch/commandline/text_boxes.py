@@ -1,0 +1,183 @@
+"""What people type into a profile's text boxes, read as values. Every error names the line."""
+
+import re
+
+from servers.launch import durations, numbers, sizes
+from servers.launch.engines import gpu_requirements
+from servers.launch.engines import parameters as engine_parameters
+from servers.launch.recipes import notation
+
+_TOKEN = re.compile(r"(hf_|sk-|nvapi-|ghp_)[A-Za-z0-9_-]{8,}\Z")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+UNLIMITED = -1  # of a --ulimit
+_SECRET = re.compile(r"(^|_)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)($|_)", re.IGNORECASE)
+
+
+class WordsError(ValueError):
+    """A text that cannot be read; says what, where and what to write instead."""
+
+
+def lines(text: str) -> tuple[str, ...]:
+    """Lines that are neither empty nor comments, stripped."""
+    stripped = (line.strip() for line in text.splitlines())
+    return tuple(line for line in stripped if line and not line.startswith("#"))
+
+
+def is_variable(name: str) -> bool:
+    """Whether this can be a variable's name. Rule: POSIX."""
+    return bool(VARIABLE.match(name))
+
+
+def figures(text: str) -> dict[str, str]:
+    """ "what: figure" lines, such as "tokens per second: 30-35". Raises WordsError."""
+    found: dict[str, str] = {}
+    for line in lines(text):
+        name, colon, value = line.partition(":")
+        if not colon or not name.strip() or not value.strip():
+            raise WordsError(f"“{line[:60]}” is not a figure, such as tokens per second: 30-35.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def is_secret(name: str) -> bool:
+    """Whether a variable's name says that its value is nobody else's business."""
+    return bool(_SECRET.search(name))
+
+
+def size(text: str) -> int:
+    """Bytes of a size as Docker writes it: 64g. Empty is 0, Docker's default. Raises WordsError."""
+    if not text.strip():
+        return 0
+    try:
+        return sizes.read(text)
+    except ValueError as error:
+        raise WordsError(str(error)) from None
+
+
+def duration(text: str) -> int:
+    """Seconds of 20m, 90s or 1h30m; empty is 0, no limit. Raises WordsError."""
+    try:
+        return durations.read(text)
+    except ValueError as error:
+        raise WordsError(str(error)) from None
+
+
+def minutes(text: str) -> int:
+    """Seconds of 5m or 1h30m, a minute at least; empty is 0, never. Raises WordsError."""
+    try:
+        return notation.minutes(text)
+    except ValueError as error:
+        raise WordsError(str(error)) from None
+
+
+def path(text: str) -> str:
+    """A path of an engine's HTTP server, such as /health; empty stays. Raises WordsError."""
+    try:
+        return notation.path(text)
+    except ValueError as error:
+        raise WordsError(str(error)) from None
+
+
+def digests(text: str) -> dict[str, str]:
+    """Paths in the container with their SHA-256, from lines as sha256sum prints them.
+
+    Raises WordsError.
+    """
+    found: dict[str, str] = {}
+    for line in lines(text):
+        digest, _space, path = line.partition(" ")
+        path = path.strip().removeprefix("*")
+        try:
+            found[path] = notation.digest(path, digest)
+        except ValueError as error:
+            raise WordsError(str(error)) from None
+    return found
+
+
+def parameters(text: str) -> dict[str, str]:
+    """name=value lines, such as context=32768. Raises WordsError."""
+    found: dict[str, str] = {}
+    for line in lines(text):
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if not equals:
+            raise WordsError(f"“{line[:60]}” is not name=value, such as context=32768.")
+        try:
+            engine_parameters.check(name, value)
+        except ValueError as error:
+            raise WordsError(str(error)) from None
+        found[name] = value
+    if len(found) > engine_parameters.MOST:
+        raise WordsError(f"A profile has at most {engine_parameters.MOST} parameters.")
+    return found
+
+
+def aliases(text: str) -> tuple[str, ...]:
+    """Names of a model, one a line or with commas between. Raises WordsError."""
+    try:
+        return notation.aliases(text.replace(",", "\n").splitlines())
+    except ValueError as error:
+        raise WordsError(str(error)) from None
+
+
+def parse_hold(text: str) -> int:
+    """Seconds of 5m for which a request is held; empty is 0, not at all. Raises WordsError."""
+    try:
+        return notation.parse_hold(text)
+    except ValueError as error:
+        raise WordsError(str(error)) from None
+
+
+def log_texts(text: str) -> tuple[str, ...]:
+    """Plain texts to look for in a log, one a line. Raises WordsError."""
+    try:
+        return notation.log_texts(text.splitlines())
+    except ValueError as error:
+        raise WordsError(str(error)) from None
+
+
+def size_text(count: int) -> str:
+    return sizes.format_size(count) if count else ""
+
+
+def is_token(value: str) -> bool:
+    """Whether a value has the form of a known service's token."""
+    return bool(_TOKEN.match(value))
+
+
+def gpus(text: str) -> str:
+    """ "all", "none", indices "0,1" in the order given, or "2x RTX PRO 6000". Raises WordsError.
+
+    Understands what `docker run --gpus` takes: all, "device=0,1", and a quoted form of it.
+    """
+    if which := gpu_requirements.parse(" ".join(text.split())):
+        return str(which)
+    cleaned = text.strip().strip("'\"").removeprefix("device=").replace(" ", "").lower()
+    if cleaned in ("", "all"):
+        return "all"
+    if cleaned in ("none", "no"):
+        return "none"
+    indices = cleaned.split(",")
+    if any(numbers.whole(index) is None for index in indices):
+        raise WordsError(
+            f"“{text[:60]}” is not all, none, indices such as 0,1, or 2x RTX PRO 6000."
+        )
+    if len(set(indices)) != len(indices):
+        raise WordsError(f"“{text}” names a GPU twice.")
+    return ",".join(str(int(index)) for index in indices)
+
+
+def ulimits(text: str) -> dict[str, int]:
+    """name=value lines, as in `docker run --ulimit`; -1 is unlimited. Raises WordsError."""
+    found: dict[str, int] = {}
+    for line in lines(text):
+        name, equals, value = line.removeprefix("--ulimit").strip(" =").partition("=")
+        limit = ulimit(value)
+        if not equals or limit is None:
+            raise WordsError(f"“{line[:60]}” is not name=number, such as memlock=-1.")
+        found[name] = limit
+    return found
+
+
+def ulimit(text: str) -> int | None:
+    """A limit of `--ulimit`; -1 is unlimited, None what is none."""
+    return UNLIMITED if text == str(UNLIMITED) else numbers.whole(text)

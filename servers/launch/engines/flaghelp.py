@@ -1,0 +1,179 @@
+"""From what an engine's --help prints to its list of flags."""
+
+import re
+from collections.abc import Iterator
+
+from servers.launch.engines.flaglist import Flag, FlagList, Takes
+
+_NAME = re.compile(r"-{1,2}[A-Za-z0-9][\w.-]*")
+_DEFAULT = re.compile(r"\(default: ?(.*?)\)(?:\s|$)", re.DOTALL)
+_CHOICES = re.compile(r"\{([^{}]*)\}")
+# Where llama.cpp begins its explanations, on the line of the names or on the next one.
+_LLAMACPP_COLUMN = 40
+_ENV = re.compile(r"\(env: ([A-Z0-9_]+)\)")
+_ALLOWED = re.compile(r"\[([\w|]+)\]|<([\w|]+)>|\{([\w,]+)\}")
+# Characters of one flag's help: an image may print anything, and patterns take their time.
+LONGEST = 8000
+# vLLM says this of every flag whose value is JSON.
+_JSON = "valid JSON string or JSON keys"
+# What llama-server refuses stands in its list all the same.
+_REMOVED = re.compile(
+    r"the argument has been removed\b(?:\. use (?P<instead>--[\w-]+)(?![\w*-]))?", re.IGNORECASE
+)
+
+
+class HelpError(Exception):
+    """The text is no list of flags; the sentence says what was expected."""
+
+
+def parse_help(engine: str, text: str, *, version: str = "") -> FlagList:
+    """The flags that `vllm serve --help=all`, SGLang's or llama-server's --help lists.
+
+    --help does not tell which variables are read, except llama-server's. Raises HelpError
+    when the text lists no flags: an engine that failed prints an error instead.
+    """
+    entries = _llamacpp_entries(text) if engine == "llamacpp" else _argparse_entries(text)
+    read = _llamacpp_flag if engine == "llamacpp" else _argparse_flag
+    listed = [read(invocation[:LONGEST], said[:LONGEST]) for invocation, said in entries]
+    flags = tuple(flag for flag in listed if not _REMOVED.match(flag.help))
+    if len(flags) < 3:
+        raise HelpError(
+            f"The image's --help lists no flags of {engine}. It begins with: {text.strip()[:200]!r}"
+        )
+    variables = frozenset(flag.env for flag in flags if flag.env)
+    removed = {
+        name: found["instead"]
+        for flag in listed
+        if (found := _REMOVED.match(flag.help))
+        for name in flag.names
+    }
+    return FlagList(
+        engine=engine, version=version, flags=flags, env=variables or None, removed=removed
+    )
+
+
+def _argparse_entries(text: str) -> Iterator[tuple[str, str]]:
+    """Each flag's names and its help: names stand two columns in, help further right."""
+    invocation, said = "", list[str]()
+    for line in text.splitlines():
+        begins = re.match(r"  (-.*)", line)
+        if begins:
+            if invocation:
+                yield invocation, " ".join(said)
+            invocation, _, rest = re.sub(r" {2,}", "\0", begins[1], count=1).partition("\0")
+            said = [rest.strip()]
+        elif invocation and line.startswith("     "):
+            said.append(line.strip())
+        elif line.strip() and invocation:  # the heading of the next group
+            yield invocation, " ".join(said)
+            invocation = ""
+    if invocation:
+        yield invocation, " ".join(said)
+
+
+def _argparse_flag(invocation: str, said: str) -> Flag:
+    names, value = list[str](), ""
+    for part in re.split(r", (?=-)", invocation):
+        name, _, rest = part.partition(" ")
+        names.append(name)
+        value = rest.strip() or value
+    choices, known = _argparse_values(value)
+    default = _DEFAULT.search(said)
+    positive, off = _pairs(names)
+    return Flag(
+        names=positive,
+        off=off,
+        takes=_argparse_takes(value),
+        type="json?" if _JSON in said else "",
+        choices=choices,
+        known=known,
+        default="" if default is None or default[1] == "None" else default[1],
+        help=_DEFAULT.sub("", said).strip(),
+        is_deprecated=bool(re.match(r"\W*deprecated", said, re.IGNORECASE)),
+    )
+
+
+def _argparse_takes(value: str) -> Takes:
+    if not value:
+        return "none"
+    if "..." in value:
+        return "many"
+    return "optional" if value.startswith("[") and not value.startswith("['") else "one"
+
+
+def _argparse_values(value: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """All values that are taken, or those that are named beside others.
+
+    vLLM writes "{a,b} or name registered in ..." and ['a', 'b'] for values that others can join.
+    """
+    if value.startswith("['"):
+        return (), tuple(re.findall(r"'([^']*)'", value))
+    found = _CHOICES.match(value.lstrip("["))
+    if found is None:
+        return (), ()
+    values = tuple(found[1].split(","))
+    return ((), values) if " or " in value else (values, ())
+
+
+def _llamacpp_entries(text: str) -> Iterator[tuple[str, str]]:
+    invocation, said = "", list[str]()
+    for line in text.splitlines():
+        if re.match(r"-{1,2}\w", line):
+            if invocation:
+                yield invocation, " ".join(said)
+            is_beside = len(line) > _LLAMACPP_COLUMN and line[_LLAMACPP_COLUMN - 1] == " "
+            cut = _LLAMACPP_COLUMN if is_beside else len(line)
+            invocation, said = line[:cut].strip(), [line[cut:].strip()]
+        elif line.startswith(" ") and invocation:
+            said.append(line.strip())
+        elif line.strip() and invocation:
+            yield invocation, " ".join(said)
+            invocation = ""
+    if invocation:
+        yield invocation, " ".join(said)
+
+
+def _llamacpp_flag(invocation: str, said: str) -> Flag:
+    names, rest = list[str](), invocation
+    while found := _NAME.match(rest):
+        names.append(found[0])
+        rest = rest[found.end() :]
+        if not rest.startswith(","):
+            break
+        rest = rest.lstrip(", ")
+    value = rest.strip()
+    values = _ALLOWED.fullmatch(value)
+    default = _DEFAULT.search(said)
+    env = _ENV.search(said)
+    positive, off = _pairs(names)
+    return Flag(
+        names=positive,
+        off=off,
+        takes="none" if not value else ("many" if re.fullmatch(r"[A-Z]+ [A-Z]+", value) else "one"),
+        # Some of them take more words than they list: "1" for "on".
+        known=tuple(re.split(r"[|,]", next(filter(None, values.groups())))) if values else (),
+        default=default[1].strip("'") if default else "",
+        help=_ENV.sub("", _DEFAULT.sub("", said)).strip(),
+        env=env[1] if env else "",
+        is_deprecated="DEPRECATED" in said,
+    )
+
+
+def _pairs(names: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names that switch on, spelled-out ones first, and the ones that switch the same flag off."""
+    off = [name for name in names if _is_off(name, names)]
+    if off:  # -nkvo beside --no-kv-offload
+        off += [name for name in names if re.match(r"-n[a-z]", name)]
+    on = [name for name in names if name not in off]
+    on.sort(key=lambda name: not name.startswith("--"))
+    return tuple(on), tuple(off)
+
+
+def _is_off(name: str, names: list[str]) -> bool:
+    if name.startswith("--no-"):
+        return f"--{name[5:]}" in names
+    for mine, other in (("--disable-", "--enable-"), ("--enable-", "--disable-")):
+        counterpart = other + name.removeprefix(mine)
+        if name.startswith(mine) and counterpart in names:
+            return names.index(counterpart) < names.index(name)
+    return False

@@ -1,0 +1,108 @@
+"""What a profile says: a checkpoint, an engine with its flags, and the container around it."""
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """One version of a profile, complete. Empty means "the engine's or Docker's own default"."""
+
+    engine: str  # a key of servers.launch.engines.ENGINES
+    image: str
+    checkpoint: str  # Hugging Face id, or an absolute path inside the container
+    # What makes an image of the profile's own, to be built on its box and then named by `image`;
+    # and the small files beside it, by name.
+    dockerfile: str = ""
+    build_files: dict[str, str] = field(default_factory=dict)
+    revision: str = ""
+    served_name: str = ""
+    flags: tuple[str, ...] = ()  # words of the engine's command line
+    env: dict[str, str] = field(default_factory=dict)
+    secret_env: dict[str, int] = field(default_factory=dict)  # variable -> Secret.pk
+
+    port: int = 0  # inside the container; 0 = the engine's default
+    host_address: str = "127.0.0.1"
+    host_port: int = 0  # 0 = a free one of INFERDASH_ENGINE_PORTS
+    network: str = "bridge"
+
+    volumes: tuple[str, ...] = ()  # source:target[:ro]
+    digests: dict[str, str] = field(default_factory=dict)  # path in the container -> its SHA-256
+    mount_hf_cache: bool = True
+    pass_hf_token: bool = True
+
+    gpus: str = "all"  # "all", "none", indices: "0,1", or which: "2x RTX PRO 6000", "1x sm_103"
+    runtime: str = ""
+    shm_size: int = 0  # bytes; 0 = Docker's 64 MiB
+    ipc: str = ""  # "host", "private", "shareable"
+    ulimits: dict[str, int] = field(default_factory=dict)  # soft = hard
+    entrypoint: tuple[str, ...] = ()
+    cap_add: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    security_opt: tuple[str, ...] = ()
+    privileged: bool = False
+    cpuset_cpus: str = ""
+    user: str = ""
+    workdir: str = ""
+    pid: str = ""  # "host"
+    init: bool = True  # an engine as PID 1 ignores SIGTERM while it loads
+    drop_cache: bool = False  # of pages, on the whole box, before it is started
+    free_memory: int = 0  # bytes that each of its GPUs must have free before it is started
+    grace: int = 120  # seconds between SIGTERM and SIGKILL
+    ready_path: str = ""  # must answer 200 for "ready"; "" = the engine's own health path
+    ready_limit: int = 0  # seconds from the container's start to ready; 0 = no limit
+    restart: str = ""  # "" = never, "on-failure", "always"; inferdash's own, not Docker's
+    restart_tries: int = 2  # automatic starts in a row that may fail before it gives up
+    restart_unhealthy: int = (
+        0  # seconds of being unhealthy after which it is ended and started again
+    )
+    start_with_box: bool = False  # after a restart of the box, if it was wanted then
+    # Through the gateway: other names to ask for it by; whether a request starts it, how many
+    # seconds one is held meanwhile, and after how many without requests what one has started is
+    # stopped (0: never).
+    aliases: tuple[str, ...] = ()
+    start_on_request: bool = False
+    hold_requests: int = 300
+    stop_idle: int = 0
+    # What is done then instead: "sleep-1" (weights to the machine's memory) or "sleep-2" (they are
+    # read again), where the engine can; "" = it is stopped.
+    when_idle: str = ""
+    ask_when_ready: bool = True  # one short question, to see whether it answers, and how fast
+    ask_every: int = 0  # seconds without requests after which it is asked for one token; 0 = never
+
+    log_must: tuple[str, ...] = ()  # plain texts, of which each is in the log of a good start
+    log_must_not: tuple[str, ...] = ()  # plain texts that a good log does not hold
+
+    reasons: dict[str, str] = field(default_factory=dict)  # flag or variable -> why it is there
+    # Name -> value unless a server has its own: {"model": "Qwen/Qwen3-8B"} for {{model}}.
+    parameters: dict[str, str] = field(default_factory=dict)
+    hardware: str = ""  # what it was made for: "4x RTX PRO 6000"; "" = not said
+    # What its source promises, as written: {"tokens per second": "30-35"}.
+    expected: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def sleep_level(self) -> int:
+        """0: it does not sleep."""
+        return {"sleep-1": 1, "sleep-2": 2}.get(self.when_idle, 0)
+
+    @property
+    def serves_models(self) -> bool:
+        """Whether it is an engine that answers chats or embeds, and not any other program."""
+        return self.engine != "other"
+
+    def to_json(self) -> dict[str, Any]:
+        """Only what differs from the defaults, so that a later field needs no migration."""
+        mine = asdict(self)
+        always = ("engine", "image", "checkpoint")
+        return {
+            f.name: list(mine[f.name]) if isinstance(mine[f.name], tuple) else mine[f.name]
+            for f in fields(self)
+            if f.name in always or mine[f.name] not in (f.default, {}, ())
+        }
+
+    @classmethod
+    def from_json(cls, spec: dict[str, Any]) -> Self:
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in spec.items()
+        }
+        return cls(**values)

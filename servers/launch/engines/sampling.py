@@ -1,0 +1,316 @@
+"""What one may ask of a chat: one name here, and what each engine calls it."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from servers.launch.engines import SERVING
+
+# texts: several, such as stop. object: a JSON object.
+type Kind = Literal["number", "whole", "texts", "choice", "object"]
+
+THINKING = ("on", "off")
+EFFORTS = ("none", "minimal", "low", "medium", "high")
+STOPS = 16
+LONGEST_STOP = 1000  # characters
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """`names` says what each engine calls it; one that is absent does not take it."""
+
+    name: str
+    title: str
+    kind: Kind = "number"
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    is_common: bool = False
+    note: str = ""
+    names: Mapping[str, str]
+    notes: Mapping[str, str] = field(default_factory=dict)  # engine -> what differs there
+
+    @property
+    def range(self) -> str:
+        """ "from 0 to 2", "of 1 or more", or "" where every number will do."""
+        if self.low is None:
+            return ""
+        return (
+            f"of {self.low:g} or more"
+            if self.high is None
+            else f"from {self.low:g} to {self.high:g}"
+        )
+
+    @property
+    def taken_by(self) -> str:
+        """Which engines take it, and under which name: "vLLM, SGLang: repetition_penalty ..."."""
+        by_name: dict[str, list[str]] = {}
+        for key, name in self.names.items():
+            by_name.setdefault(name, []).append(SERVING[key].title)
+        return "; ".join(f"{', '.join(titles)}: {name}" for name, titles in by_name.items())
+
+
+def _same(name: str, **others: str) -> dict[str, str]:
+    return dict.fromkeys(SERVING, name) | others
+
+
+PARAMETERS: tuple[Parameter, ...] = (
+    Parameter(
+        name="temperature",
+        title="Temperature",
+        low=0,
+        high=2,
+        is_common=True,
+        note="0 always takes the likeliest token.",
+        names=_same("temperature"),
+    ),
+    Parameter(
+        name="top_p",
+        title="Top-p",
+        low=0,
+        high=1,
+        is_common=True,
+        note="Only the likeliest tokens that add up to this probability.",
+        names=_same("top_p"),
+    ),
+    Parameter(
+        name="max_tokens",
+        title="Max tokens",
+        kind="whole",
+        low=1,
+        is_common=True,
+        note="Reasoning counts, too.",
+        names=_same("max_tokens"),
+    ),
+    Parameter(
+        name="thinking",
+        title="Thinking",
+        kind="choice",
+        choices=THINKING,
+        is_common=True,
+        note="For models whose template can switch it.",
+        names=_same("chat_template_kwargs"),
+    ),
+    Parameter(
+        name="thinking_budget",
+        title="Thinking budget",
+        kind="whole",
+        low=0,
+        is_common=True,
+        note="So many tokens of reasoning, then the engine ends it.",
+        names={"vllm": "thinking_token_budget", "llamacpp": "thinking_budget_tokens"},
+        notes={"vllm": "It needs --reasoning-parser."},
+    ),
+    Parameter(
+        name="reasoning_effort",
+        title="Reasoning effort",
+        kind="choice",
+        choices=EFFORTS,
+        is_common=True,
+        note="For models that know levels, such as gpt-oss.",
+        names=_same("reasoning_effort"),
+        notes={"llamacpp": "Other levels than none go to the model's template."},
+    ),
+    Parameter(
+        name="top_k",
+        title="Top-k",
+        kind="whole",
+        low=0,
+        high=1_000_000,
+        note="Only so many of the likeliest tokens; 0 = all.",
+        names=_same("top_k"),
+        notes={"sglang": "0 goes to it as -1."},
+    ),
+    Parameter(
+        name="min_p",
+        title="Min-p",
+        low=0,
+        high=1,
+        note="No token below this share of the likeliest one's probability.",
+        names=_same("min_p"),
+    ),
+    Parameter(
+        name="repetition_penalty",
+        title="Repetition penalty",
+        low=0.01,
+        high=2,
+        note="1 = none.",
+        names=_same("repetition_penalty", llamacpp="repeat_penalty"),
+    ),
+    Parameter(
+        name="presence_penalty",
+        title="Presence penalty",
+        low=-2,
+        high=2,
+        names=_same("presence_penalty"),
+    ),
+    Parameter(
+        name="frequency_penalty",
+        title="Frequency penalty",
+        low=-2,
+        high=2,
+        names=_same("frequency_penalty"),
+    ),
+    Parameter(
+        name="stop",
+        title="Stop",
+        kind="texts",
+        note=r"One text a line, at which the answer ends. \n is a new line.",
+        names=_same("stop"),
+    ),
+    Parameter(
+        name="min_tokens",
+        title="Min tokens",
+        kind="whole",
+        low=1,
+        names={"vllm": "min_tokens", "sglang": "min_tokens"},
+    ),
+    Parameter(
+        name="seed",
+        title="Seed",
+        kind="whole",
+        low=0,
+        high=2**32 - 1,
+        note="The same seed gives the same answer as far as batching allows.",
+        names=_same("seed"),
+        notes={"sglang": "It counts only with --enable-deterministic-inference."},
+    ),
+    Parameter(
+        name="logprobs",
+        title="Logprobs",
+        kind="whole",
+        low=0,
+        high=20,
+        note="How probable each token was, with so many alternatives.",
+        names=_same("top_logprobs"),
+        notes={"vllm": "Its --max-logprobs may allow fewer."},
+    ),
+    Parameter(
+        name="chat_template_kwargs",
+        title="Template arguments",
+        kind="object",
+        note="A JSON object for the model's chat template.",
+        names=_same("chat_template_kwargs"),
+    ),
+)
+BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}
+
+
+def problem(given: Mapping[str, Any]) -> str:
+    """What is wrong with the first value that is out of its range, as a sentence; "" if none is.
+
+    Names that are not in PARAMETERS are not looked at.
+    """
+    for name, value in given.items():
+        known = BY_NAME.get(name)
+        if known is not None and not _CHECKS[known.kind](known, value):
+            return f"{known.title} must be {_describe_range(known)}, not {value!r:.60}."
+    return ""
+
+
+def _describe_range(parameter: Parameter) -> str:
+    match parameter.kind:
+        case "choice":
+            return f"one of {', '.join(parameter.choices)}"
+        case "texts":
+            return f"a text, or up to {STOPS} of them"
+        case "object":
+            return "a JSON object"
+        case "whole":
+            return f"a whole number {parameter.range}"
+        case "number":
+            return f"a number {parameter.range}"
+
+
+def _is_in_range(parameter: Parameter, value: float) -> bool:
+    above = parameter.low is None or value >= parameter.low
+    return above and (parameter.high is None or value <= parameter.high)
+
+
+def _is_number(parameter: Parameter, value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return False
+    return _is_in_range(parameter, value)
+
+
+def _is_whole(parameter: Parameter, value: object) -> bool:
+    if parameter.name == "logprobs" and isinstance(value, bool):
+        return True  # as OpenAI's API says it
+    return isinstance(value, int) and _is_number(parameter, value)
+
+
+def _is_texts(parameter: Parameter, value: object) -> bool:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or len(texts) > STOPS:
+        return False
+    return all(isinstance(each, str) and 0 < len(each) <= LONGEST_STOP for each in texts)
+
+
+_CHECKS: dict[str, Callable[[Parameter, Any], bool]] = {
+    "number": _is_number,
+    "whole": _is_whole,
+    "texts": _is_texts,
+    "choice": lambda parameter, value: value in parameter.choices,
+    "object": lambda parameter, value: isinstance(value, dict),
+}
+
+
+def request(engine: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an OpenAI request with which this engine is asked for these parameters.
+
+    Parameters that the engine does not take are left out; what is not in PARAMETERS goes as it
+    stands. An unknown engine is spoken to as OpenAI's API is.
+    """
+    made: dict[str, Any] = {}
+    template: dict[str, Any] = {}
+    for name, value in given.items():
+        known = BY_NAME.get(name)
+        if known is None or engine not in SERVING:
+            made[name] = value
+        elif engine in known.names:
+            made[known.names[engine]] = value
+    if isinstance(given.get("logprobs"), int) and not isinstance(given["logprobs"], bool):
+        made |= {"logprobs": True, "top_logprobs": given["logprobs"]}
+    elif "logprobs" in given:
+        made |= {"logprobs": given["logprobs"]}
+        made["top_logprobs"] = given.get("top_logprobs", 0)
+    if engine == "sglang" and given.get("top_k") == 0:
+        made["top_k"] = -1
+    thinking = given.get("thinking")
+    made.pop("thinking", None)
+    if thinking is not None:
+        # Which of the two a model's template reads differs by model; it ignores the other.
+        template |= dict.fromkeys(("enable_thinking", "thinking"), thinking == "on")
+    effort = given.get("reasoning_effort")
+    if engine == "llamacpp" and effort not in (None, "none"):
+        del made["reasoning_effort"]
+        template["reasoning_effort"] = effort
+    if engine == "llamacpp" and isinstance(given.get("tool_choice"), dict):
+        made |= _only_tool(given)
+    template |= given.get("chat_template_kwargs") or {}
+    made.pop("chat_template_kwargs", None)
+    return made | ({"chat_template_kwargs": template} if template else {})
+
+
+def _only_tool(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A choice of one function by its name, for an engine that ignores such: it has no other, and
+    is called once."""
+    name = (given["tool_choice"].get("function") or {}).get("name")
+    tools = [
+        tool
+        for tool in given.get("tools") or []
+        if (tool.get("function") or {}).get("name") == name
+    ]
+    if not tools:
+        return {}
+    return {"tools": tools, "tool_choice": "required", "parallel_tool_calls": False}
+
+
+def table() -> list[dict[str, Any]]:
+    """The same for a page's script: names and notes by engine."""
+    return [
+        {"name": each.name, "title": each.title, "kind": each.kind, "low": each.low}
+        | {"high": each.high, "names": dict(each.names), "notes": dict(each.notes)}
+        for each in PARAMETERS
+    ]

@@ -1,0 +1,252 @@
+"""Sends one message to where an admin wants it, and notes what came of it."""
+
+import logging
+import smtplib
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.core import mail
+from django.db.models import Q, QuerySet
+from django.urls import reverse
+from django.utils import timezone
+
+from servers import live
+from servers.host.alerts import payloads, webhooks
+from servers.host.alerts.payloads import AlertMessage
+from servers.host.alerts.webhooks import WebhookError
+from servers.judge.alerts.case import ENDS
+from servers.models import Box, Delivery, Outlet, User
+from servers.models.outlet import PATIENCE, ChannelKind, What
+from servers.models.secret import SecretError, mask
+
+log = logging.getLogger(__name__)
+
+# Seconds before the second, third, … try; the last holds for all that follow.
+BACK_OFF = (30, 60, 120, 300, 600, 1800, 3600)
+# Longer than any try takes: whoever died in the middle of one is followed after this.
+CLAIMED = timedelta(minutes=3)
+# What another box's watcher has left lying for so long is taken over.
+LEFT_LYING = timedelta(minutes=5)
+NO_MAIL = (
+    "This box has no mail server: INFERDASH_EMAIL_URL in its .env says which one sends (see "
+    "docs/alerts.md)."
+)
+
+
+def due(box: Box) -> QuerySet[Delivery]:
+    """What this box's watcher is to send now, the oldest first."""
+    now = timezone.now()
+    # A box that is silent is told of by the others.
+    mine = Q(alert__box=box) | Q(alert__kind="silent") | Q(alert=None, outlet__box=None)
+    mine |= Q(alert=None, outlet__box=box) | Q(next_try_at__lt=now - LEFT_LYING)
+    found = Delivery.objects.unsent().filter(mine, next_try_at__lte=now)
+    return found.select_related("alert__box", "outlet").order_by("pk")
+
+
+def send(delivery: Delivery, box: Box) -> bool:
+    """Try once. False when another try is due later; also when somebody else sends it."""
+    now = timezone.now()
+    if not delivery.claim(now + CLAIMED):
+        return False
+    outlet = delivery.outlet
+    if said := _obstacle(delivery):
+        _give_up(delivery, said)
+        return True
+    if _waits_for_first(delivery):
+        later = now + timedelta(seconds=BACK_OFF[0])
+        Delivery.objects.filter(pk=delivery.pk).update(next_try_at=later)
+        return True
+    try:
+        deliver(outlet, message(delivery, box))
+    except WebhookError as error:
+        return _note_failure(delivery, error)
+    at = timezone.now()
+    done = Delivery.objects.filter(alert=delivery.alert, outlet=outlet)
+    done = done.filter(pk=delivery.pk) if delivery.alert is None else done
+    whats = [delivery.what]
+    if delivery.alert is not None and delivery.alert.cleared_at and delivery.what == What.RAISED:
+        whats.append(What.CLEARED)  # it said so itself
+    done.unsent().filter(what__in=whats).update(delivered_at=at, error="")
+    Outlet.objects.filter(pk=outlet.pk).update(tried_at=at, delivered_at=at, error="")
+    _hurry(outlet)
+    live.alerts_changed()
+    return True
+
+
+def _hurry(outlet: Outlet) -> None:
+    """It takes messages: have it sent what it did not take before, some of it an hour from now."""
+    now = timezone.now()
+    # What is due sooner may be with another watcher this moment.
+    failed = outlet.deliveries.unsent().filter(next_try_at__gt=now + CLAIMED).exclude(error="")
+    failed.update(next_try_at=now)
+
+
+def try_again(outlet: Outlet) -> None:
+    """Its address is another one now: send there what was not taken and is still so."""
+    now = timezone.now()
+    outlet.deliveries.recently_given_up().update(
+        gave_up_at=None, made_at=now, next_try_at=now, tries=0
+    )
+    _hurry(outlet)
+    for box in Box.objects.all():
+        live.wake_watcher(box.slug, live.Topic.ALERTS)
+
+
+def deliver(outlet: Outlet, told: AlertMessage) -> None:
+    """Raises WebhookError, whose text does not hold the outlet's address."""
+    address = ""
+    try:
+        address = outlet.address
+        if outlet.kind == ChannelKind.EMAIL:
+            _mail(address, told)
+        elif outlet.kind == ChannelKind.PING:
+            webhooks.ping(address)
+        else:
+            now = timezone.now().timestamp()
+            made = payloads.build_payload(outlet.kind, told, key=outlet.key, now=now)
+            webhooks.post(address, made.body, made.headers)
+    except SecretError as error:
+        raise WebhookError(str(error), may_pass=False) from error
+    except WebhookError as error:
+        said = mask(str(error), [address])
+        raise WebhookError(said, may_pass=error.may_pass, wait=error.wait) from error
+
+
+def ping(outlet: Outlet) -> None:
+    """Tell an address that misses this box that it is there."""
+    now = timezone.now()
+    said = ""
+    try:
+        deliver(outlet, _test(outlet, outlet.box))
+    except WebhookError as error:
+        said = str(error)
+    same = Outlet.objects.filter(pk=outlet.pk)
+    same.update(tried_at=now, error=said, **({} if said else {"delivered_at": now}))
+    if said != outlet.error or not outlet.tried_at:
+        live.alerts_changed()
+
+
+def ask_for_test(outlet: Outlet, *, by: User) -> Delivery:
+    """Have a message sent that only says that it works."""
+    made = Delivery.objects.create(outlet=outlet, what=What.TEST, asked_by=by)
+    for box in Box.objects.filter(pk=outlet.box_id) if outlet.box_id else Box.objects.all():
+        live.wake_watcher(box.slug, live.Topic.ALERTS)
+    live.alerts_changed()
+    return made
+
+
+def message(delivery: Delivery, box: Box) -> AlertMessage:
+    alert = delivery.alert
+    if alert is None:
+        return _test(delivery.outlet, box)
+    # Of a server that is over, the advice has made room for what ended it.
+    is_over = alert.kind in ENDS and not alert.is_open
+    return AlertMessage(
+        id=f"{settings.INSTALL[:8]}-{alert.pk}",
+        event=delivery.what,
+        kind=alert.kind,
+        severity=alert.severity,
+        title=alert.title,
+        detail=" ".join(filter(None, (alert.advice, alert.detail))) if is_over else alert.detail,
+        memory=alert.memory,
+        advice="" if is_over else alert.advice,
+        box=alert.box.slug,
+        server=alert.server_name,
+        checkpoint=alert.checkpoint,
+        since=_moment(alert.raised_at),
+        # What happened at one moment is not over: it was never there.
+        until=_moment(alert.cleared_at)
+        if alert.cleared_at and alert.cleared_at != alert.raised_at
+        else None,
+        url=settings.PUBLIC_URL + alert.get_absolute_url(),
+    )
+
+
+def _test(outlet: Outlet, box: Box | None) -> AlertMessage:
+    name = box.slug if box else settings.BOX
+    return AlertMessage(
+        id=f"{settings.INSTALL[:8]}-test",
+        event=What.TEST,
+        kind="test",
+        severity="info",
+        title=f"Test from {name}: alerts of inferdash arrive here",
+        detail="Somebody has pressed Test. Nothing has happened.",
+        box=name,
+        since=_moment(timezone.now()),
+        url=settings.PUBLIC_URL + reverse("alerts"),
+    )
+
+
+def _moment(at: datetime) -> str:
+    return timezone.localtime(at).isoformat(timespec="seconds")
+
+
+def _obstacle(delivery: Delivery) -> str:
+    if delivery.what != What.TEST and not delivery.outlet.is_enabled:
+        return "It was switched off meanwhile."
+    if delivery.what == What.CLEARED:
+        first = _first(delivery)
+        if first is not None and first.gave_up_at:
+            return "Nobody was told that it began."
+    return ""
+
+
+def _waits_for_first(delivery: Delivery) -> bool:
+    first = _first(delivery) if delivery.what != What.TEST else None
+    return first is not None and first.pk != delivery.pk and not first.is_over
+
+
+def _first(delivery: Delivery) -> Delivery | None:
+    same = Delivery.objects.filter(alert=delivery.alert, outlet=delivery.outlet)
+    return same.filter(what=What.RAISED).first()
+
+
+def _note_failure(delivery: Delivery, error: WebhookError) -> bool:
+    now = timezone.now()
+    said = str(error)
+    Outlet.objects.filter(pk=delivery.outlet_id).update(tried_at=now, error=said)
+    is_test = delivery.what == What.TEST
+    # Who has pressed Test sits there and waits.
+    if is_test or not error.may_pass or now - delivery.made_at > PATIENCE:
+        _give_up(delivery, said)
+        return True
+    pause = BACK_OFF[min(delivery.tries, len(BACK_OFF) - 1)]
+    later = now + timedelta(seconds=max(pause, error.wait or 0))
+    Delivery.objects.filter(pk=delivery.pk).update(next_try_at=later, error=said)
+    log.warning("An alert waits for %s: %s", delivery.outlet, said)
+    live.alerts_changed()
+    return False
+
+
+def _give_up(delivery: Delivery, said: str) -> None:
+    Delivery.objects.filter(pk=delivery.pk).update(gave_up_at=timezone.now(), error=said)
+    log.warning("An alert does not reach %s: %s", delivery.outlet, said)
+    live.alerts_changed()
+
+
+def _mail(recipients: str, told: AlertMessage) -> None:
+    if not settings.DEFAULT_FROM_EMAIL:
+        raise WebhookError(NO_MAIL, may_pass=False)
+    letter = mail.EmailMessage(
+        subject=" ".join(told.headline.split())[:250],
+        body=told.text,
+        to=[each.strip() for each in recipients.split(",")],
+        headers={"Auto-Submitted": "auto-generated"},
+    )
+    try:
+        letter.send()
+    except smtplib.SMTPRecipientsRefused as error:
+        codes = [code for code, _words in error.recipients.values()]
+        words = "The mail server takes no mail for this address."
+        raise WebhookError(words, may_pass=all(code < 500 for code in codes)) from error
+    except smtplib.SMTPResponseException as error:
+        text = (
+            error.smtp_error.decode(errors="replace")
+            if isinstance(error.smtp_error, bytes)
+            else error.smtp_error
+        )
+        words = f"The mail server answered {error.smtp_code}: {text}"
+        raise WebhookError(words, may_pass=error.smtp_code < 500) from error
+    except (smtplib.SMTPException, OSError) as error:
+        words = f"The mail server cannot be used: {error}."
+        raise WebhookError(words, may_pass=True) from error

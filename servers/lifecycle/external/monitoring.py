@@ -1,0 +1,248 @@
+"""Makes what somebody else has started a server that is watched, and no more.
+
+It gets a profile of what runs, a server that follows it (a container by its name or its compose
+service, a process by its unit or its words), and a run a life. It itself is not told.
+"""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.urls import resolve, reverse
+from django.utils import timezone
+from django.utils.text import slugify
+
+from servers import live
+from servers.launch.commandline.draft import Draft
+from servers.launch.engines import ENGINES
+from servers.launch.engines.launch import Launch
+from servers.lifecycle import external
+from servers.lifecycle.external import ExternalWorkload, WatchError, import_diff
+from servers.lifecycle.logs import diagnoses
+from servers.lifecycle.runs import secret_env
+from servers.models import Box, Entry, Profile, ProfileVersion, Run, Secret, Server, User
+from servers.models.run import ACTIVE, RunState
+from servers.models.secret import SecretError, SecretValues
+
+# Whoever was started less long ago is followed from the start.
+FRESH = timedelta(seconds=30)
+MOST_REMARKS = 40
+
+
+def watch(box: Box, key: str, *, by: User | None) -> Run:
+    """The run of what works there, from now on followed as any other.
+
+    Raises WatchError, and ContainerError when Docker cannot be asked.
+    """
+    stranger = external.find(key)
+    if stranger is None:
+        raise WatchError("There is nothing of somebody else's there any more.")
+    if not stranger.is_running:
+        raise WatchError(f"The {stranger.what} does not run any more: there is nothing to watch.")
+    if not external.has_seen(stranger):
+        raise WatchError(
+            f"No engine was seen in {stranger.name}: neither does its command name one, nor has "
+            "one answered on its ports. Nothing else is watched."
+        )
+    if Run.objects.active().filter(container_id=stranger.key).exists():
+        raise WatchError(f"{stranger.name} is watched already.")
+    try:
+        with transaction.atomic():
+            made = draft_profile(box, stranger)
+            server = _server(box, stranger, made, by)
+            run = _begin(server, stranger, made, by=by)
+            stranger.compare(box, made, run.version)
+            Entry.note(by, "watch", server, **{stranger.what: stranger.name}, run=run.pk)
+    except IntegrityError as error:
+        raise WatchError(
+            f"Somebody else has just begun to watch {stranger.name}, or its server has another "
+            "run. Look at the box's page again."
+        ) from error
+    live.servers_changed()
+    live.server_changed(run.server_id)
+    return run
+
+
+def go_on(server: Server, stranger: ExternalWorkload) -> Run | None:
+    """The next run of a watched server, of what was started anew.
+
+    None where somebody was faster. Raises WatchError for what is no engine by now, and
+    ContainerError.
+    """
+    last = server.run
+    try:
+        with transaction.atomic():
+            made = draft_profile(server.box, stranger)
+            run = _begin(server, stranger, made, by=None)
+            if last is not None and last.container_id == run.container_id:
+                # One log holds both lives.
+                Run.objects.filter(pk=last.pk).update(log_until=run.log_from)
+            Entry.note(None, "start outside inferdash", server, run=run.pk)
+    except IntegrityError:
+        return None
+    live.server_changed(server.pk)
+    return run
+
+
+def unwatch(server: Server, *, by: User | None) -> None:
+    """Take a watched server off the dashboard; its runs stay, and what runs notices nothing."""
+    with transaction.atomic():
+        run = server.runs.active().first()
+        if run is not None:
+            server.runs.filter(pk=run.pk).move(
+                old=ACTIVE,
+                new=RunState.STOPPED,
+                ended_at=timezone.now(),
+                outlook=f"Nobody watches it any more. {_whose(run)} goes on without inferdash.",
+                # What it prints from now on is not inferdash's to keep.
+                log_complete=True,
+                container_id="",
+                container_was=run.container_id,
+                requests_running=None,
+                tokens_per_second=None,
+            )
+        Server.objects.filter(pk=server.pk).update(removed_at=timezone.now())
+        Entry.note(by, "unwatch", server, run=run.pk if run else None)
+    transaction.on_commit(live.servers_changed)
+    transaction.on_commit(lambda: live.server_changed(server.pk))
+    transaction.on_commit(lambda: live.wake_watcher(server.box.slug, live.Topic.RUNS))
+
+
+def _whose(run: Run) -> str:
+    return "The process" if run.is_of_process else "Its container"
+
+
+def draft_profile(box: Box, stranger: ExternalWorkload) -> Draft:
+    """The profile of what runs in it. Raises WatchError, and ContainerError."""
+    return stranger.draft(box, external.find_engine(stranger.key))
+
+
+def _server(box: Box, stranger: ExternalWorkload, made: Draft, by: User | None) -> Server:
+    """The one that followed it before, if there was one, else a new one with a profile."""
+    watches = stranger.identity
+    servers = box.servers.filter(profile__archived_at=None).select_related(
+        "profile", "run__version"
+    )
+    server = servers.filter(watches=watches).order_by("-pk").first()
+    if server is None and (profile := import_diff.profile_of(box, stranger.key)):
+        # Of a profile that was made of it before: that server becomes its own.
+        server = servers.filter(profile=profile, watches={}, run=None).order_by("pk").first()
+    if server is None:
+        wanted = "-".join(filter(None, (watches.get("project"), watches.get("service"))))
+        slug = free_slug(wanted or made.name or stranger.name)
+        notes = f"As the {stranger.what} {stranger.name} ran on {box} when it was first watched."
+        profile = Profile.objects.create(slug=slug, name=slug, owner=by, notes=notes)
+        server = Server.objects.create(slug=slug, profile=profile, box=box, watches=watches)
+    server.removed_at, server.watches = None, watches
+    server.save(update_fields=["removed_at", "watches"])
+    return server
+
+
+def free_slug(wanted: str) -> str:
+    """One that neither a profile, a server nor a page has. Raises WatchError."""
+    base = slugify(wanted)[:56] or "watched"
+    for number in range(1, 1000):
+        slug = base if number == 1 else f"{base}-{number}"
+        is_page = resolve(reverse("profile", args=[slug])).url_name != "profile"
+        is_taken = any(of.objects.filter(slug=slug).exists() for of in (Profile, Server))
+        if not is_page and not is_taken:
+            return slug
+    raise WatchError(f"There are a thousand profiles called {base}. Rename some of them.")
+
+
+def _begin(server: Server, stranger: ExternalWorkload, made: Draft, *, by: User | None) -> Run:
+    last = server.run
+    before = last.version if last else server.profile.current
+    version = _version(server.profile, before, made, stranger.what, by)
+    launch = version.launch
+    started = stranger.started_at or timezone.now()
+    saw_start = timezone.now() - started < FRESH
+    origin = _origin(stranger, made)
+    run = Run(
+        server=server,
+        version=version,
+        state=RunState.STARTING,
+        created_at=started if saw_start else timezone.now(),
+        started_at=started,
+        saw_start=saw_start,
+        is_watched=True,
+        origin=origin,
+        log_complete=not origin["has_log"],
+        log_from=stranger.log_from,
+        log_files=stranger.log_files(last),
+        container_id=stranger.key,
+        image_id=stranger.image_id,
+        image_digest=stranger.image_digest(),
+        gpus=launch.gpus,
+        **_reached_at(stranger, launch),
+    )
+    run.save()
+    # Before a line of its log is read: what it was given must not be kept from it.
+    given = SecretValues(named=made.secrets, others=stranger.list_secrets(made))
+    secret_env.remember_given(run, given)
+    run.command = [secret_env.mask_secrets(run, word) for word in stranger.argv]
+    run.around = diagnoses.surroundings(run)
+    run.save(update_fields=["command", "around"])
+    Server.objects.filter(pk=server.pk).update(run=run)
+    return run
+
+
+def _origin(stranger: ExternalWorkload, made: Draft) -> dict[str, Any]:
+    remarks = [[each.kind, each.says] for each in made.remarks if each.kind != "trusts"]
+    found = external.find_engine(stranger.key)
+    # Docker does not know of a unit that runs `docker` for a container.
+    seen = found.origin.to_json() if found is not None else {}
+    return {**seen, **stranger.origin(), "remarks": remarks[:MOST_REMARKS]}
+
+
+def _reached_at(stranger: ExternalWorkload, launch: Launch) -> dict[str, Any]:
+    engine, found = ENGINES[launch.engine], external.find_engine(stranger.key)
+    name = engine.served_name(launch)
+    if found is not None and found.port and found.address:
+        is_listed = name in found.models or not found.models
+        named = name if is_listed else found.models[0]
+        return {"address": found.address, "port": found.port, "served_name": named}
+    ways = stranger.ways(engine.port(launch))
+    address, port = ways[0] if ways else (None, None)
+    return {"address": address, "port": port, "served_name": name}
+
+
+def _version(
+    profile: Profile, last: ProfileVersion | None, made: Draft, what: str, by: User | None
+) -> ProfileVersion:
+    """What its last run was, unless it was made anew with something else."""
+    before = last.launch if last else None
+    kept = before.secret_env if before else {}
+    launch = replace(made.launch, secret_env=seal_secrets(made, kept, by))
+    if last is not None and launch == before:
+        return last
+    changed = profile.current_id if last is not None and profile.current_id != last.pk else None
+    Profile.objects.filter(pk=profile.pk).update(saves=F("saves") + 1)
+    message = f"As its {what} runs" if last is None else f"Its {what} was started as another"
+    if last is not None and what == "container":
+        message = "Its container was made anew"
+    version = profile.save_version(launch, by=by, message=message)
+    if changed is not None:
+        # Somebody has made the profile something else meanwhile: that stays the newest word.
+        Profile.objects.filter(pk=profile.pk).update(current=changed)
+    return version
+
+
+def seal_secrets(made: Draft, kept: dict[str, int], by: User | None) -> dict[str, int]:
+    """The secrets' rows: those that hold the value already, new ones for the others."""
+    known = Secret.objects.in_bulk(list(kept.values()))
+    return {
+        name: kept[name]
+        if name in kept and kept[name] in known and _holds(known[kept[name]], value)
+        else Secret.seal(name, value, by).pk
+        for name, value in made.secrets.items()
+    }
+
+
+def _holds(secret: Secret, value: str) -> bool:
+    try:
+        return secret.reveal() == value
+    except SecretError:
+        return False

@@ -1,0 +1,418 @@
+"""Takes over from what somebody else has started: stops it, waits for its memory, starts its profile.
+
+It is the one time that something is done to a container of somebody else's, because a person has
+confirmed it by its name. The container itself stays, so that there is a way back.
+"""
+
+import shlex
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+
+from django.db import transaction
+from django.utils import timezone
+
+from servers import live
+from servers.host.docker.containers import ContainerError
+from servers.host.external.containers import ExternalContainer
+from servers.host.external.start_command import StartedError, find_started_process
+from servers.host.external.stopping import GRACE, ExternalContainers
+from servers.host.kernel import termination
+from servers.host.kernel.proc import Kernel, Process, Processes
+from servers.host.kernel.process_id import ProcessId
+from servers.host.kernel.termination import EndingError
+from servers.judge.external.engines import DiscoveredEngine
+from servers.judge.memory import returned
+from servers.judge.profiles.privileges import opens_the_box
+from servers.launch.commandline import export
+from servers.launch.engines import placement
+from servers.launch.engines.volumes import VolumeError
+from servers.launch.spec import Spec
+from servers.lifecycle import external
+from servers.lifecycle.external import import_diff, monitored_runs, monitoring, profile_import
+from servers.lifecycle.external.profile_import import ProfileError
+from servers.lifecycle.runs import commands, creation, secret_env
+from servers.live.waiting import wait
+from servers.models import Action, Box, Entry, Profile, Run, Server, User
+from servers.models.run import RunState
+
+# Seconds: what has not come back by then is a matter for a person.
+MEMORY_WITHIN = 240.0
+STARTS_WITHIN = 90.0
+# Refusals that hold for any image, and not for the empty one of a trial alone.
+_TOLD_BY_TRIAL = (
+    "no_gpu_driver", "unknown_runtime", "no_device", "rlimit", "no_network_named", "port_taken",
+)  # fmt: skip
+_DEEPEST = 12  # generations between an engine and its worker
+_NOT_YET = (RunState.QUEUED, RunState.CREATING)
+
+
+class TakeOverError(Exception):
+    """It was not taken over; the text says how far it came. `command` brings the old one back."""
+
+    def __init__(self, said: str, command: str = "") -> None:
+        super().__init__(said)
+        self.command = command
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Old:
+    """What is to be stopped, as a person has looked at it."""
+
+    found: DiscoveredEngine
+    other: ExternalContainer | None  # None: a process
+    started_at: datetime | None
+
+    folder: str = ""  # where a process was started in; "" where that is not known
+    profile: Profile | None = None  # that was made of it
+
+    @property
+    def way_back(self) -> str:
+        """A command that starts it again; secrets in it are left to whoever types it."""
+        origin = self.found.origin
+        if self.other is not None and self.other.removes_itself:
+            launch = self.profile.launch if self.profile else None
+            return export.docker_run(launch, name=self.found.name).strip() if launch else ""
+        if self.other is not None:
+            return f"docker start {shlex.quote(self.found.name)}"
+        if origin.unit and origin.unit != "session":
+            scope, _colon, unit = origin.unit.rpartition(": ")
+            return f"{'systemctl --user' if scope else 'sudo systemctl'} start {shlex.quote(unit)}"
+        there = f"cd {shlex.quote(self.folder)} && " if self.folder else ""
+        return there + self.found.command
+
+
+@dataclass(frozen=True, kw_only=True)
+class TakeOver:
+    said: str  # what was done, in a sentence or two
+    way_back: str  # a command
+
+
+def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> TakeOver:
+    """Stop it and start its profile. `tell` hears how far it is.
+
+    Raises TakeOverError, and ContainerError when Docker cannot be asked.
+    """
+    old = _old(action)
+    by = action.asked_by
+    server = _server(box, old, by)
+    old = replace(old, profile=server.profile)
+    action.details["profile"] = server.profile.slug
+    run = _next_run(server, old, by)
+    _rehearse(run, old)
+    name = old.found.name
+    before = live.sample(box.slug)
+    said_before = server.took_over
+    _note(server, old)
+    action.details["server"] = server.slug
+    Action.objects.filter(pk=action.pk).update(command=old.way_back, details=action.details)
+    tell(f"Stopping {name}: it has up to {GRACE} s to end by itself.")
+    try:
+        _stop(old)
+    except TakeOverError:
+        if _goes_on(old):
+            Server.objects.filter(pk=server.pk).update(took_over=said_before)
+            monitored_runs.not_asked_to_end(old.found.container)
+        raise
+    Entry.note(by, "stop for take over", name, server=server.slug, box=box.slug)
+    tell(f"{name} has ended. Waiting until its memory is given back.")
+    _wait_for_memory(box, old, returned.held_before(before, _members(old)))
+    _check_it_stays_away(old)
+    tell(f"{name} has ended. Starting {server}.")
+    return TakeOver(said=_start(run, server, old, by), way_back=old.way_back)
+
+
+def _old(action: Action) -> _Old:
+    """Raises TakeOverError for what is not there any more as it was confirmed."""
+    found = external.find_engine(str(action.details.get("container")))
+    if found is None or found.has_ended or found.started_at != action.details.get("started_at"):
+        raise TakeOverError(
+            f"{action.what} is not there any more as you have seen it: it has ended or was started "
+            "anew. Nothing was done; look at the page again."
+        )
+    if found.origin.install:
+        raise TakeOverError(
+            f"{action.what} belongs to {found.origin.started_by}. Stop it there. Nothing was done."
+        )
+    if found.is_process:
+        return _Old(found=found, other=None, started_at=None, folder=_folder(found))
+    other = creation.docker().other(found.container)
+    if other is None or other.container.name != action.what:
+        raise TakeOverError(f"{action.what} was removed or renamed. Nothing was done.")
+    return _Old(found=found, other=other, started_at=other.container.started_at)
+
+
+def _folder(found: DiscoveredEngine) -> str:
+    life = ProcessId.parse(found.container)
+    assert life is not None
+    try:
+        return find_started_process(life.pid, start=life.start).folder
+    except StartedError:
+        return ""
+
+
+def _server(box: Box, old: _Old, by: User | None) -> Server:
+    """The server that watches it, else that of the profile that was made of it, else a new one."""
+    watcher = Run.objects.active().filter(
+        server__box=box, is_watched=True, container_id=old.found.container
+    )
+    run = watcher.select_related("server").first()
+    try:
+        profile = (
+            run.server.profile if run else profile_import.make(box, old.found.container, by=by)
+        )
+    except ProfileError as error:
+        raise TakeOverError(f"{error} Nothing was stopped.") from error
+    servers = box.servers.select_related("profile__current", "box__hf_token")
+    server = (
+        servers.get(pk=run.server_id)
+        if run
+        else servers.filter(profile=profile, watches={}).order_by("pk").first()
+    )
+    if server is None:
+        server = Server.objects.create(
+            slug=monitoring.free_slug(profile.slug), profile=profile, box=box
+        )
+    opens = opens_the_box(asdict(profile.launch))
+    if opens and not (by and by.may_administer):
+        raise TakeOverError(
+            f"{profile} has what only an admin may give a container: {', '.join(opens)}. Nothing "
+            "was stopped."
+        )
+    return server
+
+
+def _next_run(server: Server, old: _Old, by: User | None) -> Run:
+    """With the very image that ran, where the profile still names that."""
+    version = server.profile.current
+    if version is None:
+        raise TakeOverError(f"The profile {server.profile} has no version. Nothing was stopped.")
+    run = Run(server=server, version=version, started_by=by, values=server.values)
+    if old.other is not None and version.launch.image == old.other.image:
+        run.pinned_image = old.other.container.image_id
+    return run
+
+
+def _rehearse(run: Run, old: _Old) -> None:
+    """Everything that would refuse the start and can be known before. Raises TakeOverError, and
+    ContainerError when Docker cannot be asked."""
+    server = run.server
+    if server.runs.active().filter(is_watched=False).exists():
+        raise TakeOverError(f"{server} runs already. Stop it first; nothing was stopped.")
+    launch = run.launch
+    image = creation.image(run)
+    if image is None:
+        raise TakeOverError(
+            f"{server.box} does not have the image {launch.image} that the profile {server.profile} "
+            "names. Pull it first, or write another into the profile. Nothing was stopped."
+        )
+    try:
+        spec = placement.spec(
+            launch,
+            secret_env.site(run),
+            name=creation.container_name(run),
+            labels={},
+            host_port=launch.host_port,
+            entrypoint=image.entrypoint,
+            kernels_volume="",
+            image=image.id,
+        )
+        creation.check(spec, "")
+        _try_docker(spec, old)
+    except (secret_env.SecretsError, VolumeError) as error:
+        raise TakeOverError(
+            f"{server.box} would refuse the profile {server.profile}: {error} Nothing was stopped."
+        ) from error
+
+
+def _try_docker(spec: Spec, old: _Old) -> None:
+    """What only Docker can tell: whether it gives GPUs, has the runtime, and the port is free.
+
+    Raises Refused, and ContainerError when it cannot be asked.
+    """
+    ports = tuple(each for each in spec.ports if not _may_hold(old, each.host_port))
+    gpus = "none" if spec.gpus == "none" else "all"  # which ones is chosen at the start
+    # Mounts were looked at, and a volume would be left behind.
+    trial = replace(spec, ports=ports, gpus=gpus, mounts=(), env={})
+    error = creation.docker().refusal(trial)
+    # NVIDIA's own hook may complain of the empty image that is tried with.
+    if error is None or error.kind not in _TOLD_BY_TRIAL or "nvidia-container-cli" in error.detail:
+        return
+    raise secret_env.SecretsError(str(error))
+
+
+def _may_hold(old: _Old, port: int) -> bool:
+    """Whether the old one has the port, which is free once it has ended."""
+    if old.other is None:
+        return port == old.found.port or not old.found.port
+    return port in {each.host_port for each in old.other.container.published} | {old.found.port}
+
+
+def _note(server: Server, old: _Old) -> None:
+    """The way back, for the server's page: before anything is done."""
+    revivers = old.found.origin.revivers("" if old.found.is_process else old.found.name)
+    server.took_over = {
+        "name": old.found.name,
+        "container": old.found.container if _stays(old) else "",
+        "command": old.way_back,
+        # Line by line, so that each command stands under what it keeps away.
+        "revived_by": "\n".join(each.says for each in revivers),
+        "keeps_away": "\n".join(each.command for each in revivers),
+        "at": timezone.now().isoformat(timespec="seconds"),
+    }
+    Server.objects.filter(pk=server.pk).update(took_over=server.took_over)
+
+
+def _stays(old: _Old) -> bool:
+    """Whether there is still something of it once it has ended."""
+    return old.other is not None and not old.other.removes_itself
+
+
+def _stop(old: _Old) -> None:
+    """Raises TakeOverError."""
+    found = old.found
+    if old.other is None:
+        _end(found)
+        return
+    theirs = ExternalContainers(creation.docker().install, creation.docker().host)
+    try:
+        # Whoever watches it must not take its end for a failure.
+        monitored_runs.asked_to_end(found.container)
+        theirs.stop(found.container, name=found.name, started_at=old.started_at)
+    except ContainerError as error:
+        is_left = " It was left as it is." if _goes_on(old) else ""
+        raise TakeOverError(f"{error}{is_left}") from error
+    finally:
+        theirs.close()
+
+
+def _goes_on(old: _Old) -> bool:
+    """Whether it certainly runs as it did."""
+    life = ProcessId.parse(old.found.container)
+    if life is not None:
+        return life.is_running()
+    try:
+        now = creation.docker().other(old.found.container)
+    except ContainerError:
+        return False
+    return now is not None and now.is_life(old.started_at)
+
+
+def _end(found: DiscoveredEngine) -> None:
+    kernel = Kernel()
+    life = ProcessId.parse(found.container)
+    assert life is not None
+    # As they are now: the number of a worker that has ended since may be anybody's.
+    below = [
+        each for each in Processes(kernel).read(set(found.pids)) if _is_below(each, life, kernel)
+    ]
+    monitored_runs.asked_to_end(found.container)
+    try:
+        termination.end(found.pid, start=life.start, container=None, grace=GRACE)
+        # Its workers end with it; who does not is ended as what an engine has left behind.
+        for each in below:
+            termination.end(each.pid, start=each.start, container=each.container)
+    except EndingError as error:
+        raise TakeOverError(str(error)) from error
+
+
+def _is_below(process: Process, life: ProcessId, kernel: Kernel) -> bool:
+    """Whether it descends from that life of a process."""
+    at = process.ppid
+    for _generation in range(_DEEPEST):
+        said = kernel.life(at)
+        if said is None:
+            return False
+        if at == life.pid:
+            return said.start == life.start
+        at = said.ppid
+    return False
+
+
+def _members(old: _Old) -> returned.Members:
+    return returned.Members(
+        container="" if old.found.is_process else old.found.container, pids=old.found.pids
+    )
+
+
+def _wait_for_memory(box: Box, old: _Old, before: returned.Held) -> None:
+    """Raises TakeOverError for what does not come back in time."""
+    if not before:
+        return
+    since = time.time()
+
+    def describe_missing() -> str:
+        sample = live.sample(box.slug)
+        if sample is None:
+            return ""  # nobody tells any more
+        if float(sample.get("t") or 0) <= since:
+            return "its memory"
+        return returned.describe_missing(before, sample, _members(old))
+
+    still = wait(
+        describe_missing,
+        lambda missing: not missing,
+        groups=[live.LIVE],
+        seconds=MEMORY_WITHIN,
+        is_about=lambda message: (message.get("kind"), message.get("id")) == ("box", box.pk),
+    )
+    if not still:
+        return
+    raise TakeOverError(
+        f"{old.found.name} has ended, but {still} was not given back within "
+        f"{MEMORY_WITHIN:.0f} s, so that nothing was started. The box’s page says who holds it. The "
+        "old one is started again by:",
+        old.way_back,
+    )
+
+
+def _check_it_stays_away(old: _Old) -> None:
+    """Raises TakeOverError where somebody has started it again meanwhile."""
+    if old.other is None:
+        return
+    now = creation.docker().other(old.found.container)
+    if now is not None and now.container.state in ("running", "restarting"):
+        raise TakeOverError(
+            f"{old.found.name} was stopped, and something has started it again at once: "
+            f"{old.found.origin.revived_by}. Nothing else was done."
+        )
+
+
+def _start(run: Run, server: Server, old: _Old, by: User | None) -> str:
+    for mine in Run.objects.active().filter(server=server, is_watched=True):
+        monitored_runs.look(mine)
+    with transaction.atomic():
+        Server.objects.filter(pk=server.pk).update(watches={}, removed_at=None)
+        server.watches, server.removed_at = {}, None
+        queued = commands.queue(run, by=by, action="take over", of=old.found.name)
+    live.servers_changed()
+    live.wake_watcher(server.box.slug, live.Topic.RUNS)
+    if queued is None:
+        raise TakeOverError(
+            f"{old.found.name} has ended, and {server} was not started: it has a run already.",
+            old.way_back,
+        )
+    state = _after_queue(queued)
+    if state is RunState.FAILED:
+        queued.refresh_from_db()
+        raise TakeOverError(
+            f"{old.found.name} has ended, but {server} did not start: {queued.why} The old one is "
+            f"{'still there, and is ' if _stays(old) else ''}started again by:",
+            old.way_back,
+        )
+    likeness = import_diff.profile_of(server.box, old.found.container)
+    of = f" by the profile {likeness}" if likeness else ""
+    stays = f" {old.found.name} is stopped and stays on the box." if _stays(old) else ""
+    return f"{server} takes over from {old.found.name}{of}, and is starting.{stays}"
+
+
+def _after_queue(run: Run) -> RunState:
+    """Where it stands as soon as its container was made, or was not."""
+    return wait(
+        lambda: RunState(Run.objects.values_list("state", flat=True).get(pk=run.pk)),
+        lambda state: state not in _NOT_YET,
+        groups=[live.LIVE],
+        seconds=STARTS_WITHIN,
+        is_about=lambda message: message.get("id") == run.server_id,
+    )

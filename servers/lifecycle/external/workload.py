@@ -1,0 +1,101 @@
+"""What every engine that somebody else has started can be asked for, be it a container or a process."""
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from servers.judge.external.engines import DiscoveredEngine
+from servers.launch.commandline.draft import Draft
+from servers.lifecycle.runs import secret_env
+from servers.models import Box, ProfileVersion, Run
+from servers.models.run import RunState
+
+TAIL = 20  # lines
+LONGEST_LAST_LINE = 4000  # characters
+
+
+class WatchError(Exception):
+    """It is not watched; the text says why, and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadEnd:
+    """How a life has ended, as columns of its run."""
+
+    state: RunState
+    ended_at: datetime
+    failure: str = ""
+    outlook: str = ""
+    exit_code: int | None = None
+    oom_killed: bool = False
+    log_until: str = ""
+    last_lines: list[str] | None = None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        said = asdict(self)
+        del said["state"]
+        return said | {"last_lines": self.last_lines or []}
+
+
+class ExternalWorkload(ABC):
+    """One life of it. Nothing here changes anything of it, or tells it anything."""
+
+    key: str  # stands in Run.container_id
+    name: str
+    started_at: datetime | None
+    image_id = ""
+    log_from = ""  # see models.watched
+    what = "container"
+
+    @property
+    @abstractmethod
+    def is_running(self) -> bool: ...
+
+    @property
+    @abstractmethod
+    def is_paused(self) -> bool: ...
+
+    @property
+    @abstractmethod
+    def identity(self) -> dict[str, str]:
+        """What its successor will have in common with it (Server.watches)."""
+
+    @abstractmethod
+    def draft(self, box: Box, found: DiscoveredEngine | None) -> Draft:
+        """The profile of what runs. `found` is what was seen of it.
+
+        Raises WatchError, and ContainerError when Docker cannot be asked.
+        """
+
+    @abstractmethod
+    def compare(self, box: Box, made: Draft, version: ProfileVersion) -> None:
+        """Keep how the profile that was made of it would differ. Raises ContainerError."""
+
+    @property
+    @abstractmethod
+    def argv(self) -> tuple[str, ...]: ...
+
+    @abstractmethod
+    def list_secrets(self, made: Draft) -> list[str]:
+        """Every value that it was given and that is nobody else's business."""
+
+    @abstractmethod
+    def origin(self) -> dict[str, Any]:
+        """As models.watched keeps it, without remarks."""
+
+    @abstractmethod
+    def ways(self, port: int) -> tuple[tuple[str, int], ...]:
+        """Addresses and ports at which its box may reach this port of it."""
+
+    @abstractmethod
+    def image_digest(self) -> str: ...
+
+    def log_files(self, last: Run | None) -> dict[str, Any]:
+        """Where the log of a new life begins, if it goes on in the files of the last one."""
+        return {}
+
+
+def format_lines(run: Run, lines: list[str]) -> list[str]:
+    return [secret_env.mask_secrets(run, line)[:LONGEST_LAST_LINE] for line in lines]

@@ -1,0 +1,51 @@
+"""The log-ins at registries that inferdash keeps, for whoever asks Docker to pull."""
+
+import logging
+
+from django.db.models import F, Q
+from django.utils import timezone
+
+from servers import live
+from servers.host.docker.client import RegistryAuth
+from servers.host.docker.containers import ContainerError, DockerContainers
+from servers.models import Box, Entry, RegistryLogin, User
+from servers.models.secret import SecretError
+
+log = logging.getLogger(__name__)
+
+
+def load_credentials() -> list[RegistryAuth]:
+    """In the clear, for the worker's eyes only; without those that cannot be read."""
+    found = []
+    for each in RegistryLogin.objects.all():
+        try:
+            found.append(
+                RegistryAuth(registry=each.registry, username=each.username, password=each.password)
+            )
+        except SecretError as error:
+            log.warning("%s", error)
+    return found
+
+
+def ask_for_test(login: RegistryLogin, *, by: User) -> None:
+    RegistryLogin.objects.filter(pk=login.pk).update(test_wanted_at=timezone.now())
+    Entry.note(by, "test log-in of registry", login)
+    for box in Box.objects.all():
+        live.wake_watcher(box.slug, live.Topic.IMAGES)
+    live.jobs_changed()
+
+
+def test_wanted(box: Box, docker: DockerContainers) -> None:
+    """Try those that somebody wants to have tried; the first box that looks does it."""
+    is_open = Q(tested_at=None) | Q(tested_at__lt=F("test_wanted_at"))
+    for each in RegistryLogin.objects.filter(is_open, test_wanted_at__isnull=False):
+        mine = RegistryLogin.objects.filter(is_open, pk=each.pk)
+        if mine.update(tested_at=timezone.now(), tested_on=box, error="It is being tried.") != 1:
+            continue
+        try:
+            docker.check_login(each.registry, each.username, each.password)
+            said = ""
+        except (ContainerError, SecretError) as error:
+            said = str(error)
+        RegistryLogin.objects.filter(pk=each.pk).update(error=said, tested_at=timezone.now())
+        live.jobs_changed()

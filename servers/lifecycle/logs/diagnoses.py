@@ -1,0 +1,242 @@
+"""Why a failed run failed: found once, when its log is whole, and explained with what to change."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Q
+from django.utils import timezone
+
+from servers import live
+from servers.judge.logs import failure_catalog, oom
+from servers.judge.logs.diagnosis import HEAD, TAIL, Diagnosis, Ending, diagnose
+from servers.judge.logs.oom import Oom
+from servers.judge.logs.remedies import Remedy
+from servers.judge.profiles.facts import LaunchFacts
+from servers.judge.profiles.subject import RuleSource
+from servers.launch.engines import diff, parameters
+from servers.launch.engines.change import LaunchChange
+from servers.launch.engines.diff import Difference
+from servers.lifecycle.profiles import attempts, checks
+from servers.models import Box, LogChunk, Run, User
+from servers.models.log import NOTE
+from servers.models.run import ACTIVE, RunState
+
+# Failed runs that are looked at in one round.
+AT_ONCE = 3
+# A log that is not whole so long after the end may never be: Docker is away, or cannot read it.
+PATIENCE = timedelta(minutes=2)
+# How a kill for want of memory is learned: the counter is read each second, here after the end.
+HEARING = timedelta(seconds=3)
+SIGKILLED = 137
+# Chunks of the log's head that are read: some 16 MiB of text at most.
+MOST_CHUNKS = 256
+SHORT = 19  # characters of an id, enough to tell two apart: "sha256:" and twelve
+# Bytes of free memory that make no difference to a start.
+GIB = TELLING = 2**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixStep:
+    """One thing to do. `change` is None for what no profile can do."""
+
+    number: int  # of the failure's remedies, from 0
+    says: str
+    box: str  # an action on the box, "" for none
+    change: LaunchChange | None
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangedSince:
+    """What is different from the last time; None on one side: not known or not there."""
+
+    what: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailureReport:
+    """All that the page of a failed run tells."""
+
+    is_waiting: bool  # the log is not whole yet
+    is_partial: bool  # nor was it when the cause was looked for
+    cause: str
+    summary: str
+    evidence: tuple[tuple[int, str], ...]
+    steps: tuple[FixStep, ...]
+    sources: tuple[RuleSource, ...]
+    last_good: Run | None
+    changed: tuple[ChangedSince, ...]
+    differences: tuple[Difference, ...]  # between the two launches
+    attempts: int  # to start the same checkpoint that the person may see, with this one
+
+
+def look(box: Box) -> None:
+    """Diagnose what has failed on this box and was not looked at. Short; for every round."""
+    is_whole = Q(log_complete=True) | Q(container_id="")
+    is_late = Q(ended_at__lt=timezone.now() - PATIENCE)
+    # What was judged by a part of a log is judged again once there is more.
+    is_open = Q(is_whole | is_late, diagnosis={}) | Q(is_whole, diagnosis__is_partial=True)
+    open_ones = Run.objects.filter(is_open, server__box=box, state=RunState.FAILED)
+    just_now = Q(exit_code=SIGKILLED, ended_at__gt=timezone.now() - HEARING, oom={})
+    open_ones = open_ones.exclude(just_now)
+    latest = open_ones.select_related("server__box", "version", "like").order_by("-pk")[:AT_ONCE]
+    for run in latest.fetch_any():
+        found = diagnose(_build_ending(run))
+        is_partial = not run.log_complete and bool(run.container_id)
+        same = Run.objects.filter(
+            pk=run.pk, diagnosis=run.diagnosis, oom=run.oom, state=RunState.FAILED
+        )
+        if same.update(diagnosis=_store_diagnosis(found) | {"is_partial": is_partial}):
+            live.server_changed(run.server_id)
+
+
+def surroundings(run: Run) -> dict[str, Any]:
+    """What is around a run that is about to start, for the comparison with another one."""
+    box = run.server.box
+    others = Run.objects.filter(server__box=box, state__in=ACTIVE).exclude(pk=run.pk)
+    around: dict[str, Any] = {
+        "driver": box.facts.get("driver", ""),
+        "boot": box.boot_id,
+        "others": sorted(others.values_list("server__slug", flat=True)),
+    }
+    free = [card.get("free") for card in (live.sample(box.slug) or {}).get("gpus") or []]
+    if free and None not in free:
+        around["free"] = sum(free)
+    return around
+
+
+def _store_diagnosis(found: Diagnosis) -> dict[str, Any]:
+    return {
+        "outcome": found.outcome,
+        "cause": found.cause,
+        "summary": found.summary,
+        "evidence": [[each.line, each.text] for each in found.evidence],
+        "groups": dict(found.groups),
+    }
+
+
+def _build_ending(run: Run) -> Ending:
+    docker = f"{run.failure}\n{run.failure_detail}" if not run.container_id else ""
+    return Ending(
+        lines=_lines_of(run),
+        exit_code=run.exit_code,
+        oom_killed=run.oom_killed,
+        is_over=run.is_watched and run.exit_code is None,
+        docker_error=docker,
+        subject=checks.subject(run.launch, run.server.box),
+        was_ready=run.ready_at is not None,
+        unheld=run.unheld_at_start,
+        oom=_oom_of(run),
+    )
+
+
+def _oom_of(run: Run) -> Oom | None:
+    """None where it went on for long after a part of it was killed, and ended of something else."""
+    found = Oom.from_json(run.oom)
+    if found is None or run.ended_at is None:
+        return found
+    return found if found.at >= run.ended_at.timestamp() - oom.NOTICES else None
+
+
+def _lines_of(run: Run) -> list[tuple[int, str]]:
+    """Of a log that is not whole, with those that Docker still gave when the container ended."""
+    stored = list(_lines(run.pk))
+    if run.log_complete or not run.container_id:
+        return stored
+    last = stored[-1][1] if stored else None
+    at = max((n for n, text in enumerate(run.last_lines, 1) if text == last), default=0)
+    return stored + [(0, text) for text in run.last_lines[at:]]
+
+
+def _lines(run_id: int) -> Iterator[tuple[int, str]]:
+    """The engine's own lines of both ends of the log, with their numbers."""
+    last = 0
+    for line in LogChunk.objects.lines(run_id, 0, HEAD, most=MOST_CHUNKS):
+        last = line.number
+        if line.stream != NOTE:
+            yield line.number, line.text
+    for line in LogChunk.objects.tail(run_id, TAIL):
+        if line.number > last and line.stream != NOTE:
+            yield line.number, line.text
+
+
+def explain_failure(run: Run, person: User) -> FailureReport:
+    """What to show this person of a failed run, with the changes that its profile would take now."""
+    failure = failure_catalog.by_id().get(run.cause)
+    groups = run.diagnosis.get("groups", {})
+    good = _last_good(run)
+    return FailureReport(
+        is_waiting=not run.diagnosis,
+        is_partial=bool(run.diagnosis.get("is_partial")),
+        cause=failure.id if failure else "",
+        summary=run.diagnosis.get("summary", ""),
+        evidence=tuple((line, text) for line, text in run.diagnosis.get("evidence", ())),
+        steps=tuple(_steps(run, failure.remedies, groups)) if failure else (),
+        sources=failure.sources if failure else (),
+        last_good=good,
+        changed=tuple(_list_changes(good, run)) if good else (),
+        differences=tuple(diff.compare(good.launch, run.launch)) if good else (),
+        attempts=attempts.list_attempts(run.version.launch.checkpoint, person).count(),
+    )
+
+
+def change(run: Run, number: int) -> LaunchChange | None:
+    """What a remedy changes in the profile of this run; None where it changes nothing."""
+    failure = failure_catalog.by_id().get(run.cause)
+    groups = run.diagnosis.get("groups", {})
+    for step in _steps(run, failure.remedies, groups) if failure else ():
+        if step.number == number:
+            return step.change
+    return None
+
+
+def _steps(run: Run, remedies: tuple[Remedy, ...], groups: dict[str, str]) -> Iterator[FixStep]:
+    server = run.server
+    template = server.profile.launch
+    launch = parameters.fill(template, server.values)
+    facts = LaunchFacts(checks.subject(launch, server.box))
+    for number, remedy in enumerate(remedies):
+        if not remedy.fits(launch.engine, groups):
+            continue
+        made = remedy.apply(facts, groups)
+        changes = bool(remedy.change or remedy.adjust or remedy.respell)
+        if changes and made is None:
+            continue  # the profile says so already, or its version has no such flag
+        after = made.apply(template) if made else template
+        yield FixStep(
+            number=number,
+            says=remedy.text(groups),
+            box=remedy.box,
+            change=made,
+            differences=tuple(diff.compare(template, after)) if made else (),
+        )
+
+
+def _last_good(run: Run) -> Run | None:
+    before = run.server.runs.good().filter(pk__lt=run.pk)
+    return before.select_related("version", "like").order_by("-pk").first()
+
+
+def _list_changes(good: Run, run: Run) -> Iterator[ChangedSince]:
+    for what, name in (("image id", "image_id"), ("checkpoint", "checkpoint_revision")):
+        before, after = getattr(good, name), getattr(run, name)
+        if before and after and before != after:
+            yield ChangedSince(what=what, before=before[:SHORT], after=after[:SHORT])
+    old, new = good.around, run.around
+    if not (old and new):
+        return
+    if old.get("driver") != new.get("driver"):
+        yield ChangedSince(what="driver", before=old.get("driver"), after=new.get("driver"))
+    if old.get("others") != new.get("others"):
+        yield ChangedSince(
+            what="other servers on the box",
+            before=", ".join(old.get("others", [])) or "none",
+            after=", ".join(new.get("others", [])) or "none",
+        )
+    if "free" in old and "free" in new and abs(old["free"] - new["free"]) > TELLING:
+        before, after = (f"{each['free'] / GIB:.1f} GiB" for each in (old, new))
+        yield ChangedSince(what="free GPU memory at the start", before=before, after=after)

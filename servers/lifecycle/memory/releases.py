@@ -1,0 +1,82 @@
+"""What is known of a run's GPU memory before its start, and what came of it after its end."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Q
+from django.utils import timezone
+
+from servers import live
+from servers.host.kernel import shm
+from servers.judge.memory import release, release_words
+from servers.judge.memory.release import Release, ReleaseLook
+from servers.models import Box, Run
+from servers.models.run import ACTIVE, ENDED
+
+
+def measure_before(
+    run: Run, sample: Mapping[str, Any] | None, started_at: datetime | None
+) -> dict[str, Any] | None:
+    """What its GPUs had in use before its container was started; None where nobody looked then."""
+    if sample is None or (started_at and sample["t"] > started_at.timestamp()):
+        return None
+    if any(card.get("kind") == "unified" for card in sample.get("gpus") or []):
+        left = [vars(each) for each in shm.segments(settings.HOST_ROOT)]
+        sample = {**sample, "shm": left}
+    found = release.measure_before(sample, run.gpus, now=timezone.now().timestamp())
+    if found is None:
+        return None
+    # What an earlier run has not given back yet is none of this one's, and may come back under it.
+    waiting = Run.objects.filter(server__box=run.server.box, state__in=ENDED, released_at=None)
+    for earlier in waiting.filter(memory_before__isnull=False).exclude(pk=run.pk):
+        if earlier.release.outcome in ("", "releasing"):
+            found = release.lower(found, earlier.memory_before)
+    return found
+
+
+def list_watched_runs(box: Box) -> list[Run]:
+    """Runs whose memory somebody has to look at: those that have it, and those that had it."""
+    has_ended = Q(state__in=ENDED, released_at=None)
+    has_container = Q(state__in=ACTIVE) & ~Q(container_id="")
+    with_memory = Run.objects.filter(server__box=box, memory_before__isnull=False)
+    return with_memory.filter(has_ended | has_container).fetch_any()
+
+
+def look(run: Run, snapshot: Mapping[str, Any], pids: Collection[int]) -> ReleaseLook | None:
+    assert run.memory_before is not None
+    return release.look(
+        run.memory_before,
+        snapshot,
+        run.container_id or run.container_was,
+        began=run.started_at.timestamp() if run.started_at else None,
+        ended=run.ended_at.timestamp() if run.ended_at else None,
+        pids=pids,
+        thresholds=settings.MEMORY_THRESHOLDS,
+    )
+
+
+def note(run: Run, seen: ReleaseLook | None, *, held: int | None) -> None:
+    """Write down what a look at an ended run says. `held` is what it held before its end."""
+    if run.ended_at is None or run.memory_before is None:
+        return
+    so_far = run.release if run.memory_after else Release(held=held)
+    now = timezone.now()
+    ended = run.ended_at.timestamp()
+    new = release.step(
+        so_far,
+        seen,
+        run.memory_before,
+        ended=ended,
+        now=now.timestamp(),
+        thresholds=settings.MEMORY_THRESHOLDS,
+    )
+    is_over = new.is_over or now.timestamp() - ended > release.REMEMBERED
+    if new == so_far and not is_over:
+        return
+    fields = {"memory_after": new.to_json(), "released_at": now if is_over else None}
+    if not Run.objects.filter(pk=run.pk, released_at=None).update(**fields):
+        return
+    if release_words.short(new) != release_words.short(so_far) or new.outcome != so_far.outcome:
+        live.server_changed(run.server_id)

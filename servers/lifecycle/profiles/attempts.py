@@ -1,0 +1,153 @@
+"""Attempts to start one checkpoint, over all profiles and servers: what was changed from one to the
+next, how far each came, why it ended."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db.models import Q, QuerySet
+
+from servers.judge.logs import failure_catalog
+from servers.launch.engines import diff
+from servers.launch.engines.diff import Difference
+from servers.models import ProfileVersion, Run, User
+from servers.models.run import RunState
+
+# What people write about a launch does not change what it does.
+_SAID_ABOUT = ("reasons", "hardware", "expected")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptFilter:
+    """Which attempts somebody looks for; empty means all."""
+
+    box: str = ""
+    outcome: str = ""  # a key of OUTCOMES
+    cause: str = ""  # of the catalogue
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterChoice:
+    """A value to filter by, and how many attempts have it."""
+
+    value: str
+    words: str
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    run: Run
+    before: Run | None  # the attempt before, on the same box if there was one
+    differences: tuple[Difference, ...]  # between the two launches
+    image_changed: bool  # another image id under the same name
+    rebooted: bool  # the box was, between the two
+
+    @property
+    def other_box(self) -> str:
+        """The box of the attempt before, where it was another one."""
+        before = self.before
+        is_other = before is not None and before.server.box_id != self.run.server.box_id
+        return before.server.box.slug if before is not None and is_other else ""
+
+    @property
+    def is_same(self) -> bool:
+        return self.before is not None and not (
+            self.differences or self.image_changed or self.other_box
+        )
+
+
+OUTCOMES = {
+    "ready": ("became ready", Q(ready_at__isnull=False)),
+    "failed": ("failed to start", Q(ready_at=None, state=RunState.FAILED)),
+    "other": ("still starting, or was stopped", Q(ready_at=None) & ~Q(state=RunState.FAILED)),
+}
+
+
+def list_attempts(checkpoint: str, person: User) -> QuerySet[Run]:
+    """All attempts that this person may see, the newest first."""
+    versions = ProfileVersion.objects.filter(spec__checkpoint=checkpoint).values("pk")
+    found = Run.objects.filter(version__in=versions)
+    if person.may_administer:
+        return found
+    profile = "version__profile"
+    return found.filter(Q(**{f"{profile}__is_private": False}) | Q(**{f"{profile}__owner": person}))
+
+
+def filter_attempts(attempts: QuerySet[Run], wish: AttemptFilter) -> QuerySet[Run]:
+    if wish.box:
+        attempts = attempts.filter(server__box__slug=wish.box)
+    if wish.outcome in OUTCOMES:
+        attempts = attempts.filter(OUTCOMES[wish.outcome][1])
+    if wish.cause:
+        attempts = attempts.filter(diagnosis__cause=wish.cause)
+    return attempts
+
+
+def causes(attempts: QuerySet[Run]) -> list[FilterChoice]:
+    """Why attempts failed, the most frequent cause first."""
+    counted = Counter(attempts.exclude(diagnosis={}).values_list("diagnosis__cause", flat=True))
+    known = failure_catalog.by_id()
+    return [
+        FilterChoice(value=cause, words=_words(cause), count=count)
+        for cause, count in counted.most_common()
+        if cause in known
+    ]
+
+
+def _words(cause: str) -> str:
+    return cause.replace("-", " ")
+
+
+def boxes(attempts: QuerySet[Run]) -> list[FilterChoice]:
+    counted = Counter(attempts.values_list("server__box__slug", flat=True))
+    return [
+        FilterChoice(value=box, words=box, count=count) for box, count in sorted(counted.items())
+    ]
+
+
+def rows(shown: Sequence[Run], attempts: QuerySet[Run]) -> list[Attempt]:
+    """These attempts, each against the one before it among all attempts."""
+    before = _find_previous(shown, attempts.order_by("pk").values_list("pk", "server__box_id"))
+    wanted_ones = [*(run.pk for run in shown), *before.values()]
+    detailed = Run.objects.select_related(
+        "server__box", "version__profile", "stopped_by", "started_by", "like"
+    )
+    runs = detailed.defer("command", "last_lines", "given").in_bulk(wanted_ones)
+    return [_attempt(runs[run.pk], runs.get(before.get(run.pk, 0))) for run in shown]
+
+
+def _find_previous(shown: Sequence[Run], attempts: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """Of each, the attempt before it on its box; of a box's first, the last one anywhere."""
+    pks = {run.pk for run in shown}
+    found: dict[int, int] = {}
+    on_box: dict[int, int] = {}
+    last = 0
+    for pk, box in attempts:
+        if pk in pks and (earlier := on_box.get(box, last)):
+            found[pk] = earlier
+        on_box[box] = last = pk
+    return found
+
+
+def _attempt(run: Run, before: Run | None) -> Attempt:
+    if before is None:
+        return Attempt(run=run, before=None, differences=(), image_changed=False, rebooted=False)
+    compared = diff.compare(before.launch, run.launch)
+    told = tuple(
+        each
+        for each in compared
+        if each.name not in _SAID_ABOUT and (each.before != each.after or each.name == "order")
+    )
+    images = before.image_id, run.image_id
+    boots = before.around.get("boot"), run.around.get("boot")
+    same_box = before.server.box_id == run.server.box_id
+    return Attempt(
+        run=run,
+        before=before,
+        differences=told,
+        image_changed=all(images)
+        and images[0] != images[1]
+        and not any(each.name == "image" for each in told),
+        rebooted=same_box and all(boots) and boots[0] != boots[1],
+    )

@@ -1,0 +1,266 @@
+"""Everything that is known about a start before it is made: the one truth for pages and commands."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import Any, Literal
+
+from django.utils import timezone
+
+from servers.judge.profiles import admission
+from servers.judge.profiles.preflight import (
+    LEVELS,
+    WORDS,
+    ClockOffset,
+    PreflightItem,
+    StartContext,
+    preflight,
+)
+from servers.judge.profiles.subject import LintFinding
+from servers.judge.weights.fit.result import Estimate
+from servers.launch.engines import parameters
+from servers.launch.engines.launch import Launch
+from servers.lifecycle.profiles import checks, path_reports
+from servers.lifecycle.profiles.knowledge import Knowledge, LaunchOnBox
+from servers.lifecycle.runs import allowances
+from servers.lifecycle.weights import checkpoints
+from servers.models import Box, Profile, Server
+
+LOOKED_WITHIN = timedelta(minutes=3)
+REFUSED = "hf-token-required"  # the diagnosis of a run that Hugging Face gave nothing
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Count:
+    """The one verdict: of checks and rules together, on every page and in the API."""
+
+    errors: int = 0
+    warnings: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreflightResult:
+    items: list[PreflightItem]
+    known: checks.CheckReport
+
+    @property
+    def findings(self) -> list[LintFinding]:
+        return self.known.findings
+
+    @property
+    def fit(self) -> Estimate | None:
+        return self.known.fit
+
+    @property
+    def errors(self) -> list[PreflightItem]:
+        return [item for item in self.items if item.level == "error"]
+
+    @property
+    def faults(self) -> list[LintFinding]:
+        return [each for each in self.findings if each.severity == "error"]
+
+    @property
+    def lasting(self) -> list[LintFinding]:
+        """Faults that do not pass by waiting until the GPUs are free."""
+        return [each for each in self.faults if each.rule not in admission.NOW]
+
+    @property
+    def may_start(self) -> bool:
+        return not self.errors and not self.faults
+
+    @property
+    def count(self) -> Count:
+        return Count(errors=self._levels["error"], warnings=self._levels["warning"])
+
+    @property
+    def summary(self) -> str:
+        """How many checks and rules found what, in a few words."""
+        found = [(WORDS[level], self._levels[level]) for level in LEVELS if self._levels[level]]
+        return ", ".join(
+            f"{count} {word}{'s' if count > 1 and word in ('error', 'warning') else ''}"
+            for word, count in found
+        )
+
+    @cached_property
+    def _levels(self) -> Counter[str]:
+        rules = [each.severity for each in self.findings if each.severity != "info"]
+        return Counter([*(item.level for item in self.items), *rules])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "may_start": self.may_start,
+            "errors": self.count.errors,
+            "warnings": self.count.warnings,
+            "checks": [
+                {
+                    "id": each.id,
+                    "level": each.level,
+                    "says": each.says,
+                    "remedy": each.remedy,
+                }
+                for each in self.items
+            ],
+            "findings": [
+                {"rule": each.rule, "level": each.severity, "about": each.about, "says": each.says}
+                for each in self.findings
+            ],
+            "memory": None
+            if self.fit is None
+            else {
+                "verdict": self.fit.verdict,
+                "says": self.fit.says,
+                "measured": self.fit.is_measured,
+                "total": self.fit.total,
+                "parts": {part.kind: part.size for part in self.fit.parts},
+                "unknown": list(self.fit.unknown),
+            },
+        }
+
+
+def check(
+    launch: Launch, box: Box, profile: Profile | None = None, server: Server | None = None
+) -> PreflightResult:
+    """From what the box has last written down: nobody is asked and nothing is waited for.
+
+    With the server, what runs of it is taken for replaced by the start; else what runs of the
+    profile.
+    """
+    start = LaunchOnBox(launch=parameters.fill(launch), box=box, profile=profile, server=server)
+    (checked,) = check_all([start])
+    return checked
+
+
+def check_all(starts: Sequence[LaunchOnBox]) -> list[PreflightResult]:
+    """The same of each, with no more questions than of one."""
+    knowledge = Knowledge(starts)
+    return [_check(start, knowledge) for start in starts]
+
+
+def anywhere(launch: Launch) -> PreflightResult:
+    """Of a launch that has no box yet: what holds on every one."""
+    return PreflightResult(items=[], known=checks.anywhere(launch))
+
+
+def of_profiles(profiles: Iterable[Profile]) -> dict[int, Count]:
+    """By profile, on the box where it looks worst. Wants their servers and boxes fetched."""
+    profiles = list(profiles)
+    starts = [
+        LaunchOnBox(
+            launch=parameters.fill(each.launch, server.values),
+            box=server.box,
+            profile=each,
+            server=server,
+        )
+        for each in profiles
+        for server in each.servers.all()
+    ]
+    counts: dict[int, Count] = {}
+    for start, checked in zip(starts, check_all(starts), strict=True):
+        if start.profile is not None:
+            counts[start.profile.pk] = max(checked.count, counts.get(start.profile.pk, Count()))
+    return {
+        each.pk: counts[each.pk] if each.pk in counts else anywhere(each.launch).count
+        for each in profiles
+    }
+
+
+def _check(start: LaunchOnBox, knowledge: Knowledge) -> PreflightResult:
+    known = checks.of_start(start, knowledge)
+    items = preflight(known.subject, _build_context(start, knowledge), known.fit)
+    return PreflightResult(items=items, known=known)
+
+
+def _build_context(start: LaunchOnBox, knowledge: Knowledge) -> StartContext:
+    launch, box = start.launch, start.box
+    supplies = knowledge.supplies(box)
+    mine = knowledge.find_replaced(start)
+    there, missing, remote = _checkpoint(start, knowledge)
+    return StartContext(
+        box=str(box),
+        is_silent=box.is_silent,
+        found=supplies.found if supplies else {},
+        images=supplies.images if supplies else {},
+        neighbours=tuple(each for run, each in knowledge.neighbours(box) if run not in mine),
+        port_holders=knowledge.port_holders(box),
+        own_ports=frozenset(
+            port for run, each in knowledge.neighbours(box) if run in mine for port in each.ports
+        ),
+        checkpoint=there,
+        missing=missing,
+        remote=remote,
+        refusals=allowances.refusals(start, knowledge),
+        has_cache=bool(box.hf_cache),
+        has_token=bool(box.hf_token_id and launch.pass_hf_token)
+        or "HF_TOKEN" in launch.env
+        or "HF_TOKEN" in launch.secret_env,
+        was_refused=_was_refused(start, knowledge),
+        clocks=clocks(knowledge.boxes),
+    )
+
+
+def clocks(boxes: Iterable[Box]) -> dict[str, ClockOffset | None]:
+    """Of each box, as it last compared it; None of one that is silent or has not."""
+    found: dict[str, ClockOffset | None] = {}
+    for box in boxes:
+        supplies = getattr(box, "supplies", None)
+        told = supplies.found.get("clock") if supplies and not box.is_silent else None
+        found[str(box)] = (
+            ClockOffset(ahead=told["seconds"], within=told["within"]) if told else None
+        )
+    return found
+
+
+def _was_refused(start: LaunchOnBox, knowledge: Knowledge) -> bool:
+    """Whether the last run that ended was, over the very same checkpoint."""
+    last = knowledge.last_ended(start)
+    return (
+        last is not None
+        and last.cause == REFUSED
+        and last.version.launch.checkpoint == start.launch.checkpoint
+    )
+
+
+def _checkpoint(
+    start: LaunchOnBox, knowledge: Knowledge
+) -> tuple[Literal["there", "part", "missing", "unknown"], int | None, str]:
+    """Whether it is on the box, how many bytes of it are not, and what the Hub says of it."""
+    source = checkpoints.source(start.launch, start.box)
+    if not source:
+        return "unknown", None, ""
+    known = knowledge.checkpoint(start)
+    if known is not None and known.remote:
+        return "missing", known.missing or None, known.remote
+    if known is not None:
+        if known.missing:
+            return "part", known.missing, ""
+        return ("there", 0, "") if known.weights is not None else ("part", None, "")
+    if source.startswith("/"):
+        lies = _lies(source, knowledge.folders(start))
+        if lies == "missing":
+            return "missing", None, ""
+        return ("there" if lies == "there" else "unknown"), None, ""
+    if not was_looked_for(source, start.box, start.profile):
+        return "unknown", None, ""
+    return "missing", knowledge.download_total(start), ""
+
+
+def is_missing(path: str, launch: Launch, box: Box) -> bool:
+    """Whether the box has said a moment ago that nothing is at a path that the launch needs."""
+    return (
+        _lies(path, path_reports.read_reports(box, path_reports.list_needed_paths(launch, box)))
+        == "missing"
+    )
+
+
+def _lies(path: str, told: Iterable[path_reports.PathReport] | None) -> str:
+    return next((each.lies for each in told or () if each.path == path), "unknown")
+
+
+def was_looked_for(source: str, box: Box, profile: Profile | None) -> bool:
+    """Whether the watcher has had the time to find it: it looks for what placed profiles name."""
+    version = profile.current if profile is not None else None
+    if version is None or box.is_silent or timezone.now() - version.created_at < LOOKED_WITHIN:
+        return False
+    return checkpoints.source(parameters.fill(version.launch), box) == source

@@ -1,0 +1,171 @@
+"""What people ask for: start, stop, restart, remove. Rows only; these run in the web process."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from servers import live
+from servers.lifecycle.external import guard
+from servers.models import Entry, Run, Server, User, datafolder
+from servers.models.run import ACTIVE, DesiredState
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueOptions:
+    """To wait until the GPUs are free. `until` is when to give up; None: never."""
+
+    until: datetime | None = None
+
+
+def start(
+    server: Server,
+    *,
+    by: User | None,
+    despite: str = "",
+    like: Run | None = None,
+    patience: QueueOptions | None = None,
+    on_request: bool = False,
+) -> Run | None:
+    """Queue a run of the server's current profile version, or exactly what `like` was.
+
+    `despite` is somebody's reason to start it although something about it is known to fail.
+    Without `patience` it starts at once, whoever is on its GPUs.
+    None when it already runs or is about to: a second click starts nothing.
+    """
+    version = server.profile.current
+    if version is None:
+        raise ValueError(f"Profile {server.profile.slug} has no version.")
+    run = Run(server=server, version=version, started_by=by, despite=despite, values=server.values)
+    noted: dict[str, Any] = {}
+    if on_request:
+        run.on_request, noted["for"] = True, "a request"
+    if patience is not None:
+        run.waits, run.waits_until = True, patience.until
+        noted["waits"] = patience.until.isoformat(timespec="seconds") if patience.until else "on"
+    if like is None:
+        return queue(run, by=by, action="start", **noted)
+    run.version, run.values = like.version, like.values
+    run.like, run.pinned_image = like, like.image_id
+    return queue(run, by=by, action="start as it ran", like=like.pk, **noted)
+
+
+def start_again(last: Run, *, why: str) -> Run | None:
+    """inferdash's own wish: the same version and the same image once more."""
+    run = Run(
+        server=last.server,
+        version=last.version,
+        values=last.values,
+        started_by=last.started_by,
+        despite=last.despite,
+        tries=last.next_try,
+        pinned_image=last.image_id or last.pinned_image,
+        like=last.like,
+        on_request=last.on_request,
+    )
+    return queue(run, by=None, action="start again", why=why, **{"try": run.tries})
+
+
+def queue(run: Run, *, by: User | None, action: str, **detail: Any) -> Run | None:
+    """Insert a run that people or inferdash want; None where its server has one already.
+
+    Raises DiskFullError while the disk of the data folder has no room for it.
+    """
+    server = run.server
+    guard.check(server)
+    datafolder.check_room()
+    try:
+        with transaction.atomic():
+            run.save()
+            Server.objects.filter(pk=server.pk).update(run=run, removed_at=None, held_back_by=None)
+            Entry.note(by, action, server, version=run.version.number, run=run.pk, **detail)
+    except IntegrityError:
+        # The database allows one active run a server. Anything else that is wrong with
+        # the row must not pass for a second click.
+        if not server.runs.active().exists():
+            raise
+        return None
+    transaction.on_commit(lambda: live.server_changed(server.pk))
+    if server.removed_at is not None:
+        # It is back, and no open page has a card of it to renew.
+        transaction.on_commit(live.servers_changed)
+    return run
+
+
+def stop(run: Run, *, by: User | None, after_requests: bool = False, why: str = "") -> bool:
+    """Ask for the end of a run, now or after the running requests; False if it has ended.
+
+    `why` is inferdash's own reason.
+
+    "Now" also overrides an earlier "after the requests"; never the other way round.
+    """
+    guard.check(run.server)
+    wish = DesiredState.DRAINED if after_requests else DesiredState.STOPPED
+    before = (
+        [DesiredState.RUNNING] if after_requests else [DesiredState.RUNNING, DesiredState.DRAINED]
+    )
+    asked = (
+        Run.objects.active()
+        .filter(pk=run.pk, wanted__in=before)
+        .update(wanted=wish, stopped_by=by, stop_requested_at=timezone.now())
+    )
+    if not asked:
+        # inferdash has given it up meanwhile: it is not to be started again either.
+        given_up = Run.objects.active().filter(pk=run.pk, stopped_by=None).exclude(given_up="")
+        asked = given_up.update(stopped_by=by)
+    if asked:
+        _hold_back(run.server, by)
+        reason = {"why": why} if why else {}
+        Entry.note(by, "stop", run.server, run=run.pk, when=wish.label, **reason)
+        transaction.on_commit(lambda: live.server_changed(run.server_id))
+    return bool(asked)
+
+
+def _hold_back(server: Server, by: User | None) -> None:
+    """Requests do not start what a person has stopped."""
+    if by is not None and server.profile.launch.start_on_request:
+        Server.objects.filter(pk=server.pk).update(held_back_by=by)
+
+
+def call_off(server: Server, *, by: User | None) -> bool:
+    """Stop what is not running yet: the start that inferdash has planned; False without one."""
+    guard.check(server)
+    planned = server.runs.filter(pk__in=[server.run_id]).exclude(restart_at=None)
+    off = planned.update(restart_at=None, outlook="", stopped_by=by, wanted=DesiredState.STOPPED)
+    if off:
+        _hold_back(server, by)
+        Entry.note(by, "stop", server, run=server.run_id, when="before it starts again")
+        transaction.on_commit(lambda: live.server_changed(server.pk))
+    return bool(off)
+
+
+def restart(server: Server, *, by: User | None, despite: str = "") -> Run | None:
+    """Stop the running run and let the next one follow, or start where none runs.
+
+    `despite` is for the next one. Returns the run to be moved next.
+    """
+    guard.check(server)
+    run = server.runs.active().first()
+    if run is None:
+        return start(server, by=by, despite=despite)
+    Run.objects.filter(pk=run.pk).update(restart_for=by, restart_despite=despite)
+    stop(run, by=by)
+    return run
+
+
+def remove(server: Server, *, by: User | None) -> bool:
+    """Take a server that does not run off the dashboard; its runs and their logs stay.
+
+    False while it runs. The watcher deletes its last container.
+    """
+    guard.check(server)
+    with transaction.atomic():
+        if server.runs.filter(state__in=ACTIVE).exists():
+            return False
+        Server.objects.filter(pk=server.pk).update(removed_at=timezone.now())
+        Entry.note(by, "remove", server)
+    transaction.on_commit(live.servers_changed)
+    transaction.on_commit(lambda: live.wake_watcher(server.box.slug, live.Topic.RUNS))
+    return True

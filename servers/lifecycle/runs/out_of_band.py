@@ -1,0 +1,148 @@
+"""What people do to our containers without inferdash: its rows follow."""
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from servers import live
+from servers.host.docker.containers import IDENTITY, Container, ContainerError
+from servers.lifecycle.runs import creation, restart_policy, secret_env
+from servers.models import Box, Entry, Run
+from servers.models.run import ENDED, DesiredState, RunState
+
+log = logging.getLogger(__name__)
+
+PAUSED = "Its container is paused:"
+WITH_DOCKER = (
+    "Docker Engine ended at about that time, and has perhaps stopped it: that is not known."
+)
+# Docker gives its containers 15 s when it ends, and those that were made with more time that.
+DOCKERS_END = timedelta(seconds=30)
+
+# What was noted of an end that was none.
+NO_END: dict[str, Any] = {
+    "wanted": DesiredState.RUNNING,
+    "stopped_by": None,
+    "stop_requested_at": None,
+    "stopping_at": None,
+    "kill_at": None,
+    "ready_at": None,
+    "ended_at": None,
+    "exit_code": None,
+    "oom_killed": False,
+    "failure": "",
+    "failure_detail": "",
+    "last_lines": [],
+    "given_up": "",
+    "restart_at": None,
+    "restart_for": None,
+    "diagnosis": {},
+    "oom": {},
+    "reader": {},
+    "requests_running": None,
+    "tokens_per_second": None,
+    "unhealthy_since": None,
+    "unhealthy_because": "",
+    "slow_because": "",
+    "first_answer": {},
+    "spins_since": None,
+    # It was measured for the end before.
+    "memory_before": None,
+    "memory_after": {},
+    "released_at": None,
+    "log_complete": False,
+}
+
+
+def take_up(box: Box) -> None:
+    """Follow again what somebody has started again, and remove what a dead maker left behind.
+
+    The row is read before its container is looked at: one that ends meanwhile was not started.
+    """
+    try:
+        made = creation.docker().live_runs()
+        ended = Run.objects.filter(pk__in=made, state__in=ENDED, server__box=box)
+        latest = ended.filter(server__run=F("pk"), server__removed_at=None)
+        for run in latest.select_related("server__box", "version"):
+            container = creation.docker().inspect(made[run.pk])
+            if container is None or not _is_of(run, container):
+                continue
+            if container.state == "running":
+                _follow_again(run, container)
+            elif container.state == "created" and run.started_at is None:
+                # It was asked for by a maker that was killed, and came after the run's end.
+                creation.docker().remove(container.id)
+    except ContainerError as error:
+        log.warning("Nobody can tell what was started by hand: %s", error)
+
+
+def _is_of(run: Run, container: Container) -> bool:
+    """A database that was restored from yesterday gives the same number to another run."""
+    if run.container_id:
+        return run.container_id == container.id
+    labels = creation.labels(run)
+    return all(container.labels.get(name) == labels[name] for name in IDENTITY)
+
+
+def _follow_again(run: Run, container: Container) -> None:
+    address, port = creation.bound(container, run.launch) or (run.address, run.port)
+    fields = {
+        **NO_END,
+        "container_id": container.id,
+        "image_id": container.image_id,
+        "started_at": container.started_at,
+        "address": address,
+        "port": port,
+        "outlook": "Somebody has started its container again, outside inferdash.",
+        # What stands in its log already tells of its life before.
+        "phases_read": run.log_lines,
+        "log_searched": run.log_lines,
+        "log_found": {},
+    }
+    try:
+        with transaction.atomic():
+            again = Run.objects.filter(pk=run.pk)
+            if not again.move(old=ENDED, new=RunState.STARTING, **fields):
+                return
+            secret_env.remember_again(run, container.env)
+            Entry.note(None, "start outside inferdash", run.server, run=run.pk)
+    except IntegrityError:
+        # Somebody has pressed Start meanwhile: that run has the server.
+        return
+    log.info("run %s: its container was started by hand", run.pk)
+    live.server_changed(run.server_id)
+
+
+def note_end_of_docker(box: Box) -> None:
+    """Docker has gone away: what it stopped before as if somebody had asked is wanted as before."""
+    stopped = Run.objects.filter(
+        server__box=box,
+        server__run=F("pk"),
+        state=RunState.STOPPED,
+        wanted=DesiredState.RUNNING,
+        stopped_by=None,
+        is_watched=False,
+        restart_at=None,
+        ended_at__gte=timezone.now() - DOCKERS_END,
+    )
+    for run in stopped.select_related("server__box", "server__profile", "version"):
+        plan = restart_policy.plan(run)
+        plan["outlook"] = " ".join(filter(None, (WITH_DOCKER, plan.get("outlook"))))
+        if Run.objects.filter(pk=run.pk, state=RunState.STOPPED, restart_at=None).update(**plan):
+            live.server_changed(run.server_id)
+
+
+def note_pause(run: Run, container: Container) -> None:
+    said = ""
+    if container.state == "paused":
+        said = (
+            f"{PAUSED} nothing in it runs until somebody says docker unpause {container.name} "
+            "on the box, or it is stopped here."
+        )
+    if run.outlook != said and (said or run.outlook.startswith(PAUSED)):
+        Run.objects.filter(pk=run.pk).update(outlook=said)
+        live.server_changed(run.server_id)

@@ -1,0 +1,89 @@
+"""What a run's container is given that nobody may read, and its masking in all that it prints."""
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+
+from servers.launch.engines import placement
+from servers.launch.engines.engine import secret_words
+from servers.models import Run, Secret
+from servers.models.secret import SecretError, SecretValues, mask, unseal_given
+from servers.models.tokens import mask_tokens
+
+log = logging.getLogger(__name__)
+
+
+class SecretsError(Exception):
+    """The run cannot be made; the text says why and what to do."""
+
+
+def site(run: Run) -> placement.Site:
+    """What this box adds to the profile, secrets in the clear. For the worker's eyes only."""
+    box = run.server.box
+    launch = run.launch
+    wanted = Secret.objects.in_bulk(list(launch.secret_env.values()))
+    missing = [name for name, pk in launch.secret_env.items() if pk not in wanted]
+    if missing:
+        raise SecretsError(
+            f"The secret behind {missing[0]} was deleted. Edit the profile and enter it again."
+        )
+    try:
+        return placement.Site(
+            home=box.home,
+            hf_cache=box.hf_cache,
+            hf_token=box.hf_token.reveal() if box.hf_token else "",
+            secrets={name: wanted[pk].reveal() for name, pk in launch.secret_env.items()},
+        )
+    except SecretError as error:
+        raise SecretsError(str(error)) from error
+
+
+def secret_values(run: Run) -> list[str]:
+    """Every value that must not appear in this run's log, errors or command.
+
+    Those that its container was given, and those that it would be given now.
+    """
+    launch = run.launch
+    secrets = [run.server.box.hf_token, *Secret.objects.filter(pk__in=launch.secret_env.values())]
+    found = set(secret_words(launch.flags))
+    if run.given is not None:
+        found.update(_readable(lambda: unseal_given(bytes(run.given or b"")).values))
+    for secret in filter(None, secrets):
+        found.update(_readable(lambda secret=secret: [secret.reveal()]))  # type: ignore[misc]
+    return sorted(filter(None, found))
+
+
+def _readable(read: Callable[[], Collection[str]]) -> Collection[str]:
+    try:
+        return read()
+    except SecretError as error:
+        # The others must be masked all the same.
+        log.warning("%s", error)
+        return []
+
+
+def remember(run: Run, here: placement.Site) -> None:
+    """Before the container starts: what it knows must be masked for as long as it prints."""
+    remember_given(run, SecretValues(named=here.secrets, others=[here.hf_token]))
+
+
+def remember_again(run: Run, env: Mapping[str, str]) -> None:
+    """The same from the environment of a container that is there already."""
+    names = ("HF_TOKEN", *run.launch.secret_env)
+    remember_given(run, SecretValues(named={name: env[name] for name in names if name in env}))
+
+
+def remember_given(run: Run, given: SecretValues) -> None:
+    """The same, where somebody has picked it out."""
+    run.given = given.seal()
+    Run.objects.filter(pk=run.pk).update(given=run.given)
+
+
+def mask_secrets(run: Run, text: str) -> str:
+    return without_tokens(mask(text, secret_values(run)))
+
+
+def without_tokens(text: str) -> str:
+    """Those that are known by their shape alone."""
+    known = text.encode(errors="replace")
+    # An engine may print NUL, and PostgreSQL keeps no text that holds one.
+    return mask_tokens([known])[0].decode().replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -1,0 +1,102 @@
+"""What a profile needs of the Hub and its box does not have: offered to be downloaded."""
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from django.conf import settings
+
+from servers.host.weights import gguf_choice
+from servers.host.weights.fetch.job import REPOSITORY, REVISION
+from servers.launch.engines import llamacpp
+from servers.launch.engines.launch import Launch
+from servers.launch.engines.volumes import VolumeError, resolve
+from servers.lifecycle.profiles import preflight
+from servers.lifecycle.weights import checkpoints
+from servers.lifecycle.weights.downloads import DownloadRequest
+from servers.models import Box, Download, Profile, Stock
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadOffer:
+    wish: DownloadRequest
+    running: Download | None  # the same model, on its way already
+
+    @property
+    def name(self) -> str:
+        """As the page for downloads takes it."""
+        first = next(iter(self.wish.patterns), "")
+        is_quantization = len(first) > 1 and not gguf_choice.is_file(first)
+        return f"{self.wish.repository}{first if is_quantization else ''}"
+
+
+def find_offer(launch: Launch, box: Box, profile: Profile) -> DownloadOffer | None:
+    """None where the box has it, nobody knows, or it is not the Hub's."""
+    wish = build_download_request(launch, box) if settings.HUB else None
+    if wish is None or not _is_missing(launch, box, profile):
+        return None
+    running = Download.objects.open().filter(box=box, repository__iexact=wish.repository).first()
+    return DownloadOffer(wish=wish, running=running)
+
+
+def build_download_request(launch: Launch, box: Box) -> DownloadRequest | None:
+    """What a launch needs of the Hub; None where its checkpoint is a path that tells no model."""
+    if launch.checkpoint.startswith("/"):
+        return _of_path(checkpoints.source(launch, box), box)
+    if launch.engine == "llamacpp":
+        repository, wanted = llamacpp.of_hub(launch) or ("", "")
+        return _wish(repository, patterns=(f":{wanted}",))
+    return _wish(launch.checkpoint, revision=launch.revision or "main")
+
+
+def _wish(repository: str, **more: Any) -> DownloadRequest | None:
+    return (
+        DownloadRequest(repository=repository, **more) if REPOSITORY.fullmatch(repository) else None
+    )
+
+
+def _of_path(path: str, box: Box) -> DownloadRequest | None:
+    """Of a path of the box: in the Hub's cache, or below a folder with models, where downloads go
+    to organisation/name."""
+    if not path:
+        return None
+    try:
+        cache = resolve(box.hf_cache, home=box.home) if box.hf_cache else ""
+    except VolumeError:
+        cache = ""
+    if cache and PurePosixPath(path).is_relative_to(f"{cache}/hub"):
+        return _of_snapshot(PurePosixPath(path).relative_to(f"{cache}/hub").parts)
+    stock = Stock.objects.filter(box=box).first()
+    roots = [each["path"] for each in stock.roots if not each["refused"]] if stock else []
+    around = [root for root in roots if PurePosixPath(path).is_relative_to(root) and root != cache]
+    if not around:
+        return None
+    root = max(around, key=len)
+    parts = PurePosixPath(path).relative_to(root).parts
+    return _wish("/".join(parts[:2]), patterns=_file(parts[2:]), into=root) if parts[1:] else None
+
+
+def _of_snapshot(parts: tuple[str, ...]) -> DownloadRequest | None:
+    """Rule: the layout of huggingface_hub's cache (models--org--name/snapshots/commit)."""
+    if len(parts) < 3 or not parts[0].startswith("models--") or parts[1] != "snapshots":
+        return None
+    repository, revision = parts[0].removeprefix("models--").replace("--", "/"), parts[2]
+    if not REVISION.fullmatch(revision):
+        return None
+    return _wish(repository, revision=revision, patterns=_file(parts[3:]))
+
+
+def _file(parts: tuple[str, ...]) -> tuple[str, ...]:
+    name = "/".join(parts)
+    return (f":{name}",) if gguf_choice.is_file(name) else ()
+
+
+def _is_missing(launch: Launch, box: Box, profile: Profile) -> bool:
+    """Whether a start would lack its model, as far as the box has looked."""
+    known = checkpoints.find_facts(launch, box)
+    if known is not None:
+        return bool((known.missing or known.remote) and known.remote != "gone")
+    source = checkpoints.source(launch, box)
+    return source.startswith("/") and (
+        preflight.is_missing(source, launch, box) or preflight.was_looked_for(source, box, profile)
+    )

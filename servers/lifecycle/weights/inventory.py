@@ -1,0 +1,229 @@
+"""The checkpoints on a box's disks: where to look for them, and which profiles use which."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Max, QuerySet
+from django.utils import timezone
+
+from servers.host.weights.inventory import FolderInventory as Looked
+from servers.host.weights.stored import Checkpoint
+from servers.judge.runs import limits
+from servers.judge.weights import checkpoints as judge
+from servers.launch.engines import official_image, parameters, required_paths
+from servers.launch.engines.launch import Launch
+from servers.launch.engines.placement import Site
+from servers.launch.engines.volumes import VolumeError, resolve
+from servers.lifecycle.runs.creation import own_paths
+from servers.lifecycle.weights.checkpoints import lean
+from servers.models import Box, Profile, Run, Stock, StoredCheckpoint, User
+from servers.models.stock import LONGEST_PATH
+
+# Unix seconds of the last day that Python knows: some file systems know later ones.
+_LAST_MOMENT = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+
+# Beside the Hugging Face cache, and what box.toml names.
+USUAL = ("~/models", "~/.cache/modelscope")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFolder:
+    path: str  # of the box, resolved; as typed where that cannot be
+    is_usual: bool  # nobody has asked for this one by name
+    refused: str = ""  # why it is not looked into
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelUse:
+    profile: Profile
+    last_started: datetime | None
+
+
+def roots(box: Box) -> list[ModelFolder]:
+    """The folders to look into: those of the settings, else the usual ones.
+
+    Only below what profiles may mount: whoever can change settings in the web must not be able
+    to read the rest of the box by them. Raises LimitsError, and OSError when box.toml cannot be
+    read.
+    """
+    allowed = limits.read(settings.BOX_FILE)
+    named = box.model_folders.split("\n") if box.model_folders.strip() else []
+    # A home as a whole holds too much, and compiled kernels are no models.
+    passed_over = {box.home, "/", *limits.of_home(box.home, limits.KERNEL_FOLDERS)}
+    usual = [*USUAL, *(each for each in allowed.mount_roots if each not in passed_over)]
+    wanted = [(box.hf_cache, True)] if box.hf_cache else []
+    wanted += [(each.strip(), False) for each in named if each.strip()]
+    wanted += [(each, True) for each in usual] if not named else []
+    found: dict[str, ModelFolder] = {}
+    for text, is_usual in wanted:
+        root = _root(text, is_usual=is_usual, box=box, allowed=allowed)
+        if not (root.refused and is_usual):
+            found.setdefault(root.path, root)
+    return list(found.values())
+
+
+def _root(text: str, *, is_usual: bool, box: Box, allowed: limits.Limits) -> ModelFolder:
+    try:
+        path = resolve(text, home=box.home)
+    except VolumeError as error:
+        return ModelFolder(path=text, is_usual=is_usual, refused=str(error))
+    refused = limits.mount_refusal(path, allowed, root=settings.HOST_ROOT, own=own_paths())
+    return ModelFolder(path=path, is_usual=is_usual, refused=refused)
+
+
+def report(root: ModelFolder, looked: Looked | None) -> dict[str, Any]:
+    """What Stock.roots keeps of one of them; None: it was not looked into."""
+    told = {"path": root.path, "is_usual": root.is_usual, "refused": root.refused}
+    if looked is None:
+        return told | {"found": 0, "hidden": [], "is_cut": False, "absent": False}
+    return told | {
+        "found": len(looked.found),
+        "hidden": list(looked.hidden),
+        "is_cut": looked.is_cut,
+        "absent": looked.absent,
+    }
+
+
+def keep(box: Box, found: Iterable[Checkpoint]) -> bool:
+    """Make the rows say what was found; whether that is anything new."""
+    wanted = {each.path: _values(each) for each in found if len(each.path) <= LONGEST_PATH}
+    rows = {row.path: row for row in box.stored.all()}
+    gone = [row.pk for path, row in rows.items() if path not in wanted]
+    changed = False
+    with transaction.atomic():
+        StoredCheckpoint.objects.filter(pk__in=gone).delete()
+        for path, values in wanted.items():
+            row = rows.get(path)
+            if row is None:
+                StoredCheckpoint.objects.create(box=box, path=path, **values)
+                changed = True
+            elif {name: getattr(row, name) for name in values} != values:
+                StoredCheckpoint.objects.filter(pk=row.pk).update(**values)
+                changed = True
+    return changed or bool(gone)
+
+
+def put(box: Box, found: Iterable[Checkpoint]) -> None:
+    """Into the rows, beside what is there already; and let everything be looked at again."""
+    for each in (each for each in found if len(each.path) <= LONGEST_PATH):
+        StoredCheckpoint.objects.update_or_create(box=box, path=each.path, defaults=_values(each))
+    Stock.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
+
+
+def _values(found: Checkpoint) -> dict[str, Any]:
+    return {
+        "name": found.name[:300],
+        "is_hub": found.is_hub,
+        "revision": found.revision[:64],
+        "refs": list(found.refs),
+        "format": found.format,
+        "weights": found.weights,
+        "size": found.size,
+        "files": found.files,
+        "state": found.state,
+        "because": found.because[:500],
+        "missing": found.missing,
+        "fingerprint": found.fingerprint,
+        "config": lean(found.config) if found.config is not None else None,
+        "is_adapter": found.is_adapter,
+        "changed_at": datetime.fromtimestamp(max(0.0, min(found.changed, _LAST_MOMENT)), UTC),
+        "texts": found.texts,
+        "unread": found.unread,
+        "licence": found.licence[:100],
+    }
+
+
+def uses(box: Box, person: User) -> dict[int, list[ModelUse]]:
+    """By a stored checkpoint's key, the profiles that name it, as far as this person sees them."""
+    stored = list(box.stored.defer("texts", "config"))
+    last = dict(
+        Run.objects.filter(server__box=box)
+        .values_list("version__profile")
+        .annotate(at=Max("created_at"))
+    )
+    found: dict[int, list[ModelUse]] = {}
+    for profile in _filter_placed(Profile.objects.seen_by(person)):
+        use = ModelUse(profile=profile, last_started=last.get(profile.pk))
+        launches = _launches(profile, box)
+        for each in stored:
+            if any(names(launch, each, box) for launch in launches):
+                found.setdefault(each.pk, []).append(use)
+    return found
+
+
+def names_it(stored: StoredCheckpoint) -> list[Profile]:
+    """All profiles that name a stored checkpoint, whoever may see them."""
+    box = stored.box
+    return [
+        profile
+        for profile in _filter_placed(Profile.objects.all())
+        if any(names(launch, stored, box) for launch in _launches(profile, box))
+    ]
+
+
+def _filter_placed(profiles: QuerySet[Profile]) -> QuerySet[Profile]:
+    found = profiles.exclude(current=None).select_related("current")
+    return found.prefetch_related("servers")
+
+
+def _launches(profile: Profile, box: Box) -> list[Launch]:
+    """As its servers on this box start it; as it stands where it is on no box."""
+    values = [server.values for server in profile.servers.all() if server.box_id == box.pk]
+    return [parameters.fill(profile.launch, each) for each in values or [{}]]
+
+
+def names(launch: Launch, stored: StoredCheckpoint, box: Box) -> bool:
+    """Whether it is what a launch's checkpoint leads to on the box."""
+    if not launch.checkpoint.startswith("/"):
+        name, _colon, _quantization = launch.checkpoint.partition(":")
+        is_same = stored.name.casefold() == name.casefold()
+        if not (stored.is_hub and is_same):
+            return False
+        wanted = launch.revision or "main"
+        return wanted in stored.refs or stored.revision.startswith(wanted)
+    try:
+        path = required_paths.checkpoint(launch, Site(home=box.home, hf_cache=box.hf_cache))
+    except VolumeError:
+        return False
+    return path.rstrip("/") == stored.path
+
+
+def launch(stored: StoredCheckpoint) -> Launch:
+    """A profile to begin with: the engine by the format, as many GPUs as the weights need."""
+    engine = "llamacpp" if stored.format == "gguf" else "vllm"
+    room = judge.room(stored.weights, stored.box.gpus)
+    flags: tuple[str, ...] = ()
+    if engine != "llamacpp" and room is not None and (room.gpus or 1) > 1:
+        flags = ("--tensor-parallel-size", str(room.gpus))
+    common: dict[str, Any] = {"engine": engine, "image": _image(engine, stored.box), "flags": flags}
+    if stored.is_hub and engine != "llamacpp":
+        revision = "" if "main" in stored.refs else stored.revision
+        return Launch(checkpoint=stored.name, revision=revision, **common)
+    folder = _to_mount(stored)
+    # The same path inside, so that it reads as it does on the box.
+    return Launch(checkpoint=stored.path, volumes=(f"{folder}:{folder}:ro",), **common)
+
+
+def _image(engine: str, box: Box) -> str:
+    """One that the box has and that has answered, else the official one."""
+    asked = box.image_facts.filter(engine=engine, error="").exclude(asked_at=None)
+    newest = asked.order_by("-asked_at").values_list("reference", flat=True).first()
+    return newest or official_image(engine)
+
+
+def _to_mount(stored: StoredCheckpoint) -> PurePosixPath:
+    """A revision in the Hub's cache is links into the blobs beside it."""
+    path = PurePosixPath(stored.path)
+    if stored.is_hub:
+        return next(each for each in path.parents if each.name.startswith("models--"))
+    return path if stored.format != "gguf" else path.parent
+
+
+def title(stored: StoredCheckpoint) -> str:
+    """A profile's name for it: without the organisation."""
+    return stored.name.rpartition("/")[2].lower()

@@ -1,0 +1,105 @@
+"""Where alerts are sent: the admins' list, form and buttons. Addresses go in and never come out."""
+
+from typing import Any, cast
+
+from django.conf import settings
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from servers import live
+from servers.forms.notification_channel import NotificationChannelForm
+from servers.lifecycle.alerts import channels as verbs
+from servers.live import needs
+from servers.models import Entry, Outlet, Permission, User
+from servers.models.secret import SecretError
+from servers.views.access import allow
+
+DONE = 204
+
+
+@require_GET
+@allow(Permission.ADMINISTER)
+def outlets(request: HttpRequest) -> HttpResponse:
+    return _page(request, NotificationChannelForm())
+
+
+@sensitive_post_parameters("address", "key")
+@require_POST
+@allow(Permission.ADMINISTER)
+def outlet_add(request: HttpRequest) -> HttpResponse:
+    form = NotificationChannelForm(request.POST)
+    if not form.is_valid():
+        return _page(request, form)
+    me = cast(User, request.user)
+    form.instance.created_by = me
+    with transaction.atomic():
+        outlet = form.save()
+        Entry.note(me, "add outlet of alerts", outlet, kind=outlet.kind, where=outlet.hint)
+    messages.success(request, f"{outlet} is kept. Press Test to see whether messages arrive.")
+    return redirect("outlets")
+
+
+@sensitive_post_parameters("address", "key")
+@require_http_methods(["GET", "POST"])
+@allow(Permission.ADMINISTER)
+def outlet_edit(request: HttpRequest, pk: int) -> HttpResponse:
+    outlet = get_object_or_404(Outlet, pk=pk)
+    name = outlet.name
+    form = NotificationChannelForm(request.POST or None, instance=outlet)
+    if request.method == "POST" and form.is_valid() and _save(request, form):
+        messages.success(request, f"{form.instance} is changed.")
+        return redirect("outlets")
+    return render(request, "alerts/outlet.html", {"form": form, "pk": pk, "name": name})
+
+
+def _save(request: HttpRequest, form: NotificationChannelForm) -> bool:
+    """False where the old address cannot be read, which the form then says."""
+    try:
+        with transaction.atomic():
+            outlet = form.save()
+            # Of an address the trail says that it was changed, and not to what.
+            changed = ", ".join(form.changed_data)
+            Entry.note(cast(User, request.user), "change outlet of alerts", outlet, changed=changed)
+    except SecretError as error:
+        form.add_error("address", str(error))
+        return False
+    if "address" in form.changed_data:
+        verbs.try_again(outlet)
+    live.alerts_changed()
+    return True
+
+
+@require_POST
+@allow(Permission.ADMINISTER)
+def outlet_delete(request: HttpRequest, pk: int) -> HttpResponse:
+    outlet = get_object_or_404(Outlet, pk=pk)
+    with transaction.atomic():
+        Entry.note(cast(User, request.user), "delete outlet of alerts", outlet)
+        outlet.delete()
+    live.alerts_changed()
+    messages.success(request, f"{outlet} is deleted. Nothing is sent there any more.")
+    return redirect("outlets")
+
+
+@require_POST
+@allow(Permission.ADMINISTER)
+def outlet_test(request: HttpRequest, pk: int) -> HttpResponse:
+    outlet = get_object_or_404(Outlet, pk=pk)
+    me = cast(User, request.user)
+    verbs.ask_for_test(outlet, by=me)
+    Entry.note(me, "test outlet of alerts", outlet)
+    return HttpResponse(status=DONE)
+
+
+def _page(request: HttpRequest, form: NotificationChannelForm) -> HttpResponse:
+    context: dict[str, Any] = {
+        "outlets": needs.outlets(),
+        "form": form,
+        "url": settings.PUBLIC_URL,
+        "mails": bool(settings.DEFAULT_FROM_EMAIL),
+    }
+    return render(request, "alerts/outlets.html", context)

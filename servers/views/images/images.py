@@ -1,0 +1,232 @@
+"""Images: what lies in the boxes' Docker, what it holds, who uses it, and what is newer elsewhere."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_POST
+
+from servers import live
+from servers.judge.images import new_build
+from servers.judge.images.names import ARCHITECTURES
+from servers.launch.engines import ENGINES, versions
+from servers.lifecycle.images import inventory, newer_builds
+from servers.lifecycle.images.inventory import Uses
+from servers.lifecycle.images.newer_builds import BuildForServer
+from servers.live import shelves
+from servers.models import Box, Entry, ImageFacts, Permission, Shelf, StoredImage, TagNews, User
+from servers.views.access import allow
+
+SORTS = {"name": "name", "size": "size", "made": "newest", "used": "last used"}
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageRow:
+    image: StoredImage
+    uses: Uses
+    version: str  # "vLLM 0.32.0", "vLLM"; "" for what holds no engine
+    how: str  # how its version is known, "" where it was asked
+    is_asked: bool
+    is_other_kind: bool  # made for other processors than its box's
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagUpdate:
+    """A tag with something to tell, and what the newer build would mean for each server."""
+
+    news: TagNews
+    checked: list[BuildForServer]
+
+    @property
+    def sentence(self) -> str:
+        return new_build.sentence([each.verdict for each in self.checked])
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the newer image is still to be asked."""
+        return any(each.verdict.kind == "unknown" for each in self.checked)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxImages:
+    """The images of one box."""
+
+    box: Box
+    shelf: Shelf | None
+    rows: list[ImageRow]  # with an engine in them, or used by inferdash, after the filter
+    others: list[ImageRow]
+    told: list[TagUpdate]
+    count: int
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of all of them, each layer once; None while nobody has added it up."""
+        return self.shelf.layers if self.shelf else None
+
+    @property
+    def others_size(self) -> int:
+        return sum(row.image.size for row in self.others)
+
+
+@require_GET
+@allow(Permission.VIEW)
+def images(request: HttpRequest) -> HttpResponse:
+    text = request.GET.get("q", "")[:200]
+    sort = request.GET.get("sort", "")
+    sort = sort if sort in SORTS else "name"
+    person = cast(User, request.user)
+    boxes = Box.objects.select_related("shelf", "supplies")
+    return render(
+        request,
+        "images/list.html",
+        {
+            "shown": [_images(box, person, text, sort) for box in boxes],
+            "text": text,
+            "sort": sort,
+            "sorts": SORTS.items(),
+            "is_filtered": bool(text),
+            "mark": shelves.images_mark(),
+            "jobs_mark": shelves.jobs_mark(),
+        },
+    )
+
+
+def _images(box: Box, person: User, text: str, sort: str) -> BoxImages:
+    every = rows(box, person)
+    shown = [row for row in every if _has(row, text)]
+    shown.sort(key=_KEYS[sort])
+    listed = [row for row in shown if _is_listed(row)]
+    return BoxImages(
+        box=box,
+        shelf=getattr(box, "shelf", None),
+        rows=listed,
+        others=[row for row in shown if not _is_listed(row)],
+        told=list_tag_updates(box, person),
+        count=len(every),
+    )
+
+
+def rows(box: Box, person: User) -> list[ImageRow]:
+    used = inventory.uses(box, person)
+    asked = ImageFacts.objects.filter(box=box).exclude(asked_at=None).defer("flags")
+    facts = {each.image_id: each for each in asked.order_by("asked_at")}
+    supplies = getattr(box, "supplies", None)
+    machine = str(supplies.found.get("architecture", "")) if supplies else ""
+    return [
+        _row(each, used[each.image_id], facts.get(each.image_id), ARCHITECTURES.get(machine, ""))
+        for each in StoredImage.objects.filter(box=box).select_related("box")
+        if each.image_id in used
+    ]
+
+
+def _row(image: StoredImage, uses: Uses, facts: ImageFacts | None, machine: str) -> ImageRow:
+    version, how = "", ""
+    is_asked = facts is not None and bool(facts.version)
+    if facts is not None and facts.version:
+        version = facts.title
+    elif image.engine:
+        title = ENGINES[image.engine].title
+        by_tag = next(
+            filter(None, (versions.of_image(image.engine, tag) for tag in image.tags)), ""
+        )
+        said = by_tag or image.version
+        version = f"{title} {said}".strip()
+        how = ("by its tag" if by_tag else "by its label") if said else "version not known"
+    return ImageRow(
+        image=image,
+        uses=uses,
+        version=version,
+        how=how,
+        is_asked=is_asked,
+        is_other_kind=bool(machine and image.architecture and image.architecture != machine),
+    )
+
+
+def _is_listed(row: ImageRow) -> bool:
+    return bool(row.image.engine or row.image.built_for or row.uses.profiles or row.uses.worked)
+
+
+def _has(row: ImageRow, text: str) -> bool:
+    parts = (*row.image.tags, *row.image.digests, row.image.image_id, row.version, row.image.cuda)
+    said = " ".join((*parts, *(str(each) for each in row.uses.profiles))).casefold()
+    return all(word in said for word in text.casefold().split())
+
+
+_KEYS: dict[str, Callable[[ImageRow], Any]] = {
+    "name": lambda row: (row.image.name.casefold(), row.image.pk),
+    "size": lambda row: -row.image.size,
+    "made": lambda row: -(row.image.made_at or _LONG_AGO).timestamp(),
+    "used": lambda row: -(row.uses.last_used or _LONG_AGO).timestamp(),
+}
+
+
+def list_tag_updates(box: Box, person: User) -> list[TagUpdate]:
+    """Tags with a newer build, with one to go back to, or that could not be asked about."""
+    found = TagNews.objects.filter(box=box).select_related("moved_by", "box")
+    return [
+        TagUpdate(news=each, checked=_filter_checked(each, person))
+        for each in found
+        if each.has_newer or each.before_id or each.error
+    ]
+
+
+def _filter_checked(each: TagNews, person: User) -> list[BuildForServer]:
+    return newer_builds.check(each, person) if each.newer_id else []
+
+
+@require_GET
+@allow(Permission.VIEW)
+def image(request: HttpRequest, pk: int) -> HttpResponse:
+    found = get_object_or_404(StoredImage.objects.select_related("box"), pk=pk)
+    person = cast(User, request.user)
+    row = next((each for each in rows(found.box, person) if each.image.pk == pk), None)
+    asked = ImageFacts.objects.filter(box=found.box, image_id=found.image_id)
+    fate = next((each for each in inventory.fates(found.box) if each.image.pk == pk), None)
+    return render(
+        request,
+        "images/image.html",
+        {
+            "image": found,
+            "row": row,
+            "facts": asked.defer("flags").first()
+            or ImageFacts.objects.filter(box=found.box, reference=found.image_id).first(),
+            "fate": fate,
+            "mark": shelves.images_mark(),
+            "jobs_mark": shelves.jobs_mark(),
+        },
+    )
+
+
+@require_POST
+@allow(Permission.OPERATE)
+def image_ask(request: HttpRequest, pk: int) -> HttpResponse:
+    """Have an image that no profile names asked for its engine's version and flags."""
+    found = get_object_or_404(StoredImage.objects.exclude(engine=""), pk=pk)
+    StoredImage.objects.filter(pk=pk).update(is_to_be_asked=True)
+    Entry.note(cast(User, request.user), "ask image", found, box=found.box.slug)
+    live.images_changed()
+    return HttpResponse(status=204)
+
+
+@require_POST
+@allow(Permission.OPERATE)
+def images_look(_request: HttpRequest, slug: str) -> HttpResponse:
+    """Ask a box to look at its images now; the page changes by itself when it has."""
+    box = get_object_or_404(Box, slug=slug)
+    Shelf.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
+    live.images_changed()
+    live.wake_watcher(box.slug, live.Topic.IMAGES)
+    return HttpResponse(status=204)
+
+
+@require_POST
+@allow(Permission.OPERATE)
+def images_news(_request: HttpRequest, slug: str) -> HttpResponse:
+    """Ask a box to ask the registries now what the tags of its profiles mean there."""
+    newer_builds.want(get_object_or_404(Box, slug=slug))
+    return HttpResponse(status=204)

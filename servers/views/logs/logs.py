@@ -1,0 +1,61 @@
+"""A run's log as a file, and the address that shows a line of it for ever."""
+
+import zlib
+from collections.abc import AsyncIterator
+
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import aget_object_or_404, get_object_or_404, redirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+
+from servers.judge.logs import parsing
+from servers.models import LogChunk, Permission, Run
+from servers.models.log import MOST_CHUNKS
+from servers.views.access import allow
+
+_GZIP = 31  # zlib's window for a gzip file
+
+
+@require_GET
+@allow(Permission.VIEW)
+def run(request: HttpRequest, run_id: int) -> HttpResponse:
+    """The server's page with this run; browsers take #L1234 along."""
+    found = get_object_or_404(Run.objects.select_related("server"), pk=run_id)
+    return redirect(f"{reverse('server', args=[found.server.slug])}?run={found.pk}")
+
+
+@require_GET
+@allow(Permission.VIEW)
+async def run_log(request: HttpRequest, run_id: int) -> StreamingHttpResponse:
+    """`?raw` keeps colours and all else that a terminal obeys, `?timestamps` puts Docker's timestamp
+    before each line, `?gz` packs."""
+    run = await aget_object_or_404(Run.objects.select_related("server"), pk=run_id)
+    text = _text(run, is_raw="raw" in request.GET, has_times="timestamps" in request.GET)
+    name, is_packed = f"{run.server.slug}-run-{run.pk}.txt", "gz" in request.GET
+    return StreamingHttpResponse(
+        _compress(text) if is_packed else text,
+        content_type="application/gzip" if is_packed else "text/plain; charset=utf-8",
+        headers={
+            "Content-Disposition": f'attachment; filename="{name}{".gz" if is_packed else ""}"'
+        },
+    )
+
+
+async def _compress(text: AsyncIterator[str]) -> AsyncIterator[bytes]:
+    packer = zlib.compressobj(level=4, wbits=_GZIP)
+    async for block in text:
+        if packed := packer.compress(block.encode()):
+            yield packed
+    yield packer.flush()
+
+
+async def _text(run: Run, *, is_raw: bool, has_times: bool) -> AsyncIterator[str]:
+    position = 0
+    read = sync_to_async(LogChunk.objects.lines)
+    while lines := await read(run.pk, position, 5000, most=MOST_CHUNKS):
+        position = lines[-1].number
+        block = "".join(
+            f"{line.at} {line.text}\n" if has_times else f"{line.text}\n" for line in lines
+        )
+        yield block if is_raw else parsing.safe(block)

@@ -1,0 +1,41 @@
+"""One box: what it has, what it lacks, and who holds its memory."""
+
+from typing import cast
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET
+
+from servers import live
+from servers.judge.memory import holders
+from servers.models import Box, Permission, Server, User
+from servers.views.access import allow
+
+
+@require_GET
+@allow(Permission.VIEW)
+def box(request: HttpRequest, slug: str) -> HttpResponse:
+    found = get_object_or_404(Box, slug=slug)
+    return render(
+        request,
+        "boxes/page.html",
+        {
+            "box": found,
+            "panel": live.panel(found),
+            "care": live.care_of(found, cast(User, request.user)),
+            "others": live.others_of(found, cast(User, request.user)),
+            "limits": sorted(found.facts.get("limits", {}).items()),
+            "openings": found.facts.get("openings", []),
+            "servers": Server.objects.for_dashboard().filter(box=found),
+        },
+    )
+
+
+@require_GET
+@allow(Permission.VIEW)
+def box_history(request: HttpRequest, slug: str) -> JsonResponse:
+    """The last 15 minutes of every GPU, one list a figure."""
+    found = get_object_or_404(Box, slug=slug)
+    return JsonResponse(
+        holders.columns(live.history(found.slug)), headers={"Cache-Control": "no-store"}
+    )

@@ -1,0 +1,113 @@
+"""The admins' buttons for people: invite, role, disable, new password."""
+
+from typing import cast
+
+from django.contrib import messages
+from django.db import transaction
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.views.decorators.http import require_POST
+
+from servers import live
+from servers.forms.people import RoleForm
+from servers.models import Entry, Invite, Permission, Role, User
+from servers.views.access import allow
+from servers.views.people.settings import page
+
+LAST_ADMIN = (
+    "{} is the last active admin, so nothing was changed. Make somebody else an admin first."
+)
+
+
+@require_POST
+@allow(Permission.ADMINISTER)
+def person_invite(request: HttpRequest) -> HttpResponse:
+    form = RoleForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, "There is no such role. Choose one of the list.")
+        return redirect("settings")
+    with transaction.atomic():
+        made = Invite.make(role=form.cleaned_data["role"], by=_me(request))
+        Entry.note(_me(request), "invite", made[0])
+    return page(request, link=made)
+
+
+@require_POST
+@allow(Permission.ADMINISTER)
+def invite_end(request: HttpRequest, pk: int) -> HttpResponse:
+    invite = get_object_or_404(Invite, pk=pk)
+    if Invite.objects.filter(pk=pk).end():
+        Entry.note(_me(request), "end invite", invite)
+        messages.success(request, f"The link for {invite} has ended.")
+    else:
+        messages.info(request, f"The link for {invite} was used or over already.")
+    return redirect("settings")
+
+
+@require_POST
+@allow(Permission.ADMINISTER)
+def person_reset(request: HttpRequest, pk: int) -> HttpResponse:
+    person = get_object_or_404(User, pk=pk)
+    if not person.is_active:
+        messages.error(request, f"{person} is disabled. Enable the account first.")
+        return redirect("settings")
+    with transaction.atomic():
+        made = Invite.make(role=Role(person.role), by=_me(request), person=person)
+        Entry.note(_me(request), "reset link", person)
+    return page(request, link=made)
+
+
+@require_POST
+@allow(Permission.ADMINISTER)
+def person_role(request: HttpRequest, pk: int) -> HttpResponse:
+    person = get_object_or_404(User, pk=pk)
+    form = RoleForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, "There is no such role. Choose one of the list.")
+        return redirect("settings")
+    role: Role = form.cleaned_data["role"]
+    with transaction.atomic():
+        changed = User.objects.change(pk, role=role)
+        if changed:
+            Entry.note(
+                _me(request), "change role", person, old=Role(person.role).label, new=role.label
+            )
+            if role != Role.ADMIN:
+                _end_links(Q(created_by=person))
+    if changed:
+        live.person_changed(pk)
+        messages.success(request, f"{person} is now {role.with_article}.")
+    else:
+        messages.error(request, LAST_ADMIN.format(person))
+    return redirect("settings")
+
+
+@require_POST
+@allow(Permission.ADMINISTER)
+def person_active(request: HttpRequest, pk: int) -> HttpResponse:
+    """Disable a person, or let a disabled one in again, as the form says."""
+    person = get_object_or_404(User, pk=pk)
+    enables = request.POST.get("active") == "yes"
+    with transaction.atomic():
+        changed = User.objects.change(pk, is_active=enables)
+        if changed:
+            Entry.note(_me(request), "enable person" if enables else "disable person", person)
+            if not enables:
+                _end_links(Q(person=person) | Q(created_by=person))
+    if changed:
+        live.person_changed(pk)
+        done = "may log in again" if enables else "is disabled; their sessions have ended"
+        messages.success(request, f"{person} {done}.")
+    else:
+        messages.error(request, LAST_ADMIN.format(person))
+    return redirect("settings")
+
+
+def _end_links(which: Q) -> None:
+    """Else somebody who is shown out keeps a link to come back by."""
+    Invite.objects.filter(which).end()
+
+
+def _me(request: HttpRequest) -> User:
+    return cast(User, request.user)

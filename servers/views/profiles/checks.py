@@ -1,0 +1,256 @@
+"""Checks of a launch before it costs twenty minutes: in the form, on the page, at the start."""
+
+from dataclasses import replace
+from typing import Any, cast
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from servers import lifecycle, tasks
+from servers.forms import start as form
+from servers.forms.profile import ProfileForm
+from servers.forms.profile_values import initial
+from servers.judge.profiles.subject import LintFinding
+from servers.launch.engines import parameters
+from servers.launch.engines.launch import Launch
+from servers.lifecycle.profiles import checks, memory_fit, path_reports, preflight
+from servers.lifecycle.weights import checkpoints
+from servers.live import answers
+from servers.models import Box, ImageFacts, Permission, Profile, ProfileVersion, Server, User
+from servers.views.access import allow
+from servers.views.profiles.profiles import find, save_launch
+from servers.views.runs import starts
+
+ANSWERS_WITHIN = 4  # seconds
+# A form asks a box that does not answer this often, some three minutes in all.
+TRIES = 20
+
+type Start = tuple[Launch, Server | None]  # and the server that it would be of
+
+
+@require_POST
+@allow(Permission.EDIT)
+def profile_check(request: HttpRequest) -> HttpResponse:
+    """What the form's launch would run into, and the command that it amounts to."""
+    form, profile = _form(request)
+    if not form.is_valid():
+        context = {"form": form, "faults": form.faults()}
+        return render(request, "profiles/_check.html", context)
+    launch, box = form.unsaved_launch(), _box(form, profile)
+    asks_checkpoint = False
+    if box is not None:
+        tasks.look_at_mounts(parameters.fill(launch), box)
+        # Before the check: what the box answers meanwhile is not in it.
+        asks_checkpoint = checkpoints.is_to_be_asked(launch, box)
+        checked = preflight.check(launch, box, profile)
+    else:
+        checked = preflight.anywhere(launch)
+    return render(
+        request,
+        "profiles/_check.html",
+        {
+            "form": form,
+            "checked": checked,
+            "asks_checkpoint": asks_checkpoint,
+            "findings": checked.findings,
+            "fit": checked.fit,
+            "preview": lifecycle.preview(launch, box) if box is not None else None,
+            "box": box,
+            "image": ImageFacts.objects.find_for_launch(launch, box) if box is not None else None,
+            **_places(launch, box),
+        },
+    )
+
+
+@require_POST
+@allow(Permission.EDIT)
+def profile_paths(request: HttpRequest) -> HttpResponse:
+    """Which folders and files of the form's launch its box has."""
+    form, profile = _form(request)
+    if not form.is_valid():
+        return HttpResponse()
+    launch, box = form.unsaved_launch(), _box(form, profile)
+    context = _places(launch, box)
+    if box is not None and context.get("places") is None and (wanted := context.get("wanted")):
+        tasks.ask_for_paths(box, wanted)
+        context = {
+            "wanted": wanted,
+            "places": path_reports.wait_for_reports(box, wanted, seconds=ANSWERS_WITHIN),
+        }
+    context |= {"box": box, "was_asked": True, "next_try": _next_try(request)}
+    return render(request, "profiles/_places.html", context)
+
+
+@require_POST
+@allow(Permission.EDIT)
+def profile_fit(request: HttpRequest) -> HttpResponse:
+    """Whether the form's launch fits, once its box has looked at the checkpoint."""
+    form, profile = _form(request)
+    if not form.is_valid():
+        return HttpResponse()
+    launch, box = form.unsaved_launch(), _box(form, profile)
+    if box is None:
+        return HttpResponse()
+    _ask_for_model(launch, box)
+    is_silent = checkpoints.is_to_be_asked(launch, box)  # before the fit, as above
+    context = {
+        "box": box,
+        "fit": checks.check_start(launch, box, profile).fit,
+        "is_silent": is_silent,
+        "next_try": _next_try(request),
+    }
+    return render(request, "profiles/_form_fit.html", context)
+
+
+def _next_try(request: HttpRequest) -> int:
+    """Which one it is; 0 after the last."""
+    tried = request.GET.get("try", "1")
+    number = int(tried) if tried.isascii() and tried.isdigit() and len(tried) < 3 else TRIES
+    return number + 1 if number < TRIES else 0
+
+
+def _ask_for_model(launch: Launch, box: Box) -> None:
+    """What its box says of a checkpoint that nobody has looked for is kept for a minute."""
+    if checkpoints.is_to_be_asked(launch, box):
+        name = checkpoints.source(launch, box)
+        tasks.ask_for_checkpoint(box, name)
+        answers.wait_for_answer(checkpoints.question(name, box), seconds=ANSWERS_WITHIN)
+
+
+def _places(launch: Launch, box: Box | None) -> dict[str, Any]:
+    """`places` is None while the box has not said."""
+    if box is None or not (wanted := path_reports.list_needed_paths(launch, box)):
+        return {}
+    return {"wanted": wanted, "places": path_reports.read_reports(box, wanted)}
+
+
+@require_POST
+@allow(Permission.EDIT)
+def profile_fix_form(request: HttpRequest, rule: str) -> HttpResponse:
+    """The form again, with a finding's fix applied to what is typed. Nothing is saved."""
+    form, profile = _form(request)
+    context: dict[str, Any] = {"form": form, "profile": profile, "has_box": Box.objects.exists()}
+    if form.is_valid():
+        launch, box = form.unsaved_launch(), _box(form, profile)
+        if rule == memory_fit.RULE and box is not None:
+            _ask_for_model(launch, box)
+        fix = _find_finding(request, rule, [(launch, None)], box, profile).fix
+        if fix is not None:
+            typed = {name: form.cleaned_data["env"][name] for name in launch.secret_env}
+            changed = replace(fix.apply(launch), secret_env={})
+            kept = {name: typed[name] for name in fix.apply(launch).secret_env}
+            values = form.collect_typed() | initial(changed, secrets=kept)
+            context["form"] = ProfileForm(
+                person=cast(User, request.user), profile=profile, initial=values
+            )
+    return render(request, "profiles/form.html", context)
+
+
+@require_POST
+@allow(Permission.OPERATE)
+def profile_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
+    """Save a published fix as a new version: what an operator may do without an editor."""
+    found = find(request, slug)
+    box = get_object_or_404(Box, slug=request.POST.get("box", ""))
+    placed = found.servers.filter(box=box)
+    starts: list[Start] = [
+        (parameters.fill(found.launch, server.values), server) for server in placed
+    ]
+    version = apply_fix(request, found, rule, starts or [(found.launch, None)], box)
+    messages.success(request, f"Saved as version {version.number}, with the fix.")
+    return redirect("profile", slug=found.slug)
+
+
+def apply_fix(
+    request: HttpRequest, profile: Profile, rule: str, starts: list[Start], box: Box
+) -> ProfileVersion:
+    """Save what a check of these starts advises as the profile's newest version. Raises Http404."""
+    finding = _find_finding(request, rule, starts, box, profile)
+    if finding.fix is None:
+        raise Http404(f"{rule} has no fix.")
+    launch = finding.fix.apply(profile.launch)
+    return save_launch(request, profile, launch, message=f"Fix: {rule}", action="apply fix")
+
+
+def refusal(
+    request: HttpRequest, server: Server, launch: Launch | None = None, *, replaces: bool = False
+) -> HttpResponse | None:
+    """The question that a start asks first; None when there is nothing to ask.
+
+    `launch` is what is to be started, if not what the profile says now. One that `replaces` what
+    runs of the server already has its GPUs.
+    """
+    is_of_profile = launch is None
+    launch = launch or parameters.fill(server.profile.launch, server.values)
+    tasks.look_at_mounts(launch, server.box)
+    checked = preflight.check(launch, server.box, server.profile, server)
+    asked = _objection(
+        request, server, launch, checked, is_of_profile=is_of_profile, replaces=replaces
+    )
+    if asked is not None or replaces:
+        return asked
+    return starts.claim_question(request, server, launch, checked)
+
+
+def _objection(
+    request: HttpRequest,
+    server: Server,
+    launch: Launch,
+    checked: preflight.PreflightResult,
+    *,
+    is_of_profile: bool,
+    replaces: bool,
+) -> HttpResponse | None:
+    person = cast(User, request.user)
+    # Who is loading now, or has the memory now, can be waited for.
+    errors = [each for each in checked.errors if replaces or each.id != "loading"]
+    faults = checked.faults if replaces else checked.lasting
+    if not errors and not faults and not replaces:
+        asked = starts.question(request, server, launch, checked, is_of_profile=is_of_profile)
+        if asked is not None or form.read(request.POST).answer:
+            return asked
+    if errors or checked.faults:
+        if starts.despite(request) and person.may_edit:
+            return None
+        context = {"server": server, "findings": checked.faults, "items": checked.errors}
+        context |= {
+            "fit": checked.fit,
+            "checked": checked,
+            "person": person,
+            "action": request.path,
+        }
+        context["is_of_profile"] = is_of_profile
+        return starts.ask_in_dialog(request, "servers/_despite.html", context)
+    return None
+
+
+def _form(request: HttpRequest) -> tuple[ProfileForm, Profile | None]:
+    slug = request.POST.get("profile", "")
+    profile = find(request, slug) if slug else None
+    form = ProfileForm(request.POST, person=cast(User, request.user), profile=profile)
+    return form, profile
+
+
+def _box(form: ProfileForm, profile: Profile | None) -> Box | None:
+    if profile is None:
+        return cast(Box, form.cleaned_data["box"])
+    server = profile.servers.select_related("box").order_by("pk").first()
+    return server.box if server else None
+
+
+def _find_finding(
+    request: HttpRequest,
+    rule: str,
+    starts: list[Start],
+    box: Box | None,
+    profile: Profile | None,
+) -> LintFinding:
+    """The first that fits of these. One rule may find several things: ?about= says which."""
+    about = request.GET.get("about", "")
+    for launch, server in starts:
+        for each in checks.check_start(launch, box, profile, server).every:
+            if each.rule == rule and each.about == about:
+                return each
+    raise Http404(f"{rule} has nothing to say about {about or 'this profile'} any more.")

@@ -1,0 +1,181 @@
+"""Environment groups: sets of variables that the team has given a name, for its profiles."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from django.contrib import messages
+from django.db import IntegrityError, transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from servers.forms.environment import EnvironmentForm
+from servers.launch.engines import diff
+from servers.launch.engines.diff import Difference
+from servers.models import Entry, EnvironmentGroup, EnvironmentVersion, Permission, Profile, User
+from servers.models.environment import ABOUT
+from servers.models.profile import Stale
+from servers.views.access import allow
+from servers.views.profiles.profiles import find
+from servers.views.profiles.saved import describe_unversioned
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupUser:
+    """A profile that says some of a group's variables."""
+
+    profile: Profile
+    missing: tuple[Difference, ...]  # what laying the group over it would change
+
+
+@require_GET
+@allow(Permission.VIEW)
+def groups(request: HttpRequest) -> HttpResponse:
+    found = EnvironmentGroup.objects.select_related("current__author")
+    return render(request, "groups/list.html", {"groups": found})
+
+
+@require_GET
+@allow(Permission.VIEW)
+def group(request: HttpRequest, slug: str) -> HttpResponse:
+    found = find_group(slug)
+    if wanted := request.GET.get("over", ""):
+        return redirect("profile_group", slug=find(request, wanted).slug, key=found.slug)
+    profiles = [
+        each
+        for each in Profile.objects.seen_by(cast(User, request.user)).select_related("current")
+        if each.current is not None and found.is_for(each.launch)
+    ]
+    versions = list(found.versions.select_related("author"))
+    before = [*versions[1:], None]
+    context = {
+        "group": found,
+        "variables": found.variables,
+        "holders": [holder for each in profiles if (holder := _holder(found, each))],
+        "profiles": profiles,
+        "versions": [
+            (each, _differences(old, each)) for each, old in zip(versions, before, strict=True)
+        ],
+    }
+    return render(request, "groups/group.html", context)
+
+
+def _holder(found: EnvironmentGroup, profile: Profile) -> GroupUser | None:
+    launch, said = profile.launch, found.variables
+    names = said.env.keys() | said.secret_env.keys()
+    if not names & (launch.env.keys() | launch.secret_env.keys()):
+        return None
+    return GroupUser(
+        profile=profile, missing=tuple(diff.compare(launch, found.change.apply(launch)))
+    )
+
+
+def _differences(old: EnvironmentVersion | None, new: EnvironmentVersion) -> list[Difference]:
+    return diff.compare(old.variables, new.variables) if old else []
+
+
+@sensitive_post_parameters("env")
+@require_http_methods(["GET", "POST"])
+@allow(Permission.OPERATE)
+def group_new(request: HttpRequest) -> HttpResponse:
+    """An empty one, or ?from= a profile's variables, of which a person leaves out what is its own."""
+    person, wanted = cast(User, request.user), request.GET.get("from", "")
+    source = find(request, wanted) if wanted else None
+    variables = source.launch if source else None
+    form = EnvironmentForm(request.POST or None, person=person, variables=variables)
+    if request.method == "POST" and form.is_valid():
+        try:
+            with transaction.atomic():
+                slug = form.slug_of(form.cleaned_data["name"])
+                made = EnvironmentGroup.objects.create(slug=slug, **form.describe())
+                made.save_version(form.variables(), by=person, message="First version")
+                Entry.note(person, "create environment group", made)
+        except IntegrityError:
+            form.add_error("name", "Somebody has just made a group with this name.")
+        else:
+            return redirect("group", slug=made.slug)
+    return render(request, "groups/form.html", {"form": form, "source": source})
+
+
+@sensitive_post_parameters("env")
+@require_http_methods(["GET", "POST"])
+@allow(Permission.OPERATE)
+def group_edit(request: HttpRequest, slug: str) -> HttpResponse:
+    found, person = find_group(slug), cast(User, request.user)
+    form = EnvironmentForm(request.POST or None, person=person, group=found)
+    context: dict[str, Any] = {"form": form, "group": found}
+    if request.method == "POST" and form.is_valid():
+        try:
+            _save(request, found, form)
+        except Stale:
+            found = find_group(slug)
+            form.build_upon(found)
+            theirs, mine = found.variables, form.unsaved_variables()
+            context |= {"group": found, "conflict": diff.compare(theirs, mine)}
+        else:
+            return redirect("group", slug=found.slug)
+    return render(request, "groups/form.html", context)
+
+
+def _save(request: HttpRequest, found: EnvironmentGroup, form: EnvironmentForm) -> None:
+    """Raises Stale when somebody else has saved since the form was opened."""
+    person = cast(User, request.user)
+    with transaction.atomic():
+        found.claim(saves=form.cleaned_data["saves"])
+        about, before = form.describe(), found.about
+        for name, value in about.items():
+            setattr(found, name, value)
+        found.save(update_fields=ABOUT)
+        variables = form.variables()
+        if variables != found.variables:
+            message = form.cleaned_data["message"]
+            version = found.save_version(variables, by=person, message=message)
+            messages.success(
+                request,
+                f"Saved as version {version.number}. Profiles keep what they say until the group "
+                "is laid over them again.",
+            )
+        else:
+            messages.success(request, describe_unversioned(form, before, found.current))
+        Entry.note(person, "edit environment group", found)
+
+
+@require_POST
+@allow(Permission.OPERATE)
+def group_restore(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Save what an older version says as a new one."""
+    found, person = find_group(slug), cast(User, request.user)
+    old = get_object_or_404(found.versions, number=number)
+    if old.variables == found.variables:
+        messages.info(request, f"Version {number} says what the newest one says.")
+        return redirect("group", slug=found.slug)
+    try:
+        with transaction.atomic():
+            found.claim(saves=found.saves)
+            version = found.save_version(
+                old.variables, by=person, message=f"Back to version {number}"
+            )
+            Entry.note(person, "restore environment group", found, version=number)
+    except Stale:
+        messages.error(request, f"Somebody else has just saved {found}. Look at it and try again.")
+    else:
+        messages.success(request, f"Version {version.number} says what version {number} said.")
+    return redirect("group", slug=found.slug)
+
+
+@require_POST
+@allow(Permission.OPERATE)
+def group_delete(request: HttpRequest, slug: str) -> HttpResponse:
+    found = find_group(slug)
+    with transaction.atomic():
+        said = found.variables
+        names = [*said.env, *said.secret_env]
+        Entry.note(cast(User, request.user), "delete environment group", found, variables=names)
+        found.delete()
+    messages.success(request, f"{found} is deleted. Profiles keep the variables they got from it.")
+    return redirect("groups")
+
+
+def find_group(slug: str) -> EnvironmentGroup:
+    return get_object_or_404(EnvironmentGroup.objects.select_related("current"), slug=slug)

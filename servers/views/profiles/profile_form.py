@@ -1,0 +1,148 @@
+"""The form that makes and changes profiles."""
+
+from typing import Any, cast
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.text import slugify
+from django.views.decorators.http import require_http_methods
+
+from servers import live
+from servers.forms.profile import ProfileForm
+from servers.forms.profile_values import initial
+from servers.launch.engines import diff
+from servers.launch.engines.launch import Launch
+from servers.launch.recipes.document import Document
+from servers.lifecycle.weights import checkpoints, inventory
+from servers.models import (
+    Box,
+    Entry,
+    Permission,
+    Profile,
+    Server,
+    StoredCheckpoint,
+    User,
+)
+from servers.models.profile import ABOUT, Stale
+from servers.views.access import allow
+from servers.views.profiles.profiles import find
+from servers.views.profiles.recipes import find_recipe
+from servers.views.profiles.saved import describe_unversioned
+
+
+@require_http_methods(["GET", "POST"])
+@allow(Permission.EDIT)
+def profile_new(request: HttpRequest) -> HttpResponse:
+    person = cast(User, request.user)
+    source = Profile.objects.seen_by(person).filter(slug=request.GET.get("from", "")).first()
+    form = ProfileForm(
+        request.POST or None, person=person, copied_from=source, initial=_read_source(request)
+    )
+    if request.method == "POST" and form.is_valid():
+        made = create(form, by=person)
+        return redirect("profile", slug=made.slug)
+    return render(request, "profiles/form.html", {"form": form, "has_box": Box.objects.exists()})
+
+
+def _read_source(request: HttpRequest) -> dict[str, Any] | None:
+    """What ?recipe= or ?model= stand for."""
+    pk = request.GET.get("model", "")
+    if pk.isdecimal() and len(pk) < 10:
+        found = get_object_or_404(StoredCheckpoint.objects.select_related("box"), pk=pk)
+        return {
+            "name": inventory.title(found),
+            "box": found.box,
+            **initial(inventory.launch(found)),
+        }
+    return _of_recipe(request)
+
+
+def _of_recipe(request: HttpRequest) -> dict[str, Any] | None:
+    """What the recipe says that ?recipe= names, with the changes that ?migration= counts."""
+    if "recipe" not in request.GET:
+        return None
+    found = find_recipe(request.GET["recipe"])
+    at = request.GET.get("migration", "")
+    is_there = at.isdecimal() and len(at) < 4 and int(at) < len(found.migrated)
+    launch = found.launch(found.migrated[int(at)] if is_there else None)
+    return of_document(found.published, launch)
+
+
+def of_document(document: Document, launch: Launch) -> dict[str, Any]:
+    """The form's values; of secrets the names alone."""
+    return {
+        "name": document.name,
+        "notes": document.notes,
+        "source": document.source.url,
+        "tags": " ".join(document.tags),
+        **initial(launch, secrets=dict.fromkeys(document.secrets, "")),
+    }
+
+
+def create(form: ProfileForm, *, by: User) -> Profile:
+    with transaction.atomic():
+        slug = slugify(form.cleaned_data["name"])[:63]
+        made = Profile.objects.create(slug=slug, owner=by, **form.describe())
+        made.save_version(form.launch(), by=by, message="First version")
+        Server.objects.create(slug=made.slug, profile=made, box=form.cleaned_data["box"])
+        Entry.note(by, "create profile", made)
+        checkpoints.look_soon(made)
+    live.servers_changed()
+    return made
+
+
+@require_http_methods(["GET", "POST"])
+@allow(Permission.EDIT)
+def profile_edit(request: HttpRequest, slug: str) -> HttpResponse:
+    found = find(request, slug)
+    form = ProfileForm(request.POST or None, person=cast(User, request.user), profile=found)
+    context = {"form": form, "profile": found, "has_box": True}
+    if request.method == "POST" and form.is_valid():
+        try:
+            _save(request, found, form)
+        except Stale:
+            found = find(request, slug)
+            form.build_upon(found)
+            context |= {"profile": found, "conflict": _theirs_and_mine(found, form)}
+        else:
+            live.servers_changed()
+            return redirect("profile", slug=found.slug)
+    return render(request, "profiles/form.html", context)
+
+
+def _save(request: HttpRequest, found: Profile, form: ProfileForm) -> None:
+    """Raises Stale when somebody else has saved since the form was opened."""
+    person = cast(User, request.user)
+    with transaction.atomic():
+        found.claim(saves=form.cleaned_data["saves"])
+        about, before = form.describe(), found.about
+        for name, value in about.items():
+            setattr(found, name, value)
+        found.save(update_fields=ABOUT)
+        launch = form.launch()
+        if launch == found.launch:
+            messages.success(request, describe_unversioned(form, before, found.current))
+        else:
+            version = found.save_version(launch, by=person, message=form.cleaned_data["message"])
+            messages.success(
+                request, f"Saved as version {version.number}. It is used from the next start."
+            )
+        Entry.note(person, "edit profile", found)
+        checkpoints.look_soon(found)
+
+
+def _theirs_and_mine(found: Profile, form: ProfileForm) -> list[diff.Difference]:
+    """What saving what stands in the form would change of what somebody else has saved."""
+    theirs, mine = found.about, form.describe()
+    about = [
+        diff.Difference(part=name, name=name, before=str(theirs[name]), after=str(mine[name]))
+        for name in ABOUT
+        if theirs[name] != mine[name]
+    ]
+    with transaction.atomic():
+        launch = form.launch()
+        # It has sealed secrets that nobody has saved yet.
+        transaction.set_rollback(True)
+    return about + diff.compare(found.launch, launch)

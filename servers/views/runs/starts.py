@@ -1,0 +1,108 @@
+"""Starts a server by what a person has answered, or asks when somebody is on its GPUs."""
+
+from typing import cast
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from servers import lifecycle, tasks
+from servers.forms import start as form
+from servers.launch.engines.launch import Launch
+from servers.lifecycle.people import claims
+from servers.lifecycle.profiles import preflight
+from servers.lifecycle.runs import gpu_conflicts
+from servers.models import Run, Server, User
+
+
+def despite(request: HttpRequest) -> str:
+    """Why somebody starts it although something is known to fail."""
+    return request.POST.get("despite", "").strip()[:300]
+
+
+def begin(request: HttpRequest, server: Server, *, like: Run | None = None) -> Run | None:
+    """Queue the run, ask for the end of those that it is to take the place of, and nudge.
+
+    None when the server already runs: then nobody is stopped for it either.
+    """
+    choice, person = form.read(request.POST), cast(User, request.user)
+    run = lifecycle.start(
+        server, by=person, despite=despite(request), like=like, patience=choice.patience
+    )
+    if run is None:
+        return None
+    others = Run.objects.active().filter(pk__in=choice.runs, server__box=server.box_id)
+    others = others.filter(is_watched=False)
+    for other in others.exclude(pk=run.pk).select_related("server__box"):
+        lifecycle.stop(other, by=person, after_requests=choice.answer == "drain")
+        tasks.nudge(other)
+    tasks.nudge(run)
+    return run
+
+
+def question(
+    request: HttpRequest,
+    server: Server,
+    launch: Launch,
+    checked: preflight.PreflightResult,
+    *,
+    is_of_profile: bool,
+) -> HttpResponse | None:
+    """What to do about who is on its GPUs; None when nobody is, or it was answered.
+
+    `is_of_profile`: it starts what its profile says now, which a fix of the profile changes.
+    """
+    choice, person = form.read(request.POST), cast(User, request.user)
+    if choice.answer not in ("", "beside"):
+        return None
+    if despite(request) and person.may_edit:
+        return None
+    found = gpu_conflicts.before_start(launch, server, checked.known)
+    is_refused = found.is_loading or bool(checked.faults)
+    if not found.holders or (choice.answer == "beside" and not is_refused):
+        return None
+    return ask_in_dialog(
+        request,
+        "servers/_taken.html",
+        {
+            "server": server,
+            "taken": found,
+            "stoppable": [each for each in found.holders if each.may_be_stopped],
+            "person": person,
+            "action": request.path,
+            "times": form.TIMES.items(),
+            "usually": form.USUALLY,
+            "findings": checked.faults,
+            "checked": checked,
+            "is_refused": is_refused,
+            "is_of_profile": is_of_profile,
+        },
+    )
+
+
+def claim_question(
+    request: HttpRequest, server: Server, launch: Launch, checked: preflight.PreflightResult
+) -> HttpResponse | None:
+    """Whether to start it on what others have claimed; None when that was answered, or nobody has."""
+    if not server.box.current_claims:
+        return None
+    gpus = gpu_conflicts.before_start(launch, server, checked.known).start.gpus
+    found = claims.against_start(server, gpus, cast(User, request.user))
+    seen = request.POST.getlist("claim")
+    if all(str(each.pk) in seen for each in found):
+        return None
+    # What was answered to the questions before this one goes on with its answer.
+    answers = [
+        (name, value)
+        for name in ("do", "wait", "holder", "despite")
+        for value in request.POST.getlist(name)
+    ]
+    context = {"server": server, "claims": found, "answers": answers, "action": request.path}
+    return ask_in_dialog(request, "claims/start.html", context)
+
+
+def ask_in_dialog(request: HttpRequest, template: str, context: dict[str, object]) -> HttpResponse:
+    """A question in the page's dialog, as the answer to a button that wants none."""
+    answer = render(request, template, context)
+    answer["HX-Retarget"] = "#dialog"
+    answer["HX-Reswap"] = "innerHTML"
+    return answer

@@ -1,0 +1,204 @@
+"""Models from the Hub: what it has, what is to be had of it, and how far downloads are."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from servers import tasks
+from servers.host.weights.fetch.choice import FileGroup
+from servers.judge.weights import checkpoints as judge
+from servers.launch import numbers
+from servers.lifecycle.weights import downloads
+from servers.lifecycle.weights.downloads import DownloadRequest, DownloadRequestError
+from servers.live import answers
+from servers.models import Box, Download, Permission
+from servers.views.access import PersonRequest, allow
+
+DONE, CONFLICT = 204, 409
+ANSWERS_WITHIN = 4  # seconds
+MOST_LOOKS = 8
+MIB = 2**20
+# MiB a second that a page offers.
+PACES = (1, 2, 5, 10, 25, 50, 100, 250, 500)
+_VERBS = ("pause", "resume", "cancel", "limit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileGroupRow:
+    """A group of files that somebody may choose."""
+
+    group: FileGroup
+    room: judge.WeightsFit | None
+    is_wanted: bool
+
+    @property
+    def value(self) -> str:
+        return "\n".join(self.group.patterns)
+
+
+@require_GET
+@allow(Permission.OPERATE)
+def download_new(request: HttpRequest) -> HttpResponse:
+    """A model by its name; then, from the Hub, its files and where they could go."""
+    boxes = list(Box.objects.all())
+    typed = request.GET.get("of", "")[:500]
+    revision = request.GET.get("revision", "").strip()[:200]
+    chosen = next((box for box in boxes if box.slug == request.GET.get("box")), None)
+    box = chosen or (boxes[0] if boxes else None)
+    context: dict[str, Any] = {
+        "typed": typed, "revision": revision, "boxes": boxes, "box": box, "off": _off(),
+    }  # fmt: skip
+    if typed.strip() and box is not None and settings.HUB:
+        try:
+            name, found = downloads.read_name(typed)
+        except DownloadRequestError as error:
+            return render(request, "downloads/new.html", context | {"fault": str(error)})
+        repository, _colon, quantization = name.partition(":")
+        asked = {
+            "of": repository, "quantization": quantization, "revision": revision or found or "main",
+            "box": box.slug, "asked": str(uuid4()),
+        }  # fmt: skip
+        context |= {"look": f"{reverse('download_look')}?{urlencode(asked)}", "name": repository}
+    return render(request, "downloads/new.html", context)
+
+
+def _off() -> str:
+    return "" if settings.HUB else downloads.OFF
+
+
+@require_GET
+@allow(Permission.OPERATE)
+def download_look(request: HttpRequest) -> HttpResponse:
+    """What the Hub says of a model, asked by its box; again after a moment where it is slow."""
+    box = get_object_or_404(Box, slug=request.GET.get("box", ""))
+    try:
+        asked = downloads.question(box, str(UUID(request.GET.get("asked", ""))))
+        looks = int(request.GET.get("looks", "0"))
+    except ValueError as error:
+        raise Http404("This is no question that a page has asked.") from error
+    name, revision = request.GET.get("of", "")[:200], request.GET.get("revision", "main")[:200]
+    if not looks:
+        tasks.ask_hub(box, asked, name, revision)
+    said = answers.wait_for_answer(asked, seconds=ANSWERS_WITHIN)
+    context: dict[str, Any] = {"box": box, "name": name, "revision": revision, "said": said}
+    if said is None:
+        query = request.GET.copy()
+        query["looks"] = str(looks + 1)
+        again = f"{reverse('download_look')}?{query.urlencode()}" if looks < MOST_LOOKS else ""
+        return render(request, "downloads/_look.html", context | {"again": again})
+    if "files" in said:
+        context |= _build_offer(box, said, request.GET.get("quantization", ""))
+    return render(request, "downloads/_look.html", context)
+
+
+def _build_offer(box: Box, said: dict[str, Any], quantization: str) -> dict[str, Any]:
+    found = downloads.groups(said)
+    wanted = downloads.of_quantization(said, quantization) if quantization else None
+    rows = []
+    for group in found:
+        is_wanted = group.is_usual if wanted is None else wanted >= {f.name for f in group.files}
+        room = judge.room(group.weights, box.gpus)
+        rows.append(FileGroupRow(group=group, room=room, is_wanted=is_wanted))
+    targets = [
+        each | {"has": sum(each["there"].values()), "there_json": json.dumps(each["there"])}
+        for each in said["targets"]
+    ]
+    first = next((each for each in targets if not each["refused"]), None)
+    return {
+        "rows": rows,
+        "must_choose": not any(row.is_wanted and row.group.weights for row in rows),
+        "targets": targets,
+        "first": first,
+        "paces": PACES,
+    }
+
+
+@require_POST
+@allow(Permission.OPERATE)
+def download_start(request: PersonRequest) -> HttpResponse:
+    """Of the page's form, or of a profile's one button."""
+    box = get_object_or_404(Box, slug=request.POST.get("box", ""))
+    typed = request.POST.get("of", "")[:500]
+    back = f"{reverse('download_new')}?{urlencode({'of': typed, 'box': box.slug})}"
+    names = [name for each in request.POST.getlist("files") for name in each.splitlines() if name]
+    if "choosing" in request.POST and not names:
+        messages.error(request, "Nothing was chosen: tick what is to be downloaded.")
+        return redirect(back)
+    try:
+        wish = _wish(request, typed, names)
+        made, is_new = downloads.ask(box, wish, by=request.user)
+    except (DownloadRequestError, ValueError) as error:
+        messages.error(request, str(error))
+        return redirect(back)
+    if not is_new:
+        messages.info(request, f"{made} is on its way to {box} already.")
+    return redirect(f"{reverse('models')}#downloads")
+
+
+def _wish(request: PersonRequest, typed: str, names: list[str]) -> DownloadRequest:
+    name, revision = downloads.read_name(typed)
+    repository, _colon, quantization = name.partition(":")
+    return DownloadRequest(
+        repository=repository,
+        revision=request.POST.get("revision", "").strip()[:200] or revision or "main",
+        patterns=tuple(names) or ((f":{quantization}",) if quantization else ()),
+        into=request.POST.get("into", "")[:1000],
+        limit=_pace(request),
+    )
+
+
+def _pace(request: PersonRequest) -> int:
+    """Bytes a second. Raises ValueError."""
+    given = request.POST.get("limit", "0")
+    pace = numbers.whole(given)
+    if pace is None or pace not in (0, *PACES):
+        raise ValueError(f"{given[:20]} is none of the paces: {', '.join(map(str, PACES))} MiB/s.")
+    return pace * MIB
+
+
+@require_GET
+@allow(Permission.OPERATE)
+def download_ask(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
+    """What to cancel means, or which pace there may be."""
+    found = get_object_or_404(Download.objects.select_related("box"), pk=pk)
+    if verb not in ("cancel", "limit"):
+        raise Http404(f"A download is not asked about {verb}.")
+    context = {"download": found, "verb": verb, "paces": PACES, "pace": found.limit // MIB}
+    return render(request, "downloads/_ask.html", context)
+
+
+@require_POST
+@allow(Permission.OPERATE)
+def download_act(request: PersonRequest, pk: int, verb: str) -> HttpResponse:
+    found = get_object_or_404(Download.objects.select_related("box"), pk=pk)
+    if verb not in _VERBS:
+        raise Http404(f"A download knows no {verb}.")
+    if found.is_over and verb != "resume":
+        return _text(f"The download of {found} is over: {found.get_state_display().lower()}.")
+    match verb:
+        case "pause":
+            downloads.pause(found, by=request.user)
+        case "resume":
+            downloads.resume(found, by=request.user)
+        case "cancel":
+            drops = request.POST.get("parts") == "drop"
+            downloads.cancel(found, by=request.user, drop_parts=drops)
+        case _:
+            try:
+                downloads.limit(found, _pace(request), by=request.user)
+            except ValueError as error:
+                return _text(str(error))
+    return HttpResponse(status=DONE)
+
+
+def _text(sentence: str) -> HttpResponse:
+    return HttpResponse(sentence, status=CONFLICT, content_type="text/plain; charset=utf-8")

@@ -1,0 +1,249 @@
+"""Raises and clears alerts: holds what rows and samples say against those that are open."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from servers.judge.alerts import boxes, downloads, runs
+from servers.judge.alerts.boxes import NOTHING, BoxCases
+from servers.judge.alerts.case import ENDS, AlertCase, Key
+from servers.judge.alerts.debounce import AlertChange, Open, Steady
+from servers.judge.alerts.downloads import Fetch
+from servers.judge.alerts.runs import RunFacts
+from servers.judge.logs import failure_catalog
+from servers.lifecycle.alerts import alerts
+from servers.lifecycle.runs import crash_loops
+from servers.models import Alert, Box, Download, ImageJob, Run, Server, datafolder
+from servers.models.run import ACTIVE, RunState
+
+# Seconds: a sample that is older tells nothing of now.
+FRESH = 15.0
+
+
+class AlertMonitor:
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self._steady = Steady()
+
+    def step(self, judged: Mapping[str, Any] | None) -> None:
+        """`judged`: the newest sample with its verdicts and findings; None: there is none."""
+        now = time.time()
+        open_ones = self._open()
+        told = frozenset(open_ones)
+        servers = list(self._servers())
+        facts = [_facts(server) for server in servers]
+        found = self._of_sample(judged, now, told)
+        cases = [
+            *(case for each in facts for case in runs.cases(each, now=now, open_kinds=_list_silent_kinds(each, told))),
+            *downloads.cases(_fetches(self.box), now=now),
+            *found.cases,
+            *self._of_data_folder(told),
+            *boxes.lacks(self.box.slug, _problems(self.box), judged),
+        ]  # fmt: skip
+        changes = self._steady.step(
+            now,
+            boxes.without_floor_twice(cases, told),
+            {key: _build_open(alert) for key, alert in open_ones.items()},
+            unknown_kinds=found.unknown_kinds,
+            unsure=found.unsure,
+            refuted=found.refuted,
+        )
+        for change in changes:
+            self._do(change, open_ones.get(change.key))
+        for each in facts:
+            if case := runs.event(each, now=now):
+                alerts.raise_alert(self.box, case)
+        for server, each in zip(servers, facts, strict=True):
+            if not each.deaths and (before := _find_previous_life(server)):
+                self._tell_of_restart(before, now)
+
+    def _tell_of_restart(self, before: Run, now: float) -> None:
+        """Somebody else starts what is watched, faster than anybody looks."""
+        case = runs.judge_restart(_facts_of(before), now=now)
+        if case is not None and not Alert.objects.filter(run=before, kind__in=ENDS).exists():
+            alerts.raise_alert(self.box, case)
+
+    def look_at_others(self) -> None:
+        """A box cannot tell of its own silence: the watchers of the others do."""
+        now = time.time()
+        silent = {a.box_id: a for a in Alert.objects.open().filter(kind="silent")}
+        for other in Box.objects.exclude(pk=self.box.pk).exclude(seen_at=None):
+            assert other.seen_at is not None
+            case = boxes.silence(
+                other.slug,
+                seen_at=other.seen_at.timestamp(),
+                now=now,
+                servers=_count_running(other),
+            )
+            if case is not None and other.pk not in silent:
+                alerts.raise_alert(other, case)
+            elif case is None and other.pk in silent:
+                alerts.clear(silent[other.pk])
+
+    def _open(self) -> dict[Key, Alert]:
+        return {
+            (each.kind, each.subject): each for each in Alert.objects.open().filter(box=self.box)
+        }
+
+    def _servers(self) -> Iterator[Server]:
+        shown = Server.objects.present().filter(box=self.box, run__isnull=False)
+        yield from shown.select_related("run__version", "box")
+
+    def _of_sample(
+        self, judged: Mapping[str, Any] | None, now: float, told: frozenset[Key]
+    ) -> BoxCases:
+        if judged is None or now - judged["t"] > FRESH:
+            return NOTHING
+        return boxes.of_sample(self.box.slug, judged, is_low=boxes.FLOOR in told)
+
+    def _of_data_folder(self, told: frozenset[Key]) -> Iterator[AlertCase]:
+        disk = datafolder.disk()
+        if disk is None:
+            return
+        is_told = boxes.DATA_FOLDER in told
+        case = boxes.data_folder(self.box.slug, disk.free, disk.total, is_told=is_told)
+        if case is not None:
+            yield case
+
+    def _do(self, change: AlertChange, alert: Alert | None) -> None:
+        if change.case is None:
+            if alert is not None:
+                alerts.clear(alert, why=_why_over(alert))
+        elif alert is None:
+            alerts.raise_alert(self.box, change.case)
+        elif change.what == "worse":
+            alerts.worsen(alert, change.case)
+        else:
+            alerts.reword(alert, change.case)
+
+
+def _problems(box: Box) -> list[dict[str, str]]:
+    # As it stands in the row: another thread writes it.
+    facts = Box.objects.values_list("facts", flat=True).get(pk=box.pk)
+    return list(facts.get("problems", []))
+
+
+def _list_silent_kinds(run: RunFacts, told: frozenset[Key]) -> frozenset[str]:
+    return frozenset(kind for kind, subject in told if subject == run.server)
+
+
+def _build_open(alert: Alert) -> Open:
+    words = (alert.title, alert.detail, alert.memory, alert.advice)
+    return Open(severity=alert.severity, words=words)
+
+
+def _why_over(alert: Alert) -> str:
+    """Why a server is nobody's worry any more, for those who heard of it; "" of other things."""
+    if alert.kind not in ENDS:
+        return ""
+    server = alert.server
+    run = server.run if server is not None and server.removed_at is None else None
+    if run is None:
+        return "Its server was removed."
+    if run.state == RunState.READY:
+        return "It is ready again."
+    if not run.is_active:
+        return "It was stopped."
+    if run.is_watched:
+        return "It was started again outside inferdash."
+    return f"{run.started_by or 'Somebody'} has started it again."
+
+
+def _count_running(box: Box) -> int:
+    return Run.objects.filter(server__box=box, state__in=ACTIVE).count()
+
+
+def _find_previous_life(server: Server) -> Run | None:
+    """The life before, of a watched one that runs."""
+    run = server.run
+    if run is None or not run.is_watched or not run.is_active:
+        return None
+    earlier = server.runs.filter(pk__lt=run.pk).select_related("version", "server__box")
+    return earlier.order_by("-pk").first()
+
+
+def _facts(server: Server) -> RunFacts:
+    """Of its newest run, with those before it where it is one of a row."""
+    run = server.run
+    assert run is not None
+    facts = _facts_of(run)
+    if not (run.is_watched or run.tries):
+        return facts
+    found = crash_loops.count(server)
+    if not found.is_loop:
+        return facts
+    # What the newest does not know yet, the one before does.
+    last = server.runs.filter(state=RunState.FAILED).order_by("-pk").first()
+    why = facts.why or (last.why if last else "")
+    return replace(facts, deaths=found.count, has_served=found.was_ready, why=why)
+
+
+def _facts_of(run: Run) -> RunFacts:
+    server, box = run.server, run.server.box
+    stuck, remedy = run.stuck_words(run.version.launch.engine, unified=box.is_unified)
+    release = run.release
+    return RunFacts(
+        pk=run.pk,
+        server=server.slug,
+        box=box.slug,
+        state=run.state,
+        asked_at=run.created_at.timestamp(),
+        ready_at=_seconds(run.ready_at),
+        ended_at=_seconds(run.ended_at),
+        was_stopped=run.stopped_by_id is not None,
+        is_automatic=run.tries > 0,
+        why=run.why,
+        is_explained=bool(run.diagnosis),
+        remedy=remedy or _remedy(run),
+        outlook=run.outlook,
+        restart_at=_seconds(run.restart_at),
+        memory=run.release_words if run.ended_at else "",
+        is_memory_settled=run.memory_before is None or release.outcome not in ("", "releasing"),
+        held=run.peak_memory,
+        unhealthy_because=run.unhealthy_because if run.is_unhealthy else "",
+        unhealthy_since=_seconds(run.unhealthy_since),
+        stuck=stuck,
+        strained=run.strained,
+    )
+
+
+def _fetches(box: Box) -> list[Fetch]:
+    """The newest try of each download and pull that its page tells of."""
+    downloads = Download.objects.for_page().filter(box=box).order_by("pk")
+    pulls = ImageJob.objects.for_page().filter(box=box, kind=ImageJob.Kind.PULL).order_by("pk")
+    tries: list[tuple[str, str, str, Download | ImageJob]] = [
+        *(("download", row.key, str(row), row) for row in downloads.defer("files", "verified")),
+        *(("pull", row.source, row.source, row) for row in pulls.defer("layers", "images")),
+    ]
+    found = {
+        (kind, subject): Fetch(
+            kind=kind,
+            subject=subject,
+            name=name,
+            box=box.slug,
+            is_failed=row.state == "failed",
+            asked_at=row.asked_at.timestamp(),
+            ended_at=_seconds(row.ended_at),
+            said=row.said,
+            advice=row.advice if isinstance(row, Download) else "",
+        )
+        for kind, subject, name, row in tries
+    }
+    return list(found.values())
+
+
+def _remedy(run: Run) -> str:
+    """The first thing that the catalogue says to do about why it failed; "" where it does not."""
+    failure = failure_catalog.by_id().get(run.cause)
+    if failure is None:
+        return ""
+    groups = run.diagnosis.get("groups", {})
+    engine = run.version.launch.engine
+    fitting = (each.text(groups) for each in failure.remedies if each.fits(engine, groups))
+    return next(fitting, "")
+
+
+def _seconds(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()

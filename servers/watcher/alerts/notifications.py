@@ -1,0 +1,83 @@
+"""Sends what is due, every outlet in a thread of its own: one that hangs makes no other wait."""
+
+import logging
+import threading
+import time
+
+from django.db import close_old_connections
+from django.db.utils import InterfaceError, OperationalError
+
+from servers.lifecycle.alerts import channels
+from servers.models import Box, Delivery, Outlet
+from servers.models.outlet import ChannelKind
+
+log = logging.getLogger(__name__)
+
+# Messages to one outlet in a row; what is left waits for the next round.
+AT_ONCE = 20
+MOST_THREADS = 8
+PING_EVERY = 60.0
+
+
+class NotificationSender:
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self._threads: dict[int, threading.Thread] = {}
+        self._pinged: dict[int, float] = {}
+
+    def step(self) -> None:
+        """Start what is due. Short; for every round."""
+        self._threads = {pk: each for pk, each in self._threads.items() if each.is_alive()}
+        waiting: dict[int, list[Delivery]] = {}
+        for delivery in channels.due(self.box):
+            waiting.setdefault(delivery.outlet_id, []).append(delivery)
+        for pk, deliveries in waiting.items():
+            self._start(pk, deliveries[:AT_ONCE])
+        self._give_signs_of_life()
+
+    def finish(self, seconds: float) -> None:
+        """Wait for what is on its way, so that it is not sent again after a restart."""
+        deadline = time.monotonic() + seconds
+        for thread in self._threads.values():
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _start(self, pk: int, deliveries: list[Delivery]) -> None:
+        if pk not in self._threads and len(self._threads) < MOST_THREADS:
+            thread = threading.Thread(target=self._send, args=[deliveries], daemon=True)
+            self._threads[pk] = thread
+            thread.start()
+
+    def _send(self, deliveries: list[Delivery]) -> None:
+        try:
+            for delivery in deliveries:
+                # Whoever does not take this one now would not take the next.
+                if not channels.send(delivery, self.box):
+                    return
+        except (OperationalError, InterfaceError) as error:
+            log.warning("The database is away: %s", error)
+        finally:
+            close_old_connections()
+
+    def _give_signs_of_life(self) -> None:
+        """By a row that another loop writes: a watcher that hangs gives none."""
+        box = Box.objects.get(pk=self.box.pk)
+        if box.is_silent:
+            return
+        now = time.monotonic()
+        pings = Outlet.objects.filter(kind=ChannelKind.PING, is_enabled=True, box=box)
+        for outlet in pings.select_related("box"):
+            if now - self._pinged.get(outlet.pk, float("-inf")) < PING_EVERY:
+                continue
+            if outlet.pk not in self._threads and len(self._threads) < MOST_THREADS:
+                self._pinged[outlet.pk] = now
+                thread = threading.Thread(target=self._ping, args=[outlet], daemon=True)
+                self._threads[outlet.pk] = thread
+                thread.start()
+
+    def _ping(self, outlet: Outlet) -> None:
+        try:
+            channels.ping(outlet)
+        except (OperationalError, InterfaceError) as error:
+            log.warning("The database is away: %s", error)
+        finally:
+            close_old_connections()

@@ -1,0 +1,154 @@
+"""Keeps the box's own row true: that it lives, and what it has and lacks."""
+
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.utils import timezone
+
+from servers import lifecycle, live
+from servers.host.docker.containers import ContainerError, DockerFacts
+from servers.host.files import paths
+from servers.host.kernel.proc import Kernel
+from servers.judge.alerts.attention import NO_GPU
+from servers.judge.memory.verdicts import ALARMS
+from servers.judge.runs import limits
+from servers.lifecycle.runs import creation, hardening, open_limits, reboots
+from servers.live import untaken
+from servers.models import Box, Entry
+from servers.watcher import host_resources
+
+log = logging.getLogger(__name__)
+
+# Seconds. A worker begins what it is sent at once; one that is started again needs a few.
+TAKEN_WITHIN = 60
+HUNG_WORKER = (
+    "It hangs or does not run. Starts and stops still work, as the watcher takes them over, up to "
+    "10 s later; forms learn nothing of this box’s files. Restart inferdash on the box: engines "
+    "go on running."
+)
+
+
+def enrol() -> Box:
+    """This box's row and limits file, made on the first start."""
+    home = settings.HOME
+    if not settings.BOX_FILE.exists():
+        settings.BOX_FILE.write_text(limits.default_text(home))
+    cache = _usual_cache(home)
+    defaults = {"home": home, "hf_cache": cache}
+    box, made = Box.objects.get_or_create(slug=settings.BOX, defaults=defaults)
+    if cache and not made and not box.hf_cache and not _has_been_set(box):
+        # Older versions left it empty where the folder was not there yet.
+        box.hf_cache = cache
+        box.save(update_fields=["hf_cache"])
+    return box
+
+
+def _usual_cache(home: str) -> str:
+    """Where engines keep what they download, there or to be made; "" where that cannot be."""
+    cache = f"{home}/.cache/huggingface"
+    try:
+        allowed = limits.read(settings.BOX_FILE)
+        own = creation.own_paths()
+        refused = limits.mount_refusal(cache, allowed, root=settings.HOST_ROOT, own=own)
+        if refused or paths.exists(cache, root=settings.HOST_ROOT):
+            return "" if refused else cache
+        # In a container the box's files are there to read alone.
+        room = creation.box_files().room(paths.resolve(cache, root=settings.HOST_ROOT))
+    except (limits.LimitsError, paths.PathError, OSError) as error:
+        log.warning("whether engines may have %s is not known: %s", cache, error)
+        return ""
+    return cache if room.may_write and not room.is_read_only else ""
+
+
+def _has_been_set(box: Box) -> bool:
+    """Whether an admin has said on the settings page which cache the box has, or that it has none."""
+    said = Entry.objects.filter(action="change box", subject=str(box))
+    return any("hf_cache" in each.detail for each in said)
+
+
+def note_boot(box: Box, *, seen_before: datetime | None) -> None:
+    """Take up a restart of the box. Raises ContainerError while Docker is not there yet."""
+    kernel = Kernel(root=settings.KERNEL_ROOT)
+    boot_id, booted_at = kernel.boot_id(), kernel.booted_at()
+    if boot_id is not None and booted_at is not None:
+        lifecycle.note_boot(
+            box, boot_id, datetime.fromtimestamp(booted_at, UTC), seen_before=seen_before
+        )
+
+
+def sign_of_life(box: Box, sample: dict[str, Any] | None, problems: list[dict[str, str]]) -> bool:
+    """Write down what Docker, the limits file and the newest sample say, and the watcher's own
+    problems; whether the box's problems are others than before."""
+    docker, facts = gather(sample)
+    facts["problems"] += [*problems, *hung_worker(box)]
+    host_resources.look(box, docker)
+    changed = facts != box.facts or box.is_silent
+    are_others: bool = facts["problems"] != box.facts.get("problems", [])
+    box.seen_at = timezone.now()
+    box.facts = facts
+    Box.objects.filter(pk=box.pk).update(seen_at=box.seen_at, facts=facts)
+    reboots.note_versions(box)
+    if changed:
+        live.box_changed(box.pk)
+    return are_others
+
+
+def hung_worker(box: Box) -> list[dict[str, str]]:
+    """That the box's worker takes no requests, as a problem of the box."""
+    try:
+        age = untaken.age(box.queue)
+    except redis.RedisError as error:
+        log.debug("could not ask for requests that wait: %s", error)
+        return []
+    if age is None or age < TAKEN_WITHIN:
+        return []
+    return [{"what": "Its worker takes no requests", "fix": HUNG_WORKER}]
+
+
+def gather(sample: dict[str, Any] | None) -> tuple[DockerFacts | None, dict[str, Any]]:
+    """What Docker says, None when it does not, and what the box's row keeps."""
+    told: DockerFacts | None = None
+    problems: list[dict[str, str]] = []
+    docker: dict[str, Any] = {}
+    left_out: dict[str, str] = {}
+    try:
+        told = creation.docker().facts()
+        docker = {"version": told.version, "root": told.root}
+        left_out = hardening.list_unsupported(creation.docker())
+    except ContainerError as error:
+        problems.append({"what": "Docker cannot be used", "fix": str(error)})
+    if sample is not None and sample.get("error"):
+        problems.append({"what": NO_GPU, "fix": str(sample["error"])})
+    allowed: dict[str, Any] = {}
+    opened: list[dict[str, Any]] = []
+    try:
+        read = limits.read(settings.BOX_FILE)
+        allowed = {name: getattr(read, name) for name in read.__dataclass_fields__}
+        allowed = {k: list(v) if isinstance(v, tuple) else v for k, v in allowed.items()}
+        opened = open_limits.find_mount_permissions(settings.BOX, read, left_out)
+    except (limits.LimitsError, OSError) as error:
+        problems.append({"what": "The limits file cannot be used", "fix": str(error)})
+    found = {"docker": docker, "limits": allowed, "problems": problems}
+    found |= {"left_out": left_out, "openings": opened, "manage": settings.MANAGE}
+    if kernel := Kernel(root=settings.KERNEL_ROOT).release():
+        found["kernel"] = kernel
+    if sample is not None:
+        found |= {"gpus": _gpus(sample), "driver": sample.get("driver") or ""}
+        found["faults"] = faults(sample)
+    return told, found
+
+
+def faults(sample: dict[str, Any]) -> list[str]:
+    """Which rules of the hardware's health, or of its memory, say that something is wrong."""
+    wrong = {each["rule"] for each in sample.get("findings") or [] if each["severity"] != "info"}
+    held = {each["verdict"] for each in sample.get("verdicts") or [] if each["verdict"] in ALARMS}
+    return sorted(wrong | held)
+
+
+def _gpus(sample: dict[str, Any]) -> list[dict[str, Any]]:
+    """What stays the same of them, for who plans a launch."""
+    parts = ("index", "uuid", "name", "compute_capability", "total", "kind")
+    return [{part: card.get(part) for part in parts} for card in sample.get("gpus") or []]

@@ -1,0 +1,299 @@
+"""Looks which engines run on the box that inferdash did not start, and follows the watched ones."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from servers import live
+from servers.host.docker.containers import ContainerError, Event
+from servers.host.external.containers import NO_WISH, ExternalContainer
+from servers.host.kernel import ports
+from servers.host.kernel.proc import Kernel
+from servers.judge.external.engines import DiscoveredEngine
+from servers.judge.external.origin import Origin
+from servers.launch.commandline import engine_flags, engine_words
+from servers.launch.commandline.command import LaunchCommand
+from servers.launch.commandline.inspect import command_of
+from servers.launch.engines import ENGINES
+from servers.launch.engines.engine import flag_value
+from servers.lifecycle import external
+from servers.lifecycle.external import (
+    ContainerWorkload,
+    ExternalWorkload,
+    ProcessWorkload,
+    import_diff,
+    monitored_runs,
+)
+from servers.lifecycle.runs import creation
+from servers.models import Box, Run, Sighting
+from servers.models.run import ENDED, ENGINE_KEYS, RunState
+from servers.watcher.external.container_cache import ContainerCache
+from servers.watcher.external.discovery import DiscoveredLife, EngineDiscovery, Life
+from servers.watcher.external.ended import EndedEngines
+from servers.watcher.external.identify import EngineIdentity
+from servers.watcher.external.other_workloads import OtherWorkloadsMonitor
+from servers.watcher.external.process_tree import ProcessTree
+from servers.watcher.external.processes import BareEngines
+from servers.watcher.external.systemd_owners import NOBODY, SystemdOwner, SystemdOwners
+from servers.watcher.external.usage import ExternalUsage
+from servers.watcher.logs import follower
+
+log = logging.getLogger(__name__)
+
+# Seconds that a round waits for answers; what comes later is the next one's.
+HEAR_FOR = 3.0
+# Ports of a container that are asked, and those that are certainly something else: some of these
+# complain in their logs about a question in HTTP.
+MOST_PORTS = 4
+_NOT_HTTP = (
+    22,
+    25,
+    53,
+    111,
+    1433,
+    2379,
+    2380,
+    3306,
+    4222,
+    5432,
+    5672,
+    6379,
+    6650,
+    9092,
+    11211,
+    27017,
+)
+
+
+class ExternalEngines:
+    def __init__(self, box: Box, *, wake: Callable[[], None] = lambda: None) -> None:
+        """`wake` has this looked for anew: a process that is watched has ended."""
+        self.box = box
+        self.belonging = ProcessTree(wake)
+        self._acquaintances = EngineDiscovery()
+        self._images: dict[str, Mapping[str, Any] | None] = {}
+        self._bare = BareEngines()
+        self._looks = ContainerCache()
+        self._ended = EndedEngines(box)
+        self._unwatched = ExternalUsage(box)
+        self._attending = SystemdOwners()
+        self._around = OtherWorkloadsMonitor(box)
+        self._units: dict[str, SystemdOwner] = {}
+        self._processes: list[DiscoveredEngine] = []
+        self._past: list[DiscoveredEngine] = []  # containers that have ended
+        self._trouble = ""
+
+    def look(self, sample: Mapping[str, Any] | None) -> None:
+        """One round: the watched ones, then whatever else runs."""
+        try:
+            others = self._looks.list_running()
+            self._processes = list(self._bare.find())
+            self._study(others)
+            self._units = self._attending.units(others)
+            running = list(self._list_found(others))
+            # Until this round has looked for them, too, those of the last one.
+            external.saw([*running, *self._past])
+            monitored_runs.step(self.box, self._strangers(others, running), sample)
+            self._let_go()
+        except ContainerError as error:
+            if str(error) != self._trouble:
+                log.warning("What others run is not known: %s", error)
+            self._trouble = str(error)
+            self._around.note_trouble(error, sample)
+            return
+        self._trouble = ""
+        self._acquaintances.ask()
+        self._acquaintances.hear(until=time.monotonic() + HEAR_FOR)
+        self._tell(others, sample)
+        self.belonging.follow(self.box)
+
+    def _strangers(
+        self, others: list[ExternalContainer], running: list[DiscoveredEngine]
+    ) -> list[ExternalWorkload]:
+        processes = [ProcessWorkload(found) for found in running if found.is_process]
+        return [*map(ContainerWorkload, others), *processes]
+
+    def _tell(self, others: list[ExternalContainer], sample: Mapping[str, Any] | None) -> None:
+        try:
+            running = list(self._list_found(others))
+            self._point_runs(running)
+            self._past = list(self._ended.find())
+            found = [*self._count_requests(running), *self._past]
+            external.saw(found)
+            import_diff.follow(self.box, running)
+            if Sighting.objects.renew(self.box, found):
+                live.box_changed(self.box.pk)
+            engines = {each.container for each in running}
+            workers = self._bare.workers
+            self._around.note(others, engines, self._units, sample, workers=workers)
+        except ContainerError as error:
+            log.warning("What else is on the box is not known: %s", error)
+            self._around.note_trouble(error, sample)
+
+    def _count_requests(self, running: list[DiscoveredEngine]) -> list[DiscoveredEngine]:
+        """With their requests, of those that nobody watches, while somebody looks."""
+        keys = {key: known.key for (key, _began), known in self._acquaintances.iterate_known()}
+        asked = {
+            each.container: (each, keys.get(each.container, "")) for each in running if each.address
+        }
+        counts = self._unwatched.counts(asked)
+        found = []
+        for each in running:
+            runs, waits = counts.get(each.container, (None, None))
+            found.append(replace(each, running=runs, waiting=waits))
+        return found
+
+    def listens_anew(self) -> None:
+        """What happened until now was perhaps not heard."""
+        self._looks.forget_all()
+
+    def note_event(self, event: Event) -> None:
+        """Somebody's container has begun or ended."""
+        self._ended.forget(event.container_id)
+        self._looks.forget(event.container_id)
+        if event.action == "kill":  # "stop" comes after the end, perhaps when it runs again
+            if event.signal not in NO_WISH:
+                monitored_runs.asked_to_end(event.container_id)
+        elif (run := monitored_runs.of_container(self.box, event.container_id)) is not None:
+            monitored_runs.look_surely(run, exit_code=event.exit_code)
+
+    def _let_go(self) -> None:
+        """Logs of runs that nobody watches any more."""
+        followed = follower.list_followed_runs()
+        over = Run.objects.filter(
+            pk__in=followed, is_watched=True, state__in=ENDED, container_id="", log_complete=True
+        )
+        for pk in over.values_list("pk", flat=True):
+            follower.let_go(pk)
+
+    def _study(self, others: list[ExternalContainer]) -> None:
+        lives: dict[Life, Callable[[], DiscoveredLife]] = {
+            _life(other): partial(self._surviving_look, other, others) for other in others
+        }
+        lives |= {_moment(each): partial(self._bare.first_look, each) for each in self._processes}
+        self._acquaintances.keep(lives)
+        used = {other.container.image_id for other in others}
+        self._images = {key: said for key, said in self._images.items() if key in used}
+
+    def _surviving_look(
+        self, other: ExternalContainer, others: list[ExternalContainer]
+    ) -> DiscoveredLife:
+        """Whatever somebody has written there, all else goes on being looked after."""
+        try:
+            return self._first_look(other, others)
+        except ContainerError:
+            raise
+        except Exception:
+            log.exception("What runs in %s cannot be read", other.container.name)
+            return DiscoveredLife(hint="")
+
+    def _first_look(
+        self, other: ExternalContainer, others: list[ExternalContainer]
+    ) -> DiscoveredLife:
+        image = other.container.image_id
+        if image not in self._images:
+            self._images[image] = creation.docker().made_from(image)
+        command = command_of(other.inspected, self._images[image])
+        words = engine_words.engine_words(command) if command.engine else None
+        hint = command.engine if command.engine and words is not None else ""
+        named = _ports(command, words or ()) if hint else ()
+        wanted = [*named, *(port for port in other.exposed if port not in _NOT_HTTP)]
+        carrier = _carrier(other, others)
+        ways = [carrier.ways(port) for port in dict.fromkeys(wanted)]
+        is_on_host = carrier.network == "host"
+        return DiscoveredLife(
+            hint=hint,
+            ways=tuple(each for each in ways[:MOST_PORTS] if each),
+            key=_key(command),
+            is_its=partial(_is_its, other.container.id, named) if is_on_host else lambda port: True,
+        )
+
+    def _list_found(self, others: list[ExternalContainer]) -> Iterator[DiscoveredEngine]:
+        """Of all that run, with what they have answered; processes after the containers."""
+        for found in self._processes:
+            heard = self._acquaintances.find_life(_moment(found)).heard
+            yield found if heard is None else _add_identity(found, heard)
+        for other in others:
+            known = self._acquaintances.find_life(_life(other))
+            heard = known.heard or EngineIdentity()
+            if heard.answer != "serves" and not known.hint:
+                continue
+            began = other.container.started_at
+            yield DiscoveredEngine(
+                container=other.container.id,
+                name=other.container.name,
+                image=other.image,
+                engine=heard.engine or known.hint,
+                answer=heard.answer,
+                version=heard.version,
+                models=heard.models,
+                address=heard.address,
+                port=heard.port,
+                started_at=began.timestamp() if began else None,
+                removes_itself=other.removes_itself,
+                origin=Origin.from_labels(
+                    other.container.labels,
+                    other.policy,
+                    **self._units.get(other.container.id, NOBODY)._asdict(),
+                ),
+            )
+
+    def _point_runs(self, running: list[DiscoveredEngine]) -> None:
+        """Watched runs ask where an answer was heard, which may not be where it was expected."""
+        heard = {found.container: found for found in running if found.address}
+        starting = Run.objects.filter(
+            server__box=self.box, is_watched=True, state=RunState.STARTING
+        ).only("address", "port", "container_id")
+        for run in starting:
+            said = heard.get(run.container_id)
+            if said and said.port and (said.address, said.port) != (run.address, run.port):
+                Run.objects.filter(pk=run.pk).update(address=said.address, port=said.port)
+
+
+def _moment(found: DiscoveredEngine) -> Life:
+    return found.container, str(found.started_at)
+
+
+def _add_identity(found: DiscoveredEngine, heard: EngineIdentity) -> DiscoveredEngine:
+    return replace(
+        found,
+        answer=heard.answer,
+        version=heard.version,
+        models=heard.models or found.models,
+        address=heard.address,
+        port=heard.port or found.port,
+    )
+
+
+def _life(other: ExternalContainer) -> Life:
+    return other.container.id, str(other.container.started_at)
+
+
+def _ports(command: LaunchCommand, words: tuple[str, ...]) -> tuple[int, ...]:
+    """Where its engine listens by what it was told; where releases do that are told nothing."""
+    assert command.engine is not None
+    engine = ENGINES[command.engine]
+    told = engine_flags.split(command.engine, words, command.env).port_number
+    return (told,) if told else tuple(filter(None, (engine.default_port, engine.newer_port)))
+
+
+def _key(command: LaunchCommand) -> str:
+    """The key that its engine asks callers for, as its command or environment says."""
+    flag = flag_value(command.command, "--api-key")
+    return flag or next((found for name in ENGINE_KEYS if (found := command.env.get(name))), "")
+
+
+def _carrier(other: ExternalContainer, others: list[ExternalContainer]) -> ExternalContainer:
+    """Whose network it uses: its own, or that of another container."""
+    lender = other.network.removeprefix("container:")
+    return next((each for each in others if each.container.id == lender), other)
+
+
+def _is_its(container: str, named: tuple[int, ...], port: int) -> bool:
+    """Whether it is this container that listens on a port of the box."""
+    who = ports.container_on(port, Kernel())
+    # Where the kernel does not tell, its own command is believed.
+    return who == container or (who is None and port in named)

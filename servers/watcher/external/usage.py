@@ -1,0 +1,59 @@
+"""Asks engines that nobody watches how many requests they have, while somebody looks at them.
+
+Many write a line into their log for each question, so that nobody asks for nobody.
+"""
+
+import time
+from collections.abc import Mapping
+from functools import partial
+
+from servers import live
+from servers.host.runs import probes
+from servers.host.runs.probes import Endpoint
+from servers.judge.external.engines import DiscoveredEngine
+from servers.launch.engines import SERVING
+from servers.launch.engines.engine import Engine
+from servers.models import Box, Run
+from servers.watcher.runs.probe_queue import Questions
+from servers.watcher.runs.probes import MOST_REQUESTS
+
+type Count = tuple[int | None, int | None]  # that run, and that wait; None: it does not say
+HEAR_FOR = 1.0  # seconds
+
+
+class ExternalUsage:
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self._questions: Questions[tuple[str, Count]] = Questions("count")
+        self._numbers: dict[str, int] = {}
+
+    def counts(self, found: Mapping[str, tuple[DiscoveredEngine, str]]) -> dict[str, Count]:
+        """By key, of those that serve; `found` are they with what their callers are asked for."""
+        if not live.is_looked_at(self.box.slug):
+            return {}
+        watched = set(
+            Run.objects.active().filter(is_watched=True).values_list("container_id", flat=True)
+        )
+        for key, (each, secret) in found.items():
+            if each.answer != "serves" or key in watched or each.engine not in SERVING:
+                continue
+            number = self._numbers.setdefault(key, len(self._numbers) + 1)
+            if not self._questions.is_open(number):
+                endpoint = Endpoint(address=each.address, port=each.port, key=secret)
+                ask = partial(_count, key, endpoint, SERVING[each.engine])
+                self._questions.ask(number, ask)
+        heard = self._questions.answers(until=time.monotonic() + HEAR_FOR)
+        return {key: count for _number, (key, count) in heard if count != (None, None)}
+
+
+def _count(key: str, endpoint: Endpoint, engine: Engine) -> tuple[str, Count]:
+    names = (engine.running_metric, engine.waiting_metric)
+    told = probes.metrics(endpoint, names, engine.metrics_path)
+    running, waiting = (_whole(told.get(name)) for name in names)
+    if running is None and engine.slots_path:
+        running = probes.busy_slots(endpoint, engine.slots_path)
+    return key, (running, waiting)
+
+
+def _whole(figure: float | None) -> int | None:
+    return None if figure is None else int(min(max(figure, 0), MOST_REQUESTS))

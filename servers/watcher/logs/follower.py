@@ -1,0 +1,281 @@
+"""Follows the logs of containers: every line is stored once, in order, without secrets.
+
+A follower is a thread a run. It reads `docker logs` (never `attach`: an attached client
+that stops reading would block the engine for good), stores batches, and ends when the
+container has ended and what is stored was compared with what Docker has. Whatever goes
+away meanwhile (Docker, the database, Redis) is waited for: the place to go on from is the
+last stored line.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from hashlib import sha256
+
+from servers import live
+from servers.host.docker.containers import Container, DockerContainers
+from servers.host.kernel.process_id import ProcessId
+from servers.host.logs.log_stream import Line, LogStream
+from servers.lifecycle.runs import creation
+from servers.models import LogChunk, Run
+from servers.models.log import NOTE
+from servers.models.tokens import mask_lines
+from servers.models.watched import between
+from servers.watcher.logs.file_follower import FileFollower
+from servers.watcher.logs.read_ahead import LogReadAhead
+from servers.watcher.logs.records import (
+    RecordOrder,
+    earlier,
+    find_missing,
+    nanoseconds_later,
+    note,
+    records,
+    secrets_pattern,
+    slice_records,
+    stamp,
+)
+from servers.watcher.logs.writer import LogWriter
+
+log = logging.getLogger(__name__)
+
+# A line that comes alone is stored at once; in a stream of them, batches this far apart. Each
+# costs the same whatever its size, so that several busy logs wait longer, each for its own.
+BATCH_EVERY, BATCH_EVERY_AT_MOST = 0.05, 0.5
+BUSY = 20  # lines in a batch
+JOIN_WITHIN = 5.0
+
+_followers: dict[int, LogWriter] = {}
+_lock = threading.Lock()
+
+
+def follow(run_id: int, container_id: str, *, masks: Iterable[str] = ()) -> LogWriter:
+    """See to it that a thread follows the log of this container, or of this process in none.
+
+    Calling again changes nothing.
+    """
+    with _lock:
+        running = _followers.get(run_id)
+        if running is not None and running.is_alive():
+            return running
+        for over in [pk for pk, each in _followers.items() if not each.is_alive()]:
+            del _followers[over]
+        life = ProcessId.parse(container_id)
+        follower: LogWriter = (
+            FileFollower(run_id, life, masks=masks)
+            if life is not None
+            else Follower(run_id, container_id, masks=masks, docker=creation.docker())
+        )
+        _followers[run_id] = follower
+        follower.start()
+        return follower
+
+
+def list_followed_runs() -> list[int]:
+    """The runs whose logs are being followed."""
+    with _lock:
+        return [pk for pk, follower in _followers.items() if follower.is_alive()]
+
+
+def let_go(run_id: int) -> None:
+    """End the follower of a run whose container goes on without inferdash."""
+    with _lock:
+        follower = _followers.pop(run_id, None)
+    if follower is not None:
+        follower.stop()
+
+
+def pause_between_batches() -> float:
+    """Seconds; for one busy log as short as it can be."""
+    with _lock:
+        busy = sum(follower.is_busy for follower in _followers.values())
+    return min(BATCH_EVERY * max(1, busy / 2), BATCH_EVERY_AT_MOST)
+
+
+def stop_all() -> None:
+    """End all followers. They go on from the last stored line after a restart."""
+    with _lock:
+        running = list(_followers.values())
+        _followers.clear()
+    for follower in running:
+        follower.stop()
+    deadline = time.monotonic() + JOIN_WITHIN
+    for follower in running:
+        follower.join(max(deadline - time.monotonic(), 0))
+
+
+class Follower(LogWriter):
+    def __init__(
+        self, run_id: int, container_id: str, *, masks: Iterable[str], docker: DockerContainers
+    ) -> None:
+        super().__init__(run_id)
+        self.container_id = container_id
+        self.docker = docker
+        self._secrets = secrets_pattern(masks)
+        self._stream: LogReadAhead | None = None
+        self._source: LogStream | None = None
+        self._order = RecordOrder([], datetime.now(UTC))  # knows what is stored
+        # Of a container that was started more than once: what of its log is this run's.
+        self._begin, self._end = "", ""
+        self._has_terminal = False
+        self._left_out = b""  # a digest of what the last look at the whole log found beside it
+
+    def stop(self) -> None:
+        super().stop()
+        if self._stream is not None:
+            self._stream.close()
+
+    def _read_to_end(self) -> bool:
+        """Store what the container writes until the stream ends; whether the log is whole."""
+        self._is_set_back = False
+        self._upto = Run.objects.values_list("log_lines", flat=True).get(pk=self.run_id)
+        container = self.docker.inspect(self.container_id)
+        if container is None:
+            return self._finish()
+        self._has_terminal = container.has_terminal
+        self._bound(container)
+        since, order = self._resume()
+        self._order = order
+        source = self._source = self._open(since=since, follow=not self._end, with_rest=False)
+        stream = self._stream = LogReadAhead(source, self._records(source))
+        try:
+            while not self._stopping.is_set():
+                batch = stream.take()
+                if not batch:
+                    break
+                self.is_busy = len(batch) >= BUSY
+                new, self._is_out_of_step = order.new(batch, datetime.now(UTC))
+                self._store(new)
+                if self._is_out_of_step or self._is_set_back:
+                    return False
+                self._stopping.wait(0 if stream.has_more else pause_between_batches())
+        finally:
+            self.is_busy = False
+            stream.close()
+        if self._stopping.is_set():
+            return False
+        if stream.error is not None:
+            raise stream.error
+        return self._finish()
+
+    def _bound(self, container: Container) -> None:
+        """See which part of the log is this run's: of a watched container not always all."""
+        run = Run.objects.only("is_watched", "started_at", "log_from", "log_until").get(
+            pk=self.run_id
+        )
+        self._begin, self._end = run.log_from, run.log_until
+        began = container.started_at
+        if run.is_watched and not self._end and began and run.started_at and began > run.started_at:
+            self._end = between(container.ended_before, began) or f"{began:%Y-%m-%dT%H:%M:%S}"
+
+    def _open(self, *, since: str = "", follow: bool = False, with_rest: bool = True) -> LogStream:
+        return self.docker.logs(
+            self.container_id,
+            since=max(since, self._begin),
+            follow=follow,
+            has_terminal=self._has_terminal,
+            with_rest=with_rest,
+        )
+
+    def _records(self, source: Iterable[Line]) -> Iterator[bytes]:
+        found = records(source, self._secrets)
+        return slice_records(found, self._begin, self._end) if self._begin or self._end else found
+
+    def _resume(self) -> tuple[str, RecordOrder]:
+        """From when to read, and what of that is stored already."""
+        last = LogChunk.objects.tail(self.run_id, 1)
+        if not last:
+            return "", RecordOrder([], datetime.now(UTC))
+        newest = last[0].at
+        since = earlier(newest)
+        gap = Run.objects.values_list("log_gap", flat=True).get(pk=self.run_id)
+        if gap and since <= gap["to"]:
+            since = nanoseconds_later(gap["to"], 1)
+        stored = LogChunk.objects.records_since(self.run_id, since)
+        newest = max([newest, *map(stamp, stored)])
+        oldest = self._oldest()
+        if oldest is not None and stamp(oldest) > newest and last[0].stream != NOTE:
+            self._store([note(newest, _gap(newest, stamp(oldest)))])
+        return since, RecordOrder(stored, datetime.now(UTC))
+
+    def _oldest(self) -> bytes | None:
+        """The first line that Docker still has."""
+        source = self._open()
+        try:
+            return next(self._records(source), None)
+        finally:
+            source.close()
+
+    def _finish(self) -> bool:
+        """Compare with Docker's own log once the container has ended."""
+        container = self.docker.inspect(self.container_id)
+        if container is None:
+            self._tell_removed()
+        else:
+            self._bound(container)
+            if not (container.has_ended or self._end) or not self._is_whole():
+                return False
+        if self._stopping.is_set():
+            return False
+        Run.objects.filter(pk=self.run_id).update(log_complete=True)
+        live.log_grew(self.run_id, self._upto)
+        return True
+
+    def _tell_removed(self) -> None:
+        """inferdash removes a container only once its log is complete: this was somebody else."""
+        if self._source is not None:  # what it wrote last is to be had nowhere else
+            rest = list(mask_lines(self._records(self._source.rest)))
+            self._store(self._order.new(rest, datetime.now(UTC))[0] if rest else [])
+        last = LogChunk.objects.tail(self.run_id, 1)
+        at = last[0].at if last else datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000000000Z")
+        if not last or last[0].stream != NOTE:
+            words = "… the container was removed here, outside inferdash: lines may be missing."
+            self._store([note(at, words)])
+
+    def _is_whole(self) -> bool:
+        """Whether everything that Docker has is stored; what was left out is stored now.
+
+        An answer that breaks off looks like one that ends: only a look at all of it that found
+        nothing new is the last one, and what two looks alike have found is stored. One alone may
+        have seen half a line.
+        """
+        seen = ""
+
+        def slice_watched(found: Iterable[bytes]) -> Iterator[bytes]:
+            nonlocal seen
+            for record in found:
+                seen = max(seen, stamp(record))
+                yield record
+
+        blocks = LogChunk.objects.blocks(self.run_id)
+        stored = (block.encode().split(b"\n") for _first, block in blocks)
+        source = self._open()
+        kept = self._not_cut_out(slice_watched(mask_lines(self._records(source))))
+        left_out = list(find_missing(kept, stored))
+        last = LogChunk.objects.tail(self.run_id, 1)
+        if not left_out:
+            return not seen or not last or seen >= last[0].at
+        before, self._left_out = self._left_out, sha256(b"\n".join(left_out)).digest()
+        if before != self._left_out:
+            return False
+        if last and stamp(left_out[0]) < last[0].at:
+            words = f"… {len(left_out)} lines that Docker's stream had left out, in their order:"
+            left_out.insert(0, note(last[0].at, words))
+        self._store(left_out)
+        self._source = None  # its rest is among them
+        return False
+
+    def _not_cut_out(self, found: Iterable[bytes]) -> Iterator[bytes]:
+        """Without the time of which inferdash itself removed lines, to bound the log."""
+        gap = Run.objects.values_list("log_gap", flat=True).get(pk=self.run_id)
+        for record in found:
+            if not gap or not gap["from"] <= stamp(record) <= gap["to"]:
+                yield record
+
+
+def _gap(newest: str, oldest: str) -> str:
+    return (
+        f"… lines may be missing here, between {newest[11:19]} and {oldest[11:19]} UTC: Docker "
+        "had rotated them away before inferdash could read them."
+    )

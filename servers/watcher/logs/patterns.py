@@ -1,0 +1,28 @@
+"""Looks through logs, as they grow, for the texts that profiles want or do not want in them."""
+
+from servers import live
+from servers.judge.logs import patterns
+from servers.models import LogChunk, Run
+from servers.models.log import NOTE
+
+# At once: the tick in which it is done asks engines, too.
+MOST_LINES, MOST_CHUNKS = 20_000, 32
+
+
+def search(run: Run) -> None:
+    """Go on from where the last look ended, and tell what was found."""
+    launch = run.version.launch
+    texts = {*launch.log_must, *launch.log_must_not} - run.log_found.keys()
+    if not texts or run.log_lines <= run.log_searched:
+        return
+    lines = LogChunk.objects.lines(run.pk, run.log_searched, MOST_LINES, most=MOST_CHUNKS)
+    if not lines:
+        return
+    written = ((line.number, line.text) for line in lines if line.stream != NOTE)
+    found = patterns.search(written, texts)
+    run.log_searched = lines[-1].number
+    run.log_found |= found
+    new = {"log_searched": run.log_searched, "log_found": run.log_found}
+    Run.objects.filter(pk=run.pk).update(**new)
+    if found:
+        live.server_changed(run.server_id)

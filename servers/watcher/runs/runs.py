@@ -1,0 +1,295 @@
+"""Brings every run of this box on: reconciles, pulls, follows logs, asks engines."""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from django.db import close_old_connections
+from django.db.models import Q
+from django.utils import timezone
+
+from servers import lifecycle, live
+from servers.host.docker.containers import ContainerError, PullState
+from servers.host.runs.probes import HealthAnswer
+from servers.host.runs.questions import CompletionResult
+from servers.judge.memory.holders import memory_by_container
+from servers.judge.runs import metric_map
+from servers.judge.runs.metrics import EngineReading, between, is_speed
+from servers.launch.engines import ENGINES, Engine, purpose
+from servers.lifecycle.gateway import scale_to_zero
+from servers.lifecycle.logs import diagnoses
+from servers.lifecycle.people import claims
+from servers.lifecycle.runs import creation, health, secret_env
+from servers.models import Box, Run
+from servers.models.run import ENDED, DesiredState, RunState
+from servers.watcher.error_isolation import ErrorIsolation
+from servers.watcher.logs import follower, patterns
+from servers.watcher.runs import probes
+from servers.watcher.runs.liveness import Liveness, asked_path
+from servers.watcher.runs.metrics import EngineFigures
+from servers.watcher.runs.probe_queue import Questions
+from servers.watcher.runs.probes import ReadinessProbe, StatusProbe
+from servers.watcher.runs.sleeping import EngineSleeper
+from servers.watcher.runs.start_tracker import StartTracker
+from servers.watcher.runs.synthetic_probes import ProbeResult, SyntheticProbes
+
+log = logging.getLogger(__name__)
+
+PROGRESS_EVERY = 0.5  # seconds between two words on a pull
+# So long after it became ready its first answer still tells of the start.
+FIRST_ANSWER = timedelta(minutes=10)
+ASK_EVERY = 2.0  # seconds between two questions to a ready engine
+# Seconds for a round that waits for all answers: no engine's take longer.
+LONGEST_ROUND = 30.0
+
+
+class Runs:
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self._pulls: dict[int, threading.Thread] = {}
+        self._asked: dict[int, float] = {}
+        self._generated: dict[int, EngineReading] = {}
+        self._questions: Questions[tuple[Run, ReadinessProbe | StatusProbe]] = Questions("ask")
+        self._asking = SyntheticProbes()
+        self._slow_answers: dict[int, CompletionResult] = {}
+        self._liveness = Liveness()
+        self._figures = EngineFigures(box)
+        self._starts = StartTracker()
+        self._sleeping = EngineSleeper(box)
+
+    def mine(self) -> list[Run]:
+        active = Run.objects.active().filter(server__box=self.box)
+        return active.select_related("server__box__hf_token", "version").fetch_any()
+
+    def reconcile(self) -> None:
+        """Take up whatever a lost nudge, a restart or a missed event left undone."""
+        with ErrorIsolation() as apart:
+            for run in self.mine():
+                with apart.each(run):
+                    if run.state == RunState.PULLING and run.wanted == DesiredState.RUNNING:
+                        self._pull(run)
+                    else:
+                        lifecycle.advance(run)
+            with apart.each("what nobody has taken up"):
+                lifecycle.take_up(self.box)
+            with apart.each("logs"):
+                self.follow_logs()
+            self._starts.close(self.box)
+            lifecycle.clear(self.box)
+
+    def follow_logs(self) -> None:
+        """See to it that every log that Docker still has is being read."""
+        unread = Run.objects.filter(
+            Q(server__box=self.box) & ~Q(container_id="") & Q(log_complete=False)
+        ).select_related("server__box__hf_token", "version")
+        for run in unread.fetch_any():
+            follower.follow(run.pk, run.container_id, masks=secret_env.secret_values(run))
+
+    def read_starts(self) -> None:
+        """Bring the progress of starts to where their logs are."""
+        self._starts.read_on(self.box)
+
+    def forget_secrets(self) -> None:
+        """What containers were given, once nothing that they printed is left to be masked."""
+        is_read = Q(log_complete=True) | Q(container_id="")
+        over = Run.objects.filter(is_read, server__box=self.box, state__in=ENDED)
+        over.exclude(given=None).update(given=None)
+
+    def measure(self, sample: Mapping[str, Any]) -> None:
+        """Remember the most memory that each run was seen to hold, and whether its GPUs spin."""
+        held = memory_by_container(sample)
+        with ErrorIsolation() as apart:
+            for run in self.mine():
+                with apart.each(run):
+                    size = held.get(run.container_id, 0)
+                    if size > (run.peak_memory or 0):
+                        Run.objects.filter(pk=run.pk).update(peak_memory=size)
+                    self._starts.judge(run, sample)
+
+    def _pull(self, run: Run) -> None:
+        running = self._pulls.get(run.pk)
+        if running is not None and running.is_alive():
+            return
+        thread = threading.Thread(target=pull, args=[run], name=f"pull-{run.pk}", daemon=True)
+        self._pulls[run.pk] = thread
+        thread.start()
+
+    def tick(self, *, within: float = LONGEST_ROUND) -> None:
+        """Ask engines: every second while they start, every other when they serve.
+
+        All are asked at once, and answers are heard as they come, for `within` seconds at most:
+        what comes later is the next round's.
+        """
+        now = time.monotonic()
+        lifecycle.start_due(self.box)
+        claims.expire(self.box)
+        scale_to_zero.stop_idle(self.box)
+        self._sleeping.step()
+        diagnoses.look(self.box)
+        self._hear_answers()
+        mine = self.mine()
+        self._liveness.forget({run.pk for run in mine})
+        self._figures.look({run.pk for run in mine if run.state == RunState.READY})
+        with ErrorIsolation() as apart:
+            for run in mine:
+                with apart.each(run):
+                    self._bring_on(run, is_due=now - self._asked.get(run.pk, 0) >= ASK_EVERY)
+            with apart.each("questions"):
+                for _run_id, (run, said) in self._questions.answers(until=now + within):
+                    with apart.each(run):
+                        self._note_status(run, said)
+
+    def _bring_on(self, run: Run, *, is_due: bool) -> None:
+        # Before it may become ready: what is known of its log by then counts.
+        patterns.search(run)
+        self._starts.look(run)
+        is_wanted = run.wanted == DesiredState.RUNNING
+        if run.state == RunState.QUEUED and is_wanted and (run.waits or run.outlook):
+            # What it waits for may be free by now; the others are taken up within seconds.
+            lifecycle.advance(run)
+        elif run.state == RunState.STARTING and is_wanted:
+            self._ask_starting(run)
+            lifecycle.check_limit(run)
+        elif run.state == RunState.READY and is_due:
+            self._ask_ready(run)
+        if run.wanted != DesiredState.RUNNING:
+            lifecycle.advance(run)
+
+    def _note_status(self, run: Run, said: ReadinessProbe | StatusProbe) -> None:
+        if isinstance(said, StatusProbe):
+            self._heard_ready(run, said)
+        elif said.is_ready:
+            if run.is_watched and said.served_name != run.served_name:
+                Run.objects.filter(pk=run.pk).update(served_name=said.served_name)
+            lifecycle.reached_ready(run, engine_version=said.version)
+
+    def write(self) -> None:
+        """Bring to the database what the history has not stored yet."""
+        self._figures.write()
+
+    def _ask_starting(self, run: Run) -> None:
+        if self._questions.is_open(run.pk) or (endpoint := run.endpoint) is None:
+            return
+        engine = ENGINES[run.version.launch.engine]
+        path = run.version.launch.ready_path or engine.health_path
+        if run.is_watched:
+            path = asked_path(run)
+        ask = partial(
+            probes.probe_start,
+            endpoint,
+            engine,
+            path=path,
+            served_name=run.served_name,
+            takes_any=run.is_watched,
+        )
+        self._questions.ask(run.pk, lambda: (run, ask()))
+
+    def _ask_ready(self, run: Run) -> None:
+        if self._questions.is_open(run.pk) or (endpoint := run.endpoint) is None:
+            return
+        self._asked[run.pk] = time.monotonic()
+        engine = ENGINES[run.version.launch.engine]
+        path = asked_path(run)
+        spare = self._liveness.spares_health(run)
+        self._questions.ask(
+            run.pk,
+            lambda: (run, probes.probe_status(endpoint, engine, path=path, spare_health=spare)),
+        )
+
+    def _heard_ready(self, run: Run, said: StatusProbe) -> None:
+        engine = ENGINES[run.version.launch.engine]
+        others = self._asking.others(run, said.requests(engine), engine)
+        rate, shows_speed = self._rate(run.pk, said, engine)
+        is_ours = self._asking.is_ours(run, engine)
+        if rate is not None and not others and is_ours:
+            rate = 0.0
+        new: dict[str, Any] = {"requests_running": others, "tokens_per_second": rate}
+        if new["requests_running"] or new["tokens_per_second"]:
+            new["last_request_at"] = timezone.now()
+        if shows_speed and (rate or 0) > (run.peak_tokens_per_second or 0):
+            new["peak_tokens_per_second"] = rate
+        has_changed = any(getattr(run, name) != value for name, value in new.items())
+        if has_changed:
+            Run.objects.filter(pk=run.pk, state=RunState.READY).update(**new)
+        if self._figures.take_reading(run, said, others=others, is_ours=is_ours) or has_changed:
+            live.server_changed(run.server_id)
+        self._liveness.note_status(run, said)
+        if not others and said.health is HealthAnswer.OK and run.wanted == DesiredState.RUNNING:
+            self._question(run)
+
+    def _question(self, run: Run) -> None:
+        """Ask an idle engine what its profile wants to have asked."""
+        launch, endpoint = run.version.launch, run.endpoint
+        if endpoint is None or run.ready_at is None or not purpose.chats(launch):
+            return
+        if run.sleeps:
+            return  # it would be woken, or would not answer
+        if run.is_watched:
+            return  # its GPU works for its own callers alone
+        is_new = timezone.now() - run.ready_at < FIRST_ANSWER
+        if launch.ask_when_ready and is_new and not run.first_answer:
+            self._asking.first(run, endpoint)
+        elif self._liveness.wants_token(run):
+            self._asking.token(run, endpoint)
+
+    def _hear_answers(self) -> None:
+        for said in self._asking.answers():
+            self._liveness.note_probe(said.run, said.answer, said.asked_at)
+            if said.kind != "token":
+                self._first_answer(said)
+
+    def _first_answer(self, said: ProbeResult) -> None:
+        run, answer = said.run, said.answer
+        endpoint = run.endpoint if said.kind == "first" and said.alone else None
+        if endpoint is not None and health.is_slow(run, answer):
+            self._slow_answers[run.pk] = answer
+            self._asking.repeat(run, endpoint)
+            return
+        slow = self._slow_answers.pop(run.pk, answer)
+        # One that came all at once is no slow one.
+        if answer.error or (slow.rate or 0) > (answer.rate or math.inf):
+            answer = slow
+        health.keep_first_answer(run, answer, alone=said.alone)
+
+    def _rate(self, pk: int, said: StatusProbe, engine: Engine) -> tuple[float | None, bool]:
+        """Tokens a second since the last answer, and whether that is how fast it was; None when the
+        engine does not count."""
+        book = metric_map.by_engine().get(engine.key)
+        if book is None or not said.figures:
+            return None, False
+        new = EngineReading(at=said.at, exposed=said.exposed)
+        before = self._generated.get(pk)
+        self._generated[pk] = new
+        if before is None:
+            return None, False
+        rate = between(book, before, new).generation
+        return (None if rate is None else round(rate, 1)), is_speed(book, before, new)
+
+
+def pull(run: Run) -> None:
+    """Pull the run's image, telling how far it is, until it is there or no longer wanted."""
+    last_told = 0.0
+
+    def tell(progress: PullState) -> bool:
+        nonlocal last_told
+        now = time.monotonic()
+        if now - last_told < PROGRESS_EVERY:
+            return True
+        last_told = now
+        wanted = Run.objects.filter(pk=run.pk, state=RunState.PULLING, wanted=DesiredState.RUNNING)
+        told = wanted.update(pulled=progress.done, pull_total=progress.total)
+        live.server_changed(run.server_id)
+        return told == 1
+
+    try:
+        creation.docker().pull(run.image_to_pull, tell)
+        lifecycle.finish_pull(run)
+    except ContainerError as error:
+        lifecycle.pull_failed(run, error)
+    finally:
+        close_old_connections()

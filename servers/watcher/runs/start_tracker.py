@@ -1,0 +1,173 @@
+"""Follows starts: reads phases out of logs as they grow, and tells when something to see changed."""
+
+import threading
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import F
+from django.utils import timezone
+
+from servers import live
+from servers.judge.external import clusters
+from servers.judge.logs.phases import PhaseProgress, Reader
+from servers.judge.runs import spinning, start_progress
+from servers.models import Box, LogChunk, Run
+from servers.models.log import NOTE
+from servers.models.run import ENDED, RunState
+from servers.watcher.runs.download_meter import DownloadMeter
+
+# At once: the tick in which it is done asks engines, too.
+MOST_LINES, MOST_CHUNKS = 20_000, 32
+# So long after it was ready by its health path, its log may still say so itself.
+AFTERWARDS = timedelta(minutes=1)
+# What a run that ended in its start wrote last is read within this time.
+CLOSING = timedelta(hours=1)
+EARLIER_RUNS = 5
+# What reading a log changes.
+READ = ["log_lines", "phases_read", "reader", "heard_at", "usual_phases"]
+
+type Shown = tuple[object, ...]
+
+
+class StartTracker:
+    def __init__(self) -> None:
+        self._told: dict[int, Shown] = {}
+        self._downloads = DownloadMeter()
+        self._stuck: dict[int, str] = {}  # what was last told of it
+        self._reading = threading.Lock()
+
+    def read_on(self, box: Box) -> None:
+        """Read what logs of starts have grown by, and tell of it: the page shows both beside each
+        other. Asks no engine and measures nothing, so that it waits for nobody."""
+        unread = Run.objects.filter(
+            server__box=box, state=RunState.STARTING, log_lines__gt=F("phases_read")
+        )
+        if not unread.exists():
+            return
+        with self._reading:
+            # Read under the lock: the other reader may have been here since.
+            for run in unread.select_related("version", "server__box"):
+                if not run.reader:
+                    _begin(run)
+                read(run)
+                self._tell(run)
+
+    def look(self, run: Run) -> None:
+        """Go on in its log, and nudge its viewers when something that they see of it changed."""
+        if run.state not in (RunState.STARTING, RunState.READY):
+            return
+        if run.state == RunState.READY and not _may_still_say(run):
+            self._forget(run)
+            return
+        with self._reading:
+            run.refresh_from_db(fields=READ)
+            if not run.reader:
+                _begin(run)
+            read(run)
+        if run.state == RunState.STARTING:
+            self._downloads.look(run, run.progress)
+            with self._reading:
+                self._tell(run)
+
+    def judge(self, run: Run, sample: Mapping[str, Any]) -> None:
+        """Note since when the run's GPUs only spin. A ready one must owe its callers tokens."""
+        cards = spinning.cards_of(sample, run.container_id)
+        is_owing = bool(run.requests_running) and run.tokens_per_second == 0
+        can_be = run.state == RunState.STARTING or (run.state == RunState.READY and is_owing)
+        if run.is_watched and (rank := clusters.rank(run.version.launch)) and rank.follows:
+            can_be = False  # it answers nobody, so that it is never seen to be ready
+        is_fresh = sample.get("stale_s") is None
+        since = None
+        if can_be and is_fresh and spinning.all_spin(cards):
+            since = run.spins_since or timezone.now()
+        if since != run.spins_since:
+            run.spins_since, run.spinning_gpus = since, len(cards)
+            Run.objects.filter(pk=run.pk).update(spins_since=since, spinning_gpus=len(cards))
+        words, _fix = run.stuck_words(run.version.launch.engine, unified=run.server.box.is_unified)
+        if self._stuck.get(run.pk, "") != words:
+            self._stuck[run.pk] = words
+            live.server_changed(run.server_id)
+
+    def close(self, box: Box) -> None:
+        """Read what failed starts wrote last: the phase in which they ended."""
+        late = Run.objects.filter(
+            server__box=box,
+            state__in=ENDED,
+            ready_at=None,
+            started_at__isnull=False,
+            ended_at__gt=timezone.now() - CLOSING,
+            log_lines__gt=F("phases_read"),
+        )
+        for run in late.select_related("version"):
+            self._forget(run)
+            if read(run):
+                live.server_changed(run.server_id)
+
+    def _forget(self, run: Run) -> None:
+        self._told.pop(run.pk, None)
+        self._downloads.forget(run)
+
+    def _tell(self, run: Run) -> None:
+        start = run.where_it_starts(run.version.launch, unified=run.server.box.is_unified)
+        if start is None:
+            return
+        shown: Shown = (
+            start.words,
+            start.percent,
+            start.detail,
+            start.minutes_left,
+            start.quiet_minutes,
+        )
+        if self._told.get(run.pk) != shown:
+            self._told[run.pk] = shown
+            live.server_changed(run.server_id)
+
+
+def read(run: Run) -> bool:
+    """Read on from where the last look ended; return whether the phase or its percent changed."""
+    if run.log_lines <= run.phases_read:
+        return False
+    lines = LogChunk.objects.lines(run.pk, run.phases_read, MOST_LINES, most=MOST_CHUNKS)
+    if not lines:
+        return False
+    reader = Reader.from_json(run.reader) if run.reader else Reader(run.version.launch.engine)
+    before = reader.progress
+    reader.feed_all((each.number, each.text, each.at) for each in lines if each.stream != NOTE)
+    run.phases_read = lines[-1].number
+    run.reader = reader.to_json()
+    run.heard_at = start_progress.moment(lines[-1].at) or timezone.now()
+    new = {"phases_read": run.phases_read, "reader": run.reader, "heard_at": run.heard_at}
+    Run.objects.filter(pk=run.pk).update(**new)
+    return _marks(before) != _marks(reader.progress)
+
+
+def _marks(progress: PhaseProgress) -> tuple[str, int | None]:
+    return progress.phase, progress.percent
+
+
+def _may_still_say(run: Run) -> bool:
+    return (
+        run.ready_at is not None
+        and timezone.now() - run.ready_at < AFTERWARDS
+        and not run.progress.is_ready
+    )
+
+
+def _begin(run: Run) -> None:
+    """What its phases usually take: on this box if it ran here, else wherever it did."""
+    run.reader = Reader(run.version.launch.engine).to_json()
+    run.usual_phases = usual_phases(run)
+    Run.objects.filter(pk=run.pk).update(reader=run.reader, usual_phases=run.usual_phases)
+
+
+def usual_phases(run: Run) -> dict[str, float]:
+    good = (
+        Run.objects.filter(version__profile=run.version.profile_id, ready_at__isnull=False)
+        .exclude(pk=run.pk)
+        .exclude(reader={})
+        .order_by("-created_at")
+    )
+    here = list(good.filter(server__box=run.server.box_id)[:EARLIER_RUNS])
+    earlier = here or list(good[:EARLIER_RUNS])
+    return start_progress.usual([start_progress.durations(each.stretches) for each in earlier])
