@@ -1,3 +1,5 @@
+"""The Django app of the project."""
+
 from django.apps import AppConfig
 
 

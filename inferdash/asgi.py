@@ -1,5 +1,4 @@
-"""What engines answer goes through the gateway, other HTTP to static files or Django, WebSockets
-to servers.routing."""
+"""The ASGI application: the gateway, static files, Django, and WebSockets by servers.routing."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Reads the file .env into the environment, where a variable that is set already wins."""
+"""The reader of .env files. Variables that are set already win."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What every request and every socket passes through."""
+"""Middleware of requests and sockets."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What of a log record is worth reading."""
+"""Filters of log records."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""Whether anybody on the network could push messages into a Redis, or read what passes through it."""
+"""Rules on Redis addresses: encrypted or local, and with a password."""
 
 import ipaddress
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""URLs of the project."""
+
 from django.urls import include, path
 
 from inferdash.terminal.download import program

@@ -1,3 +1,5 @@
+"""The Django app."""
+
 from typing import Any
 
 from django.apps import AppConfig

@@ -1,3 +1,5 @@
+"""WebSocket routes."""
+
 from django.urls import URLPattern, path
 
 from servers.consumers.live import LiveConsumer

@@ -1,3 +1,5 @@
+"""URLs of pages and the API."""
+
 from django.urls import URLPattern, URLResolver, path
 
 from servers.views import search

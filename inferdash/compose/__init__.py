@@ -1,1 +1,1 @@
-"""What docker-compose.yml needs beside the image: the database's role, its password, pinned images."""
+"""Helpers of docker-compose.yml: the database's role, its password, pinned images."""

@@ -1,4 +1,4 @@
-"""Makes the password by which inferdash speaks to its database, on first use: `… FOLDER`.
+"""The password of the database, made on first use: `… FOLDER`.
 
 Two files: `pgpass` for inferdash alone, as libpq reads it, and `verifier`, which is all that the
 database is given and by which nobody can log in.

@@ -1,4 +1,4 @@
-"""Writes down which images these tags are today: `make compose-pin`.
+"""Digests of the images behind the compose file's tags: `make compose-pin`.
 
 Docker Compose reads docker-compose.override.yml by itself, and from then on takes those very images,
 whatever their tags come to mean. It runs before anything is installed, so it imports the standard

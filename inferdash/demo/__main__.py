@@ -1,4 +1,4 @@
-"""Starts the demo, stays in front of it, and throws away all that it wrote."""
+"""The demo's process: it starts everything, stays in front, and deletes what was written."""
 
 import os
 import shutil

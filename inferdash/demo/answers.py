@@ -1,4 +1,4 @@
-"""What the scripted model says. It knows a few things, and says of the rest that it is a script."""
+"""Answers of the scripted model."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""How much work comes to an engine: requests that arrive in bursts and stay for a while.
+"""Simulated load: requests that arrive in bursts and stay for a while.
 
 Nothing here is drawn as a curve: requests arrive, wait, take tokens and end, and what the pages
 show follows from them.

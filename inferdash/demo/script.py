@@ -1,4 +1,4 @@
-"""How a simulated start goes: what the engine logs, when, and how it ends.
+"""The script of a simulated start: what the engine logs, when, and how it ends.
 
 The lines are those of vLLM 0.20, SGLang 0.5 and llama.cpp, with figures for the launch at hand.
 """

@@ -1,4 +1,4 @@
-"""Fills the demo's installation as people would have: profiles, starts, a failure, a leak, a chat.
+"""Sample data of the demo: profiles, starts, a failure, a leak, a chat.
 
 Everything but the past (history, older conversations) is asked of the real workers and waited for.
 """

@@ -1,4 +1,4 @@
-"""Logs everybody in who comes to the demo: there is nothing in it to protect."""
+"""Automatic login of the demo's visitors."""
 
 from collections.abc import Callable
 

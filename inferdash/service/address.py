@@ -1,4 +1,4 @@
-"""Prints what the installer must know of the settings: address, loopback, queue, whose Redis.
+"""Settings that the installer needs: address, loopback, queue, Redis.
 
 With --is-free it ends with a sentence where somebody else listens there already, and with
 --can-encrypt where the certificate cannot be served; that prints what people should know of it.

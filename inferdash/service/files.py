@@ -1,4 +1,4 @@
-"""What the installer writes beside the code: folders, settings, the box's limits, units."""
+"""Files of an installation beside the code: folders, settings, limits, units."""
 
 import fcntl
 import os

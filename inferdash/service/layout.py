@@ -1,4 +1,4 @@
-"""Where an installed inferdash keeps what, and as whom it runs."""
+"""The layout of an installation: folders and the account."""
 
 import json
 import os

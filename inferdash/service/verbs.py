@@ -1,4 +1,4 @@
-"""Installs, upgrades, rolls back and uninstalls. Engines run on through all of it."""
+"""Install, upgrade, rollback and uninstall. Engines run on through all of it."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What each command does. They write to standard output, and answer an exit code."""
+"""The commands. They print to standard output and return an exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which inferdash to speak to, and with which key: environment first, then a file."""
+"""The address and the key to use: from the environment, then from a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others have written, so that a terminal shows it and does nothing else.
+"""Text of others made safe for a terminal.
 
 An engine's log repeats what people ask of it, so that a stranger's words come to a terminal here:
 they could fill its clipboard, name its window, or hide what stands above.

@@ -1,4 +1,4 @@
-"""How the terminal writes: tables, sizes, times, a bar."""
+"""Output of the terminal: tables, sizes, times, a bar."""
 
 from __future__ import annotations
 

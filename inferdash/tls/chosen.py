@@ -1,4 +1,4 @@
-"""What the settings say of TLS, made ready; and kept so while the web process runs."""
+"""The TLS of the settings, kept ready while the web process runs."""
 
 import asyncio
 import logging

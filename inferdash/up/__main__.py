@@ -1,4 +1,4 @@
-"""Gets everything ready to start, then becomes the supervisor, which stays small."""
+"""The start of `make up`, which becomes the supervisor."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Becomes another program that ends when the supervisor does, even when that one is killed.
+"""A program that ends when the supervisor does, even when that is killed.
 
 Run as a file: `python -I -S child.py SUPERVISOR_PID PROGRAM ARGUMENT…`. It is a program of its
 own because code between fork and exec is not safe beside the supervisor's threads.

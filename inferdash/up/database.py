@@ -1,4 +1,4 @@
-"""Brings the database up to date and invites the first admin."""
+"""Migrations and the invitation of the first admin."""
 
 import io
 

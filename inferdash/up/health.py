@@ -1,4 +1,4 @@
-"""Ends with 0 when the web process answers on this machine: the health check of its container."""
+"""The health check of the web container: exit code 0 while it answers."""
 
 import http.client
 import os

@@ -1,4 +1,4 @@
-"""Makes .venv and node_modules what the lock files say, then hands over to `make up`.
+"""The installation of .venv and node_modules by the lock files, before `make up`.
 
 It runs before anything is installed, so it imports the standard library only.
 """

@@ -1,4 +1,4 @@
-"""Becomes the private Redis: for systemd, which has a unit for it."""
+"""The private Redis as a program for systemd."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Makes a virtual environment and fills it: with uv where it is, else with whatever pip can be had."""
+"""A virtual environment, filled by uv where it is installed, else by pip."""
 
 import os
 import shutil

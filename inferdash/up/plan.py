@@ -1,4 +1,4 @@
-"""What the supervisor is to start and say, handed to it through an open file."""
+"""The plan of the supervisor: what to start and print."""
 
 import getpass
 import json

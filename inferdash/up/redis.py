@@ -1,4 +1,4 @@
-"""Which Redis carries the messages: the one that REDIS_URL names, or a private one of ours.
+"""The choice of Redis: the one in REDIS_URL, or a private one.
 
 It holds messages on their way and nothing else, so a private one keeps no file: what is to be
 done stands in the database.

@@ -1,4 +1,4 @@
-"""Starts the programs of the plan, starts again what dies, and stops them all together."""
+"""The supervisor: it starts, restarts and stops the programs of the plan."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Who may listen on a socket, asked when it opens and again whenever the person has changed."""
+"""Access to sockets: checked when one opens, and again when the person has changed."""
 
 import asyncio
 import contextlib

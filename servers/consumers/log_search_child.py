@@ -1,4 +1,4 @@
-"""Searches a log in a process of its own: a pattern that takes for ever can be ended there.
+"""A log search in a process of its own, which can be killed when its pattern takes too long.
 
 Python's `re` cannot be interrupted from another thread and holds everything else up, so that no
 person's pattern is run in the web process. Standard input is the query as a line of JSON, then

@@ -1,4 +1,4 @@
-"""What an admin says when prompts and answers are to be kept."""
+"""The form that starts a capture of prompts and answers."""
 
 from collections.abc import Iterable
 from datetime import timedelta

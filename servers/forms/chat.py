@@ -1,4 +1,4 @@
-"""What the playground may ask of an engine: messages and a list of known parameters."""
+"""A chat request of the playground: messages and a list of known parameters."""
 
 import json
 from dataclasses import dataclass

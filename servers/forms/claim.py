@@ -1,4 +1,4 @@
-"""What a person says who claims GPUs or a server."""
+"""The form of a claim of GPUs or a server."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a browser may keep of a conversation: messages as they are, within limits."""
+"""A conversation as a browser sends it, within limits."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What a person says of a key that is to be made."""
+"""The form of an API key."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an admin says of a port that programs knew before."""
+"""The form of a legacy port."""
 
 import ipaddress
 from typing import Any

@@ -1,4 +1,4 @@
-"""Where alerts are to be sent, as an admin types it."""
+"""The form of a notification channel."""
 
 from typing import Any, cast
 

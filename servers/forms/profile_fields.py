@@ -1,4 +1,4 @@
-"""What a person types into the profile form, field by field."""
+"""The fields of the profile form."""
 
 from django import forms
 from django.core.validators import RegexValidator

@@ -1,4 +1,4 @@
-"""What a person answers when a start needs GPUs that somebody is on."""
+"""The answer of a person to a start whose GPUs are in use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Answers in the playground, which go on in the server when the page that asked is gone.
+"""Answers in the playground: they go on in the server when their page is gone.
 
 Each is read from its engine by a task of its own, which hands it to the page and keeps it in a
 Redis stream, from which any page of the same person takes it up again.

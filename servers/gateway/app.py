@@ -1,4 +1,4 @@
-"""Takes a program's request, finds the engine of its model, and passes on what either says."""
+"""The gateway: it finds the engine of a request's model and passes both directions on."""
 
 import asyncio
 import json

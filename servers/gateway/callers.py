@@ -1,4 +1,4 @@
-"""Who asks: keys, looked up once in a while and not for every request."""
+"""Callers by their keys, cached for a while."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""What became of each request: heard while it passes, written down together with others."""
+"""Records of requests: measured while they pass, written together."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Keeps what is asked and answered, while an admin has switched that on."""
+"""Capture of requests and answers, while an admin has switched it on."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Holds a request for a model that is not ready while its server starts, as long as it may."""
+"""Requests that wait while the server of their model starts."""
 
 import asyncio
 import time

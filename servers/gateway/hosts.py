@@ -1,4 +1,4 @@
-"""By which names of this machine programs may ask, and pages be seen."""
+"""The host names under which pages and the gateway are served."""
 
 from ipaddress import ip_address
 

@@ -1,4 +1,4 @@
-"""Why the gateway does not pass a request on, in the words and the shape that its client reads."""
+"""Refusals of the gateway, in the shape that the client's API expects."""
 
 import json
 from collections.abc import Iterable

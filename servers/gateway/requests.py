@@ -1,4 +1,4 @@
-"""What a program asks: its body, and the model that it names in it."""
+"""A request to the gateway: its body, and the model that it names."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Which engine answers to which name, and how much each has to do."""
+"""Routes: the engine behind each model name, and its load."""
 
 import asyncio
 import time

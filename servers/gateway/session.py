@@ -1,4 +1,4 @@
-"""What a person asks in the playground: counted and written down beside what programs ask."""
+"""Requests of the playground, recorded like those of programs."""
 
 import asyncio
 import time

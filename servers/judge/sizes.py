@@ -1,4 +1,4 @@
-"""How bytes read, on pages as in sentences."""
+"""Sizes in bytes as people read them."""
 
 GIB = 2**30
 

@@ -1,4 +1,4 @@
-"""What open browsers are told and shown."""
+"""State, events and page contexts for open browsers."""
 
 from servers.live.asked import names_mark
 from servers.live.care import care_of

@@ -1,4 +1,4 @@
-"""What the page of the gateway follows: who asks what, and which names may be asked for."""
+"""The page context of the gateway: requests, and names that may be asked for."""
 
 import hashlib
 

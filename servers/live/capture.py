@@ -1,4 +1,4 @@
-"""Tells everybody that what programs ask is kept, on every page, while it is."""
+"""The notice on every page while prompts are captured."""
 
 from django.db.models import Count, Max
 from django.template.loader import render_to_string

@@ -1,4 +1,4 @@
-"""What a box's page tells that somebody should do something about, and offers to do."""
+"""Actions that a box's page offers for orphans and memory."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""How far downloads of models are, in every page that lists them."""
+"""Progress of downloads, in every page that lists them."""
 
 from django.template.loader import render_to_string
 

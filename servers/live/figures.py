@@ -1,4 +1,4 @@
-"""What engines last told of their work: kept in Redis, renewed while they serve, a few hundred bytes."""
+"""The newest metrics of engines: kept in Redis, renewed while they serve."""
 
 import json
 import time

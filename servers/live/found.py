@@ -1,4 +1,4 @@
-"""What was on a box before inferdash: engines, other users of its GPUs, models, images, what is unseen."""
+"""The page context of engines, other users of GPUs, models and images found on a box."""
 
 import shlex
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Tells open browsers that something changed; the only sender to them, and the keeper of samples.
+"""Events to open browsers, and the state in Redis: samples and more.
 
 A message says what to look at again, never what it looks like: each consumer reads the
 truth when it gets to it, so a slow browser skips states and never sees an old one last.

@@ -1,4 +1,4 @@
-"""What needs a person now: what is seen to be wrong, and the alerts that nobody knows of yet."""
+"""Notices that need a person now, and alerts that nobody has acknowledged."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

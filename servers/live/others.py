@@ -1,4 +1,4 @@
-"""What a box's page tells of engines that run there and that inferdash did not start."""
+"""The page context of external engines on a box."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Who is on a box's GPUs: who started it and when, who uses it, and who waits for it."""
+"""Users of a box's GPUs: who started, who uses, and who waits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

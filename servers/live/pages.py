@@ -1,4 +1,4 @@
-"""What pages show of boxes and servers, and the fragments by which the socket renews it.
+"""Page contexts of boxes and servers, and the fragments that the socket sends.
 
 Every fragment is complete ("this is the card"), so that a browser that has just connected,
 or has missed a few, needs no history.

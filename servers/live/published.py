@@ -1,4 +1,4 @@
-"""Where an engine's port is published, and at which address the reader of a page reaches it."""
+"""The published port of an engine, and the address that a reader of the page reaches."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit

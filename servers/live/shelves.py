@@ -1,4 +1,4 @@
-"""What a page with images on it is told: that what lies there, or how far a pull is, has changed."""
+"""Events on images and pulls for open pages."""
 
 from django.template.loader import render_to_string
 

@@ -1,4 +1,4 @@
-"""What stands beside a conversation: of each server where it is, its GPUs, and its work."""
+"""Servers beside a conversation: their state, GPUs and load."""
 
 from dataclasses import dataclass
 from typing import Any

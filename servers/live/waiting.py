@@ -1,4 +1,4 @@
-"""Answers that are held back until there is something to say: what browsers are told ends the wait."""
+"""Long polling: answers held back until something changes."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What the commands allow and forbid have in common."""
+"""The base of the commands allow and forbid."""
 
 from argparse import ArgumentParser
 from typing import Any

@@ -1,4 +1,4 @@
-"""How commands speak of rows and sizes."""
+"""Counts and sizes in the output of commands."""
 
 from collections.abc import Iterable, Mapping
 

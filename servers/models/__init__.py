@@ -1,3 +1,5 @@
+"""The tables."""
+
 from servers.models.action import Action
 from servers.models.alert import Alert
 from servers.models.audit import Entry

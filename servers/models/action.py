@@ -1,4 +1,4 @@
-"""What somebody wants done on a box itself, and what came of it."""
+"""Actions on a box, and their results."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who did what, to what, when."""
+"""The audit log."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is asked and answered in words, kept while an admin has switched that on for a time."""
+"""Captures, and the calls that they kept."""
 
 import json
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What a box's checkpoints are like, as far as a launch depends on it."""
+"""Facts of checkpoints on a box, as far as launches depend on them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What people have said to models in the playground: theirs alone, unless they share it."""
+"""Conversations of the playground: private, unless shared."""
 
 import secrets
 from collections.abc import Sequence

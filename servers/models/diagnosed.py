@@ -1,4 +1,4 @@
-"""What the diagnosis of a failed run has found, and what was around the run."""
+"""The diagnosis of a failed run."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a box's GPUs and engines did: packed points, fine ones for an hour, coarse ones for a month."""
+"""The history of GPUs and engines: packed points, fine for an hour, coarse for a month."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,7 +14,7 @@ from servers.models.box import Box
 class ChunkQuerySet(models.QuerySet[Any]):
     """Of a table of chunks."""
 
-    def between(self, box: Box, step: int, since: int, until: int) -> "ChunkQuerySet":
+    def span(self, box: Box, step: int, since: int, until: int) -> "ChunkQuerySet":
         """The chunks of one step that hold points of this range, in their order."""
         first = history.slot(since, SPANS[step])
         return self.filter(box=box, step=step, start__gte=first, start__lt=until).order_by("start")
@@ -47,7 +47,7 @@ class ChunkQuerySet(models.QuerySet[Any]):
     ) -> dict[str, Times]:
         """Points of `width` seconds, by what they are of; with a `key`, of that alone."""
         groups: dict[str, dict[int, list[Point]]] = {}
-        for body in self.between(box, step, since, until).values_list("body", flat=True):
+        for body in self.span(box, step, since, until).values_list("body", flat=True):
             for each, times in history.unpack(bytes(body), key).items():
                 for t, point in times.items():
                     if since <= t < until:

@@ -1,4 +1,4 @@
-"""What a box's images said of their engines: version and flags, asked once an image."""
+"""Facts of images on a box: engine version and flags, read once an image."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta

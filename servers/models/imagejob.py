@@ -1,4 +1,4 @@
-"""What is to be done with images: asked for in a row by the web, done by the box's watcher."""
+"""Image jobs: asked for in a row by the web, done by the box's watcher."""
 
 from datetime import timedelta
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""What a profile was made of that somebody else had started, and how the two compare."""
+"""The source of an imported profile, and how the two compare."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a box's watcher has found there beside engines: other containers, images, and what it cannot see."""
+"""Other workloads on a box, and what the watcher cannot see."""
 
 from typing import Any
 

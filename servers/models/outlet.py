@@ -1,4 +1,4 @@
-"""Where alerts are sent, and what came of each sending."""
+"""Notification channels, and the notifications sent to them."""
 
 from datetime import timedelta
 from typing import Any, Self

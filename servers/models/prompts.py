@@ -1,4 +1,4 @@
-"""Sets of prompts that the team asks of one server after another, and what those have answered."""
+"""Prompt sets and prompt runs."""
 
 from typing import Any, Self
 

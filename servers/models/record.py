@@ -1,4 +1,4 @@
-"""What the runs of a profile have shown: how often it started, how fast, with how much memory."""
+"""The record of a profile's runs: starts, speed, memory."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What becomes of a run's GPU memory after its end."""
+"""The memory release of a run."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What programs have asked of engines through the gateway: never the text, only what became of it."""
+"""Requests to the gateway: never the text, only the outcome."""
 
 from datetime import timedelta
 from typing import Self

@@ -1,4 +1,4 @@
-"""What is known of a run since it is ready: whether it is well, and what it answered first."""
+"""A run's state since it is ready: health and smoke test."""
 
 from typing import Any
 

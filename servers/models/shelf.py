@@ -1,4 +1,4 @@
-"""Which images lie on a box, as its watcher has last seen them, and what their tags mean elsewhere."""
+"""The image inventory of a box, and news of its tags."""
 
 from typing import Any
 

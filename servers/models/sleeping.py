@@ -1,4 +1,4 @@
-"""What is known of an engine that sleeps: it runs, holds little memory, and answers nobody."""
+"""A run's sleep state."""
 
 from typing import Any
 

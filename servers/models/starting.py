@@ -1,4 +1,4 @@
-"""What is known of how a run starts: its phases, how long they usually take, what was heard."""
+"""A run's start: its phases, their usual times, its progress."""
 
 from datetime import datetime
 from typing import Any

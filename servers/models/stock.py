@@ -1,4 +1,4 @@
-"""Which checkpoints lie on a box's disks, as its watcher has last seen them."""
+"""The model inventory of a box."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a box has that starts need, as its watcher has last seen it."""
+"""Host resources of a box that starts need."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How much was asked of models, added up by day: kept when single requests are forgotten."""
+"""Usage of models by day: kept when single requests are deleted."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Who has talked to a run in the playground, and when last."""
+"""Users of a run in the playground, and when last."""
 
 from datetime import timedelta
 

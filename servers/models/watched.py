@@ -1,4 +1,4 @@
-"""What is known of a run that somebody else has started: it is looked at, and never touched."""
+"""The external engine behind a monitored run."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -57,7 +57,7 @@ class ExternalFields(models.Model):
         return [(kind, says) for kind, says in self.origin.get("remarks", ())]
 
 
-def between(ended_before: datetime | None, started: datetime | None) -> str:
+def find_boundary(ended_before: datetime | None, started: datetime | None) -> str:
     """The stamp that parts two lives of a container in its log; "" where there was none before.
 
     Docker stamps lines a little after the end, and has stamped some before what it calls the

@@ -1,4 +1,4 @@
-"""What pages tell of the image that a profile's own Dockerfile makes."""
+"""Builds of profiles' Dockerfiles, on pages."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Why a run failed and what to change, for its page."""
+"""Failures and fixes, on a run's page."""
 
 import re
 

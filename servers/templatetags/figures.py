@@ -1,4 +1,4 @@
-"""What engines tell of their work, in words and as a small line."""
+"""Metrics of engines, as words and sparklines."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

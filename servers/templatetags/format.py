@@ -1,4 +1,4 @@
-"""How figures, times and states read in a page."""
+"""Formats of figures, times and states."""
 
 import json
 import re

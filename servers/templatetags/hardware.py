@@ -1,4 +1,4 @@
-"""How findings about hardware read in a page."""
+"""Findings about hardware, on pages."""
 
 from datetime import UTC, datetime
 

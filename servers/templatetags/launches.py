@@ -1,4 +1,4 @@
-"""How a launch reads on a page: each flag and variable with the reason for it."""
+"""Launches on pages: each flag and variable with its reason."""
 
 from dataclasses import replace
 

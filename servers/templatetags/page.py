@@ -1,4 +1,4 @@
-"""What the frame around every page needs: the boxes, and links that know their own page."""
+"""The frame of every page: boxes, and links that know their own page."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where a start is, for cards and pages."""
+"""Progress of starts, for cards and pages."""
 
 from django import template
 from django.utils import timezone

@@ -1,4 +1,4 @@
-"""What the playground's list of servers says of each."""
+"""Servers in the playground's list."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who uses a server now, and since when nobody does, in words."""
+"""Usage of a server, in words."""
 
 from datetime import datetime
 from typing import Protocol

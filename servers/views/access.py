@@ -1,4 +1,4 @@
-"""Who may use a view."""
+"""Permissions of views."""
 
 from collections.abc import Callable
 from functools import wraps

@@ -1,4 +1,4 @@
-"""What is answered instead of a page: refused, not understood, sent with an old form.
+"""Error pages: refused, bad request, expired form.
 
 Buttons that htmx sends get the sentence alone, as plain text, which the page then shows.
 """

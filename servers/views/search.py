@@ -1,4 +1,4 @@
-"""What the search field at the top lists while one types: each kind has a few, and a query at most."""
+"""Results of the search field, a few of each kind."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass

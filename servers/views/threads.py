@@ -1,4 +1,4 @@
-"""Reads what people send beside everybody's requests, not in the thread that those share."""
+"""A thread apart for reading what people send, so that it holds up no other request."""
 
 import asyncio
 from collections.abc import Callable

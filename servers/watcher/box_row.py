@@ -1,4 +1,4 @@
-"""Keeps the box's own row true: that it lives, and what it has and lacks."""
+"""The box's own row: its heartbeat, and what it has and lacks."""
 
 import logging
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Writes down what the box has that starts need: disks, ports, images, its clock, the toolkit."""
+"""The watcher's look at host resources: disks, ports, images, clock, toolkit."""
 
 import logging
 from collections.abc import Mapping

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from servers.host.runs.prometheus import Exposed, read
 from servers.judge.runs import metric_map, metric_points, metrics
 from servers.judge.runs.metric_map import MetricMap
-from servers.judge.runs.metrics import EngineReading, Figures, between, live, quantile
+from servers.judge.runs.metrics import EngineReading, Figures, compute_figures, live, quantile
 from servers.launch.engines import ENGINES
 
 HERE = Path(__file__).parent
@@ -43,7 +43,9 @@ def test_every_engine_that_tells_figures_has_a_book() -> None:
 
 
 def test_figures_of_vllm_itself_between_two_readings() -> None:
-    found = between(book("vllm"), sample("vllm-0.32-before"), sample("vllm-0.32-after", at=10.0))
+    found = compute_figures(
+        book("vllm"), sample("vllm-0.32-before"), sample("vllm-0.32-after", at=10.0)
+    )
 
     assert found.running == 2
     assert found.queued == 0
@@ -62,17 +64,17 @@ def test_figures_of_vllm_itself_between_two_readings() -> None:
 
 def test_an_old_vllm_is_read_by_its_old_names() -> None:
     old, new = sample("vllm-0.6"), sample("vllm-0.6", at=10.0)
-    found = between(book("vllm"), old, new)
+    found = compute_figures(book("vllm"), old, new)
 
     assert (found.running, found.queued, found.kv) == (3, 1, 0.25)
     assert found.prefix is None  # caching is off: -1
     assert found.token_p50 is None  # nothing happened
     before = EngineReading(at=0.0, exposed=Exposed(totals={"vllm:num_requests_running": 0.0}))
-    assert 0.01 < (between(book("vllm"), before, new).token_p50 or 0) < 0.025
+    assert 0.01 < (compute_figures(book("vllm"), before, new).token_p50 or 0) < 0.025
 
 
 def test_engines_of_one_server_are_added_up_and_their_caches_averaged() -> None:
-    found = between(
+    found = compute_figures(
         book("vllm"), EngineReading(at=0.0, exposed=EMPTY_VLLM), sample("vllm-0.10", at=60.0)
     )
 
@@ -89,7 +91,7 @@ EMPTY_VLLM = Exposed(totals={"vllm:num_requests_running": 0.0}, series={}, bucke
 
 def test_ranks_of_sglang_that_share_work_count_once() -> None:
     fresh = reading("sglang", "sglang:num_running_reqs 0\n")
-    found = between(book("sglang"), fresh, sample("sglang-0.5", at=10.0))
+    found = compute_figures(book("sglang"), fresh, sample("sglang-0.5", at=10.0))
 
     assert (found.running, found.queued, found.kv) == (4, 7, 0.28)
     assert found.generation == 2000  # its counters are born with the first request
@@ -99,7 +101,7 @@ def test_ranks_of_sglang_that_share_work_count_once() -> None:
 
 
 def test_a_gauge_of_the_last_request_says_nothing_while_nobody_asks() -> None:
-    found = between(book("sglang"), sample("sglang-0.5"), sample("sglang-0.5", at=10.0))
+    found = compute_figures(book("sglang"), sample("sglang-0.5"), sample("sglang-0.5", at=10.0))
 
     assert found.prefix is None
     assert found.generation == 0
@@ -108,7 +110,9 @@ def test_a_gauge_of_the_last_request_says_nothing_while_nobody_asks() -> None:
 
 def test_a_fresh_sglang_is_idle_and_not_unknown() -> None:
     text = "sglang:num_running_reqs 0\nsglang:num_queue_reqs 0\n"
-    found = between(book("sglang"), reading("sglang", text), reading("sglang", text, at=2.0))
+    found = compute_figures(
+        book("sglang"), reading("sglang", text), reading("sglang", text, at=2.0)
+    )
 
     assert (found.generation, found.prompt) == (0, 0)
     assert found.is_idle
@@ -116,7 +120,7 @@ def test_a_fresh_sglang_is_idle_and_not_unknown() -> None:
 
 def test_llamacpp_tells_no_latencies_and_counts_cached_tokens_apart() -> None:
     fresh = reading("llamacpp", "llamacpp:requests_processing 0\n")
-    found = between(book("llamacpp"), fresh, sample("llamacpp", at=4.0))
+    found = compute_figures(book("llamacpp"), fresh, sample("llamacpp", at=4.0))
 
     assert (found.running, found.queued) == (1, 0)
     assert found.prefix == 0.25
@@ -138,7 +142,7 @@ def test_an_answer_whose_tokens_are_counted_at_its_end_shows_its_speed_all_the_w
         assert live(book("llamacpp"), told).generation == pytest.approx(50)
     told.append(llamacpp(60.0, running=0, steps=3000, tokens=3000))
     assert live(book("llamacpp"), told).generation == pytest.approx(50)
-    assert between(book("llamacpp"), told[-2], told[-1]).generation == pytest.approx(50)
+    assert compute_figures(book("llamacpp"), told[-2], told[-1]).generation == pytest.approx(50)
     for second in (62, 64, 66):
         told.append(llamacpp(second, running=0, steps=3000, tokens=3000))
     assert live(book("llamacpp"), told[4:]).generation == 0
@@ -162,7 +166,7 @@ def test_sglang_tells_tokens_as_they_come_and_not_all_at_the_end_of_a_request() 
         told.append(sglang(second, running=1, decoded=40 * second, tokens=0))
         assert live(book("sglang"), told).generation == pytest.approx(40)
     told.append(sglang(60.0, running=0, decoded=2400, tokens=2400))
-    assert between(book("sglang"), told[-2], told[-1]).generation == pytest.approx(40)
+    assert compute_figures(book("sglang"), told[-2], told[-1]).generation == pytest.approx(40)
     for second in (62, 64, 66):
         told.append(sglang(second, running=0, decoded=2400, tokens=2400))
     assert live(book("sglang"), told[4:]).generation == 0
@@ -199,13 +203,13 @@ def test_each_step_gives_every_running_request_a_token() -> None:
     old = llamacpp(0.0, running=4, steps=100, tokens=7)
     new = llamacpp(2.0, running=4, steps=160, tokens=7)
 
-    assert between(book("llamacpp"), old, new).generation == 120
+    assert compute_figures(book("llamacpp"), old, new).generation == 120
 
 
 def test_short_answers_and_steps_that_are_not_counted_are_told_by_their_tokens() -> None:
     idle = llamacpp(0.0, running=0, steps=100, tokens=7)
     after = llamacpp(2.0, running=0, steps=135, tokens=77)
-    assert between(book("llamacpp"), idle, after).generation == 35
+    assert compute_figures(book("llamacpp"), idle, after).generation == 35
     # It does not count the steps with drafts.
     busy = llamacpp(0.0, running=1, steps=100, tokens=7)
     drafted = llamacpp(30.0, running=1, steps=100, tokens=307)
@@ -216,7 +220,7 @@ def test_what_was_counted_across_a_restart_is_not_known() -> None:
     after = reading(
         "vllm", 'vllm:num_requests_running 1\nvllm:generation_tokens_total{engine="0"} 20\n', at=5.0
     )
-    found = between(book("vllm"), sample("vllm-0.10"), after)
+    found = compute_figures(book("vllm"), sample("vllm-0.10"), after)
 
     assert found == Figures(running=1)
 
@@ -224,12 +228,12 @@ def test_what_was_counted_across_a_restart_is_not_known() -> None:
 def test_metrics_that_are_off_say_nothing() -> None:
     for engine in metric_map.by_engine():
         off = EngineReading(at=0.0, exposed=NOTHING)
-        assert between(book(engine), off, EngineReading(at=2.0, exposed=NOTHING)).is_silent
+        assert compute_figures(book(engine), off, EngineReading(at=2.0, exposed=NOTHING)).is_silent
         assert quantile(0.5, {}) is None
 
 
 def test_two_readings_of_one_moment_tell_gauges_alone() -> None:
-    found = between(book("vllm"), sample("vllm-0.6"), sample("vllm-0.6"))
+    found = compute_figures(book("vllm"), sample("vllm-0.6"), sample("vllm-0.6"))
     assert found == Figures(running=3, queued=1, kv=0.25)
 
 
@@ -249,7 +253,9 @@ def test_live_rates_tell_of_a_short_while_and_latencies_of_a_minute() -> None:
 
 
 def test_figures_survive_being_kept() -> None:
-    found = between(book("vllm"), sample("vllm-0.32-before"), sample("vllm-0.32-after", at=10.0))
+    found = compute_figures(
+        book("vllm"), sample("vllm-0.32-before"), sample("vllm-0.32-after", at=10.0)
+    )
     assert Figures.from_json(found.to_json()) == found
     assert Figures.from_json({"running": 1, "of another version": 2}) == Figures(running=1)
     assert found.round().round() == found.round()
@@ -293,7 +299,7 @@ def test_no_rate_is_ever_negative_and_no_share_beyond_its_whole(chance: Random) 
         chance.shuffle(lines)
         return reading(engine, "\n".join(lines), at)
 
-    found = between(mine, some(0.0), some(chance.choice([0.0, 2.0, 60.0])))
+    found = compute_figures(mine, some(0.0), some(chance.choice([0.0, 2.0, 60.0])))
     for name, value in found.to_json().items():
         assert value >= 0, name
         assert value < inf, name

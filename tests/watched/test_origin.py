@@ -8,7 +8,7 @@ from servers.host.docker.containers import Container
 from servers.host.external.containers import ExternalContainer
 from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.external.origin import Origin
-from servers.models.watched import between
+from servers.models.watched import find_boundary
 from tests.watched.moments import at
 
 COMPOSE = {
@@ -108,6 +108,6 @@ def test_a_port_that_is_none_leads_nowhere() -> None:
 def test_two_lives_in_one_log_are_parted_in_the_middle_of_the_pause() -> None:
     ended, started = at("10:00:00.100000"), at("10:00:00.300000")
 
-    assert between(ended, started) == "2026-11-21T10:00:00.200000000Z"
-    assert between(None, started) == ""
-    assert between(started, ended) == "", "Docker kept the end of an older life"
+    assert find_boundary(ended, started) == "2026-11-21T10:00:00.200000000Z"
+    assert find_boundary(None, started) == ""
+    assert find_boundary(started, ended) == "", "Docker kept the end of an older life"

@@ -1,4 +1,4 @@
-"""What a program asks by the Messages API, in the words of chat completions."""
+"""A request of the Messages API as one of chat completions."""
 
 import json
 from collections.abc import Iterable, Iterator

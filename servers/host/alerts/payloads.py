@@ -1,4 +1,4 @@
-"""What each kind of address is sent: the same message in the form that it takes. Pure.
+"""Payloads of notifications, one form for each kind of channel. Pure.
 
 Slack: docs.slack.dev, block kit (3000 characters a section, 150 a header). Discord: webhook
 resource (2000 characters of content, 256 and 4096 of an embed). ntfy: docs.ntfy.sh/publish

@@ -1,4 +1,4 @@
-"""Sends what admins want to have sent out of the box: alerts, and signs of life.
+"""HTTP requests to notification channels, and heartbeats.
 
 Addresses are typed by admins only. http and https are asked, nowhere link-local (where clouds
 keep the credentials of a machine), and no redirect is followed. Private addresses and loopback

@@ -1,4 +1,4 @@
-"""What is done with Docker Engine. Used by the worker and the watcher alone."""
+"""Operations on containers. Used by the worker and the watcher alone."""
 
 import io
 import tarfile

@@ -1,4 +1,4 @@
-"""What Docker says of itself, of images, containers and events, in our own words."""
+"""Docker's descriptions of itself, of images, containers and events."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

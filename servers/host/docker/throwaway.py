@@ -1,4 +1,4 @@
-"""Asks an image something in a container that can do nothing else and is gone afterwards."""
+"""Throwaway containers: a command run in an image without network, mounts or GPUs."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""Tries on a box whether its Docker really runs a program with certain options."""
+"""Trials of container options: whether this Docker runs a program with them."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Stops a container that somebody else made: once, by its name, and never more than that."""
+"""The stop of an external container: once, by its name."""
 
 from datetime import datetime
 

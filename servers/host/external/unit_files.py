@@ -1,4 +1,4 @@
-"""What the services of systemd that are on, or would come with the box, start: from their files.
+"""Commands of systemd services, read from their unit files.
 
 systemd itself is not asked: its bus may be out of reach of who looks, and hang.
 """

@@ -1,4 +1,4 @@
-"""What the bytes of a file, or of all files in a folder, come to."""
+"""Digests of files and folders."""
 
 import hashlib
 import os

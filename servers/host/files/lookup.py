@@ -1,4 +1,4 @@
-"""What lies at a path of the box, and where else something of the same name lies."""
+"""Paths of the box: what is there, and where else something of that name is."""
 
 import stat
 import time

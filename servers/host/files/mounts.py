@@ -1,4 +1,4 @@
-"""What the kernel keeps programs on a mounted disk from doing: nosuid, nodev."""
+"""Mount options of the box's file systems: nosuid, nodev."""
 
 import re
 from dataclasses import dataclass

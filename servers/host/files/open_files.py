@@ -1,4 +1,4 @@
-"""Which processes of the box have files open, as far as they can be seen."""
+"""Open files of the box's processes, as far as they can be seen."""
 
 import os
 from collections.abc import Set

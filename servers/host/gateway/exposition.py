@@ -1,4 +1,4 @@
-"""Writes Prometheus' text format, version 0.0.4."""
+"""The writer of Prometheus' text format, version 0.0.4."""
 
 import re
 from collections.abc import Iterable, Mapping

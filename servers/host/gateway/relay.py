@@ -1,4 +1,4 @@
-"""Passes a program's request on to an engine, and the answer back in the pieces in which it comes."""
+"""The relay: a request passed on to an engine, its answer passed back piece by piece."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager

@@ -1,4 +1,4 @@
-"""What the driver says of each card, in this terminal: to be compared with nvidia-smi."""
+"""A terminal report of what the driver says of each card, to compare with nvidia-smi."""
 
 import argparse
 import dataclasses

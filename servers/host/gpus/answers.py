@@ -1,4 +1,4 @@
-"""What an answer of NVML means: a value, none, a lost card, or the end of the session."""
+"""Answers of NVML: a value, none, a lost card, or the end of the session."""
 
 from collections.abc import Callable
 from typing import Any, Literal

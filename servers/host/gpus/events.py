@@ -1,4 +1,4 @@
-"""What has happened to the GPUs since the boot, a line a kind, for samples to carry.
+"""GPU events since the boot, one line a kind, carried by samples.
 
 A sample may be dropped, or its reader be away: each one tells all that is known.
 """

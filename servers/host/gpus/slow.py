@@ -1,4 +1,4 @@
-"""What a card tells that changes seldom: errors of its memory, and how it is set up."""
+"""Readings that change seldom: memory errors and the card's settings."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which addresses a name stands for, and which of them are asked by nobody from outside."""
+"""Addresses behind a host name, and which of them are not public."""
 
 import ipaddress
 import socket

@@ -1,4 +1,4 @@
-"""How far a pull is, layer by layer, from what Docker says of it."""
+"""Progress of a pull, layer by layer, from Docker's messages."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal

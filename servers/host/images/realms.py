@@ -1,4 +1,4 @@
-"""Where a registry may send for a token: who answers it gets what stands in that answer.
+"""Token realms of registries: which of them may be asked.
 
 A registry's refusal names the address, its realm, and whoever names an image chooses the registry:
 without a rule that one could have this box ask any program that only the box can reach.

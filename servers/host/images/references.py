@@ -1,4 +1,4 @@
-"""How an image is named: the parts of a reference, and when two of them mean the same."""
+"""Image references: their parts, and when two of them mean the same."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a registry says of an image's size before it is pulled. Docker does not tell; it only pulls."""
+"""Image sizes from a registry, before a pull."""
 
 import json
 import re

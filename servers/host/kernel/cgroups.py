@@ -1,4 +1,4 @@
-"""What the kernel counts for the processes of one container, read without any privilege."""
+"""Memory counters of a container's cgroup, read without privileges."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How far this machine's clock is from another's."""
+"""The offset between this machine's clock and another's."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the kernel's log tells: of GPUs, by NVIDIA's driver, and of processes killed for memory."""
+"""The kernel log: events of NVIDIA's driver, and OOM kills."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""What is known on the whole machine of kills for want of main memory, for samples to carry."""
+"""OOM kills on the whole machine, carried by samples."""
 
 import dataclasses
 from collections import deque

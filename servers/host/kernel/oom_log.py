@@ -1,4 +1,4 @@
-"""What the kernel writes into its log when it kills a process for want of main memory."""
+"""Lines of the kernel log about an OOM kill."""
 
 import re
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Gives the page cache of the box back, as `sync; echo 3 > /proc/sys/vm/drop_caches` does."""
+"""The page cache: dropped as `sync; echo 3 > /proc/sys/vm/drop_caches` does."""
 
 import os
 from pathlib import Path

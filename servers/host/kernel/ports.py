@@ -1,4 +1,4 @@
-"""Who listens on a port of this box."""
+"""Listening sockets of processes."""
 
 from collections.abc import Collection
 

@@ -1,4 +1,4 @@
-"""What the kernel says in /proc and /sys about memory, processes and the NVIDIA driver."""
+"""Memory, processes and NVIDIA's driver as /proc and /sys show them."""
 
 import os
 import re

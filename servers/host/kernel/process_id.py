@@ -1,4 +1,4 @@
-"""Names a process of the box for good, and tells whether it still runs."""
+"""Process ids that stay unique: pid, start time and boot."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""What a start needs of a box beside its GPUs: room on its disks, free ports, NVIDIA's toolkit."""
+"""Host resources that starts need: disks, ports, NVIDIA's toolkit."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Ends a process of the box, if it is still the one that somebody looked at."""
+"""Termination of a process, if it is still the one that was meant."""
 
 import os
 import select

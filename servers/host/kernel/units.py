@@ -1,4 +1,4 @@
-"""Which systemd unit a process belongs to, by its cgroup."""
+"""The systemd unit of a process, by its cgroup."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Reads a container's log from Docker's socket, fast, with both streams apart.
+"""A container's log from Docker's socket, with both streams apart.
 
 Docker multiplexes a log as frames: one byte for the stream, three of padding, four for the
 length, then the line. A generic HTTP client hands each frame over by itself, which costs

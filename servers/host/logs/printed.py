@@ -1,4 +1,4 @@
-"""Where a process of somebody else's prints to, and how to read that where it is a file.
+"""Output files of external processes, and how to read them.
 
 Some engines also write a file of their own (llama-server's --log-file): that counts as what it
 prints where its two streams go elsewhere.

@@ -1,4 +1,4 @@
-"""Reads the figures that matter out of Prometheus' text format."""
+"""The reader of engines' metrics in Prometheus' text format."""
 
 import re
 from collections.abc import Collection, Mapping

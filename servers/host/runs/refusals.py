@@ -1,4 +1,4 @@
-"""What an engine says where it refuses a question, and what to do then."""
+"""Refusals of engines, and what to do about them."""
 
 import json
 import re

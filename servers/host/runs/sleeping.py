@@ -1,4 +1,4 @@
-"""Puts an engine to sleep and wakes it, by vLLM's endpoints for that.
+"""Sleep and wake-up of an engine through vLLM's endpoints.
 
 They are there with VLLM_SERVER_DEV_MODE=1 alone. Level 1 keeps the weights in the machine's memory;
 level 2 keeps nothing, so that they are read again.

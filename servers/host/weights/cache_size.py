@@ -1,4 +1,4 @@
-"""How much of a checkpoint lies in a Hugging Face cache while an engine downloads it."""
+"""The size of a checkpoint in a Hugging Face cache while an engine downloads it."""
 
 from pathlib import PurePosixPath
 

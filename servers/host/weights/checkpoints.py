@@ -1,4 +1,4 @@
-"""What a checkpoint on the box is like: its config.json and the size of its weights."""
+"""A checkpoint on the box: its config.json and the size of its weights."""
 
 import json
 import re

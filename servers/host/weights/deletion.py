@@ -1,4 +1,4 @@
-"""Deletes a model from the box's disks: what that takes away is worked out first, and said."""
+"""Deletion of a model from disk: planned and shown first, then done."""
 
 import errno
 import os

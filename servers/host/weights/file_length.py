@@ -1,4 +1,4 @@
-"""Whether a file of weights is as long as its own header says: what a broken download is not."""
+"""The expected length of a weights file, by its own header."""
 
 import re
 from typing import BinaryIO

@@ -1,4 +1,4 @@
-"""What the header of a GGUF file says of its model, in the words of a config.json.
+"""The header of a GGUF file, in the terms of a config.json.
 
 Source: the GGUF specification, version 2 and 3 (ggml-org/ggml, docs/gguf.md): little endian, a
 count of key-value pairs after the magic, each with the type of its value.

@@ -1,4 +1,4 @@
-"""Which files of a repository llama.cpp loads: most GGUF repositories hold one model many times."""
+"""The files of a GGUF repository that llama.cpp loads."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What the Hugging Face Hub says of a checkpoint that is not on the box: its size and config.json."""
+"""A checkpoint on the Hugging Face Hub: its size and config.json."""
 
 import json
 from dataclasses import dataclass, replace

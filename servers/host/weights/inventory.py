@@ -1,4 +1,4 @@
-"""Which checkpoints lie below a folder of the box, and whether each is whole. Changes nothing."""
+"""Checkpoints below a folder of the box, and whether each is complete. Read-only."""
 
 import stat
 import time

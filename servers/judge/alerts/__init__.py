@@ -1,1 +1,1 @@
-"""What a person should be told of, from facts alone: cases, and when they begin and end."""
+"""Alert cases from facts alone: what they say, when they begin and end."""

@@ -1,4 +1,4 @@
-"""What a person should look at first, most urgent first."""
+"""Notices for the dashboard, the most urgent first."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What to tell of a box: its memory, its hardware, what it lacks, and that it is silent."""
+"""Alert cases of a box: memory, hardware, missing resources, silence."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""When a case becomes an alert, and when that is over: what flickers is told once."""
+"""Debouncing: when a case becomes an alert, and when the alert is over."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What to tell of downloads of models and pulls of images: that one failed, with nobody there."""
+"""Alert cases of failed downloads and pulls."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

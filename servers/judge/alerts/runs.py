@@ -1,4 +1,4 @@
-"""What to tell of a server's newest run: it failed, died, is unhealthy, or became ready at last."""
+"""Alert cases of a server's newest run: failed, died, unhealthy, or ready again."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

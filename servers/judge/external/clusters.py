@@ -1,4 +1,4 @@
-"""Which engines are ranks of one cluster, by the flags with which each was started.
+"""Clusters: engines that are ranks of one, by their flags.
 
 Only of those that were started elsewhere: inferdash itself starts none over several boxes.
 """

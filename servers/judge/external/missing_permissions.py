@@ -1,4 +1,4 @@
-"""What inferdash cannot see or do on a box yet, why, and the one command that grants it."""
+"""Permissions that inferdash lacks on a box, each with the command that grants it."""
 
 import shlex
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Who made a container that is not ours, and who would bring it back."""
+"""The origin of an external container: what made it, and what would restart it."""
 
 import shlex
 from collections.abc import Mapping

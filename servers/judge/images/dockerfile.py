@@ -1,4 +1,4 @@
-"""Whether a profile's Dockerfile and the files beside it may be built. Pure.
+"""Rules on a profile's Dockerfile and the files beside it. Pure.
 
 It is read by the rules of Docker's own parser (moby/buildkit, frontend/dockerfile/parser). Where
 its versions differ, or a reader and a parser might, the Dockerfile is refused.

@@ -1,4 +1,4 @@
-"""Whether a driver is new enough for what an image asks of it: NVIDIA_REQUIRE_CUDA.
+"""The driver requirement of an image: NVIDIA_REQUIRE_CUDA.
 
 Source: NVIDIA's container toolkit, where a start is refused with “unsatisfied condition: cuda>=…”.
 The variable holds alternatives, separated by spaces; the parts of one, separated by commas, must

@@ -1,4 +1,4 @@
-"""What an image is by its names, and how fast and how large a pull is. Pure."""
+"""Image names, and the rate and size of pulls. Pure."""
 
 import re
 from collections import deque

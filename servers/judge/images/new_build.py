@@ -1,4 +1,4 @@
-"""What a newer build of an image would mean for a profile that starts from it. Pure."""
+"""The effect of a newer build on a profile that starts from it. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Why a run failed, from what it left behind: its log, its exit code, Docker's words, its box.
+"""The cause of a failed run, by its log, exit code, Docker's error and its box.
 
 The first cause counts, not the noise after it; what a log only says in passing is no cause; and
 where nothing is recognised, the lines that tell most are shown instead of a guess.

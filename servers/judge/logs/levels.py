@@ -1,4 +1,4 @@
-"""How bad a line of a log is: by the level that it names, else by its words."""
+"""Levels of log lines: the one that a line names, else by its words."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Which lines of an engine's log tell figures: meters/*.yaml, a file an engine.
+"""Rules for metrics in engine logs: meters/*.yaml, one file an engine.
 
 tokens   what the figures of tokens are of: all requests together, or one
 rules    near: a plain text that the line holds. fields: figure -> pattern, searched from there on,

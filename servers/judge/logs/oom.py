@@ -1,4 +1,4 @@
-"""Whether the kernel killed an engine for want of main memory, and the words for it."""
+"""OOM kills of an engine, and the sentences for them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""What a line of an engine's log says, without the colours and prefixes around it."""
+"""Parsing of log lines: colours and prefixes taken off."""
 
 import re
 from collections.abc import Iterator

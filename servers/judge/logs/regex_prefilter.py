@@ -1,4 +1,4 @@
-"""Which plain words a pattern cannot do without: asked first, they spare most lines the pattern."""
+"""Literals that a pattern requires: cheap to look for before the pattern."""
 
 from collections.abc import Iterable
 from re import _constants as codes  # type: ignore[attr-defined, unused-ignore]

@@ -1,4 +1,4 @@
-"""What to do about a known failure: a change of the launch, an action on the box, or advice."""
+"""Remedies of known failures: a change of the launch, an action on the box, or advice."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What `manage.py diagnose` tells of a log from anywhere: a pure function of its text."""
+"""The report of `manage.py diagnose` on a log. Pure."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Finds lines of a log by text, pattern, level and rank, a block at a time."""
+"""Log search by text, pattern, level and rank, a block at a time."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Take away what somebody's tools put around every line of a log that was pasted.
+"""Wrapping that other tools put around the lines of a pasted log.
 
 A quote's "> ", a pager's line numbers, the name of a pod, another program's own log: one
 such wrapping is on nearly every line, and no engine wrote it. See logtext for the prefixes that

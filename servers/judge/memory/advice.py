@@ -1,4 +1,4 @@
-"""What a verdict on memory says to a person: the reason, and what to do about it."""
+"""Reasons and advice for verdicts on memory."""
 
 from collections.abc import Sequence
 from typing import Any

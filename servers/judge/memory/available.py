@@ -1,4 +1,4 @@
-"""How much memory a sample shows as free, and as in use by no GPU process."""
+"""Free memory of a sample, and memory that no GPU process holds."""
 
 from collections.abc import Mapping
 from typing import Any

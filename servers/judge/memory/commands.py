@@ -1,4 +1,4 @@
-"""What to type or press where a verdict on a box's memory asks for something. Sizes in bytes."""
+"""Commands and buttons for verdicts on memory. Sizes in bytes."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a sample says of a box, as metrics. Base units; None is left out.
+"""A sample of a box as metrics. Base units; None is left out.
 
 Labels are bounded: boxes, cards, servers and fixed words. Process ids and runs are none.
 """

@@ -1,4 +1,4 @@
-"""What is kept of samples: points of each GPU, rolled up from fine to coarse, and packed.
+"""The history of samples: points of each GPU, rolled up and packed.
 
 A point says of one GPU and one span of time what was seen in it, by column, as whole numbers:
 

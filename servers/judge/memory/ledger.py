@@ -1,4 +1,4 @@
-"""Who and what has each byte of a memory pool: parts that add up to its total exactly.
+"""The ledger of a memory pool: its parts, which add up to its total exactly.
 
 A pool is a discrete card's memory, the memory of a machine that shares it with its GPU, or the
 NUMA node that is a GPU's. Every size is in bytes. What is unattributed is the figure of the

@@ -1,4 +1,4 @@
-"""What the ledger says of a part: what it is, where its figure comes from, what can be done."""
+"""Descriptions of the ledger's parts: what they are, where the figure comes from, what can be done."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Whether a load on unified memory is about to take the machine down with it.
+"""The guard of unified memory while a model loads.
 
 Where GPU and programs share the memory, one that runs out of it does not fail: the machine hangs
 until its power is cut (dgx-spark-playbooks#97, #116; 34 to 12.7 GiB in 1.5 s were seen). What is

@@ -1,4 +1,4 @@
-"""What engines have left on a box: processes, shared memory and containers that nobody needs.
+"""Orphans of engines: processes, shared memory and containers that nobody needs.
 
 Sizes are in bytes, times in seconds since 1970. Only what is proven to be an engine's of this
 install can be ended or deleted from a page; the rest is shown, with a command for whoever knows.

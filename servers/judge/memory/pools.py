@@ -1,4 +1,4 @@
-"""What a snapshot says of each pool of GPU memory: used without an owner that can be named.
+"""Pools of GPU memory in a sample: what is used, and what no process holds.
 
 A pool is a discrete card's memory, the memory of a machine that shares it with its GPU, or the
 NUMA node that is a GPU's. Every size is in bytes.

@@ -1,4 +1,4 @@
-"""What a line of a recording must be like, so that judging it cannot break on its form.
+"""The form of a line of a recording.
 
 The keys are those of docs/gpu-memory.md. Nearly all may be null or left out: what was not seen is
 not known. What else is there is not looked at.

@@ -1,4 +1,4 @@
-"""Whether an ended engine has given its GPU memory back, how much, and who keeps the rest.
+"""The release of GPU memory after a run: how much is back, and what holds the rest.
 
 Counted is what a pool has in use beyond what it had before the engine was made, without what
 other programs hold by the driver's word. Sizes are in bytes, times in seconds since 1970.

@@ -1,4 +1,4 @@
-"""What is said of the return of an engine's memory, in sentences."""
+"""Sentences on the release of GPU memory."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Whether somebody's GPU memory is free again after they have ended."""
+"""The return of an external engine's GPU memory after its end."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What each GPU has for a launch, by the newest sample of the box."""
+"""Memory of each GPU for a launch, by the newest sample."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which engines have ended lately, and which processes they have left."""
+"""Engines that ended lately, and the processes that they left."""
 
 import re
 from datetime import datetime

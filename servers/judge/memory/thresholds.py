@@ -1,4 +1,4 @@
-"""From when on something about a pool's memory is said: bytes and seconds.
+"""Thresholds of verdicts on memory: bytes and seconds.
 
 The rule is that of docs/gpu-memory.md, where the names stand too.
 """

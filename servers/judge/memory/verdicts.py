@@ -1,4 +1,4 @@
-"""What became of a pool's memory: fine, on its way back, held by a left-over process, or lost.
+"""Verdicts on a memory pool: fine, on its way back, held by an orphan, or lost.
 
 The rule is that of docs/gpu-memory.md. Sizes are in bytes, times in seconds.
 """

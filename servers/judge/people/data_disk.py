@@ -1,4 +1,4 @@
-"""How much room the disk of inferdash's data folder must have."""
+"""The room that the disk of inferdash's data folder must have."""
 
 # Bytes, and the share of the disk: whichever is less.
 LOW, LOW_SHARE = 2**30, 0.05

@@ -1,4 +1,4 @@
-"""Whether a launch's container lets the engine work and be reached, and keeps secrets."""
+"""Rules on a launch's container: resources, ports and secrets."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a launch leaves a chat without: tool calls, reasoning apart, cached tokens, figures."""
+"""Chat features that a launch leaves out: tool calls, reasoning, cached tokens, metrics."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a launch's own last good start says about what is known to fail elsewhere."""
+"""The last good run of a launch, and how it adjusts the severity of findings."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

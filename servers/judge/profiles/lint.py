@@ -1,4 +1,4 @@
-"""What is known to fail, or to disappoint, about a launch before it starts."""
+"""The lint: what is known to fail, or to disappoint, before a start."""
 
 import re
 from collections.abc import Iterable

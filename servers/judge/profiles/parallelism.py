@@ -1,4 +1,4 @@
-"""Whether a model can be divided over the GPUs as a launch says: arithmetic over its numbers."""
+"""Rules on parallelism: whether a model can be divided over the GPUs."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which of a launch's options only an admin may use: whoever controls these controls the box."""
+"""Launch options that only an admin may use: they control the box."""
 
 from collections.abc import Mapping
 from typing import Any

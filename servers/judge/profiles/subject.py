@@ -1,4 +1,4 @@
-"""What the lint is asked about, and what it answers."""
+"""The subject of the lint, and its findings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

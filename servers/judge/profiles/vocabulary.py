@@ -1,4 +1,4 @@
-"""Whether an engine knows the flags, values and variables of a launch."""
+"""Rules on flags, values and variables that an engine does not know."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which servers that requests have started may be stopped to make room for another one.
+"""Servers started on demand that may be stopped to make room for another.
 
 Never one that a person has started, that is somebody else's, or that serves; of the others the one
 first that was asked nothing for longest. Sizes are in bytes, times are aware.

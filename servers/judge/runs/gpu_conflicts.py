@@ -1,4 +1,4 @@
-"""Who is in the way of a start: on its GPUs, or in the one pool of memory that all share.
+"""GPU conflicts: what is in the way of a start, on its GPUs or in the shared pool.
 
 Sizes are in bytes. On a card of its own "taken" means the card; on memory that GPU and machine
 share it means the bytes that a start lacks, and that somebody else is loading into it.

@@ -1,4 +1,4 @@
-"""What engines' containers go without, whatever a profile says of the rest."""
+"""Rights that engines' containers go without."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Whether a ready engine is well: healthy, slow to answer, or unhealthy, and why. Pure.
+"""The health of a ready engine: healthy, slow to answer, or unhealthy. Pure.
 
 An engine's health path tells little: it can answer 200 while the scheduler behind it is dead
 (vLLM's issues 2731 and 17972; a deadlock on a GB10 stayed green for hours). So what is asked

@@ -1,4 +1,4 @@
-"""What a box allows to containers, whatever a profile asks for.
+"""The limits that a box sets to containers, whatever a profile asks for.
 
 The limits stand in the worker's own file, which the web process cannot write: whoever
 takes over the web still cannot mount / into a container.

@@ -1,4 +1,4 @@
-"""What an engine's metrics say of a span of time, made of how they stood at its two ends. Pure."""
+"""An engine's metrics over a span of time, from the counters at its two ends. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -71,7 +71,7 @@ class EngineReading:
     exposed: Exposed
 
 
-def between(book: MetricMap, old: EngineReading, new: EngineReading) -> Figures:
+def compute_figures(book: MetricMap, old: EngineReading, new: EngineReading) -> Figures:
     """What happened from one reading to the next: gauges as they stand at its end.
 
     What was counted across a restart of the engine, whose counters begin anew, is not known.
@@ -113,8 +113,8 @@ def live(book: MetricMap, readings: Sequence[EngineReading]) -> Figures:
     """The figures of now: of all readings, the oldest first, none of them older than WINDOW."""
     new = readings[-1]
     lately = [each for each in readings if new.at - each.at <= book.over] or [new]
-    short = between(book, lately[0], new)
-    whole = between(book, readings[0], new)
+    short = compute_figures(book, lately[0], new)
+    whole = compute_figures(book, readings[0], new)
     rates = {"prompt": short.prompt, "generation": short.generation}
     steps = (
         _compute_growth(book, [book.steps], lately[0].exposed, new.exposed) if book.steps else None
@@ -122,7 +122,7 @@ def live(book: MetricMap, readings: Sequence[EngineReading]) -> Figures:
     if len(lately) > 1 and (steps or book.as_they_come in new.exposed.totals):
         latest = [each for each in lately if new.at - each.at <= SHORT_WINDOW]
         since = latest[0] if len(latest) > 1 else lately[-2]
-        rates["generation"] = between(book, since, new).generation
+        rates["generation"] = compute_figures(book, since, new).generation
     return Figures(**{**asdict(whole), **rates})
 
 

@@ -1,4 +1,4 @@
-"""What a box's limits leave open that they need not: each with its reason and its remedy."""
+"""Limits that are wider than they need to be, each with its reason and remedy."""
 
 import shlex
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What is said after a box's restart: who came back, who waits for what, who did not and why."""
+"""The report on a box's reboot: servers that came back, wait, or failed."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Whether an engine's last lines say that it was asked to end, and did so in order."""
+"""Clean shutdowns, by an engine's last lines."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What an engine that sleeps gave back, and what it lacks to wake up. Sizes are in bytes."""
+"""Memory of an engine that sleeps: what it released, what it lacks to wake up. Sizes in bytes."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is wrong with how an engine answered its first question: is it language, is it fast enough.
+"""The smoke test: whether the first answer is language, and fast enough.
 
 Precision counts: a healthy model that is called ill is worse than an ill one that is not
 noticed. The faults are those that guides and issues report of broken kernels and quantisation:

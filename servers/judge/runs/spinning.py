@@ -1,4 +1,4 @@
-"""Whether an engine's GPUs only spin: busy to the driver, and nothing moves. Times in seconds.
+"""GPUs that only spin: busy to the driver, without progress. Times in seconds.
 
 The rule is that of docs/gpu-memory.md. A collective that waits for a rank which never comes
 keeps every multiprocessor busy with polling; the memory is not touched and little power is

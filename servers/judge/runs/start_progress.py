@@ -1,4 +1,4 @@
-"""How a start goes: its phases with their times, what is left, and whether it has gone quiet."""
+"""Progress of a start: phases, time left, and whether it has gone quiet."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

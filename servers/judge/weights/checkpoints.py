@@ -1,4 +1,4 @@
-"""What a checkpoint on a disk is, in a few words, and what on its box could run it. Pure."""
+"""A checkpoint on disk in a few words, and what on its box could run it. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a command without a container means by paths of its box, which a container does not see."""
+"""Paths in a command without a container, mapped to mounts."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Where in a paste there is YAML, and where commands of a shell."""
+"""Blocks of a paste: YAML, and shell commands."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How much work one paste may be, counted: the same on every machine, however busy it is."""
+"""A budget of steps for reading one paste, the same on every machine."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

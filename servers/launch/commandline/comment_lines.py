@@ -1,4 +1,4 @@
-"""Why a paste sets what it sets: its comments, beside the flag or variable that they explain."""
+"""Comments of a paste, beside the flag or variable that they explain."""
 
 import re
 from collections.abc import Collection

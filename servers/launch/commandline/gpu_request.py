@@ -1,4 +1,4 @@
-"""Which GPUs a command gives its container, in each of the ways in which it may say so."""
+"""The GPUs that a command gives its container."""
 
 import re
 from collections.abc import Iterable, Mapping

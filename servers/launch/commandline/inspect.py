@@ -1,4 +1,4 @@
-"""What `docker inspect` says of a container, read as the command that would make it."""
+"""The output of `docker inspect`, read as the command that would make the container."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

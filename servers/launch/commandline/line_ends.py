@@ -1,4 +1,4 @@
-"""Where a command goes on that its author, or a web page, broke over several lines."""
+"""Line continuations, also those that a web page broke."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a line of a paste begins with: a command that starts something, another one, or prose."""
+"""Kinds of lines in a paste: a launch, another command, or prose."""
 
 import re
 from enum import Enum

@@ -1,4 +1,4 @@
-"""What single options of a paste mean: ports, caches, scripts, and why some are left out."""
+"""Meanings of single options: ports, caches, scripts, and why some are left out."""
 
 import re
 

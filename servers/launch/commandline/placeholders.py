@@ -1,4 +1,4 @@
-"""What a paste leaves to be filled in: variables without a value, and words that stand for one."""
+"""Placeholders of a paste: variables without a value, and words that stand for one."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What guides give a container more of than an engine needs, and what is enough."""
+"""Privileges that guides give a container, and what is enough."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What people type into a profile's text boxes, read as values. Every error names the line."""
+"""Text boxes of a profile, read as values. Every error names the line."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a shell's line consists of: words and their pieces, operators, here-documents."""
+"""Tokens of a shell line: words and their pieces, operators, here-documents."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What an engine samples with where a request says nothing."""
+"""Default sampling of an engine."""
 
 from servers.launch.engines.engine import flag_value
 from servers.launch.engines.launch import Launch

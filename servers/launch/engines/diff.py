@@ -1,4 +1,4 @@
-"""What differs between two versions of a launch, field by field and flag by flag."""
+"""The difference between two launches, field by field and flag by flag."""
 
 import shlex
 from collections.abc import Mapping

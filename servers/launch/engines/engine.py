@@ -1,4 +1,4 @@
-"""What inferdash must know of an engine to run it and to understand what it says."""
+"""An engine: how inferdash runs it and understands what it says."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""From what an engine's --help prints to its list of flags."""
+"""The output of an engine's --help as a list of flags."""
 
 import re
 from collections.abc import Iterator

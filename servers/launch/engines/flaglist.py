@@ -1,4 +1,4 @@
-"""Which flags and variables one version of an engine has, and which of them a typed word means."""
+"""Flags and variables of one version of an engine."""
 
 import difflib
 import json

@@ -1,4 +1,4 @@
-"""What an image was asked about its engine: which words ask, and what its answer amounts to."""
+"""The question to an image about its engine's flags, and the answer."""
 
 import re
 from dataclasses import replace

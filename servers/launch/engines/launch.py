@@ -1,4 +1,4 @@
-"""What a profile says: a checkpoint, an engine with its flags, and the container around it."""
+"""A launch: a checkpoint, an engine with its flags, and the container around it."""
 
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""Which parser of tool calls and of reasoning a model's own format needs, by engine.
+"""Parsers of tool calls and reasoning that a model's format needs, by engine.
 
 As the engines' own lists of parsers name them; a model that is not known here is nobody's guess.
 """

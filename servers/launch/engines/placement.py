@@ -1,4 +1,4 @@
-"""From what a profile says and what a box is like to the container that Docker gets."""
+"""The container of a launch on a box."""
 
 from dataclasses import dataclass, field
 

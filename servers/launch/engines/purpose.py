@@ -1,4 +1,4 @@
-"""Whether a launch serves chats: flags and variables that make an engine one for other tasks."""
+"""The purpose of a launch: chats, or other tasks, by flags and variables."""
 
 from collections.abc import Mapping
 

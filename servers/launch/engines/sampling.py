@@ -1,4 +1,4 @@
-"""What one may ask of a chat: one name here, and what each engine calls it."""
+"""Sampling parameters of a chat: one name here, and each engine's own."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Which version of an engine an image holds, as far as its name tells."""
+"""The engine version of an image, as far as its name tells."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a profile writes as "source:target[:ro]", resolved for one box."""
+"""Volumes, written "source:target[:ro]" and resolved for one box."""
 
 import posixpath
 import re

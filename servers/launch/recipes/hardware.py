@@ -1,4 +1,4 @@
-"""What a recipe was made for, written "4x RTX PRO 6000" or "1x sm_103", against a box's GPUs."""
+"""The hardware of a recipe, "4x RTX PRO 6000" or "1x sm_103", against a box's GPUs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

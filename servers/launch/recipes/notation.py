@@ -1,4 +1,4 @@
-"""How flags and numbers are written in a profile's YAML."""
+"""The notation of flags and numbers in a profile's YAML."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Writes down what people are told of: raised, worse, over, and known to somebody."""
+"""Alerts: raised, worse, over, and acknowledged."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Sends one message to where an admin wants it, and notes what came of it."""
+"""Sending to notification channels, and its outcome."""
 
 import logging
 import smtplib

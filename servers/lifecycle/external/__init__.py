@@ -1,4 +1,4 @@
-"""What somebody else has started and inferdash only looks at: containers and processes, alike.
+"""External engines, in containers and as processes alike.
 
 Everything that is known of a life is asked of a Stranger; which kind it is, is decided here.
 """

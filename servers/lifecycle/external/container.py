@@ -26,7 +26,7 @@ from servers.lifecycle.runs import creation, exit_reasons, restart_policy
 from servers.models import Box, ProfileVersion, Run
 from servers.models.run import RunState
 from servers.models.secret import SecretError
-from servers.models.watched import between
+from servers.models.watched import find_boundary
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class ContainerWorkload(ExternalWorkload):
         self.key, self.name = container.id, container.name
         self.started_at = container.started_at
         self.image_id = container.image_id
-        self.log_from = between(container.ended_before, container.started_at)
+        self.log_from = find_boundary(container.ended_before, container.started_at)
 
     @property
     def is_running(self) -> bool:
@@ -128,7 +128,7 @@ class ContainerWorkload(ExternalWorkload):
                 code = self.other.inspected["State"]["ExitCode"]
             return self._build_end(run, code, until="")
         if self.started_at and run.started_at and self.started_at > run.started_at:
-            until = between(container.ended_before, self.started_at)
+            until = find_boundary(container.ended_before, self.started_at)
             return self._build_end(run, exit_code, until=until)
         return None
 

@@ -1,4 +1,4 @@
-"""Why containers have ended that nobody watched: what their logs, which Docker still has, tell of it."""
+"""Causes of exits of containers that nobody monitored, by the logs that Docker still has."""
 
 import logging
 from collections.abc import Collection

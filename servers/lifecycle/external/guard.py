@@ -1,4 +1,4 @@
-"""What nobody does anything to through inferdash: servers that others have started."""
+"""The guard of external engines: nothing is done to them through inferdash."""
 
 from django.core.exceptions import PermissionDenied
 

@@ -1,4 +1,4 @@
-"""Keeps how a profile compares with the container or process that it was made of."""
+"""The difference between a profile and the container or process that it was made of."""
 
 import logging
 from collections.abc import Iterable

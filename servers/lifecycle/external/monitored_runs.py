@@ -1,4 +1,4 @@
-"""Follows the runs of watched servers: their ends, and the lives that come after them.
+"""Runs of monitored servers: their ends, and the lives that come after them.
 
 Everything here only looks. What is not ours is neither moved on nor ended by inferdash.
 """

@@ -1,4 +1,4 @@
-"""Makes what somebody else has started a server that is watched, and no more.
+"""Monitoring of an external engine as a server of its own.
 
 It gets a profile of what runs, a server that follows it (a container by its name or its compose
 service, a process by its unit or its words), and a run a life. It itself is not told.

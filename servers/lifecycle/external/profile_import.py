@@ -1,4 +1,4 @@
-"""Makes a profile of an engine that somebody else has started, by its container or its process."""
+"""The import of an external engine as a profile."""
 
 from dataclasses import asdict, replace
 

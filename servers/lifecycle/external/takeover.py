@@ -1,4 +1,4 @@
-"""Takes over from what somebody else has started: stops it, waits for its memory, starts its profile.
+"""The takeover of an external engine: stopped, its memory awaited, its profile started.
 
 It is the one time that something is done to a container of somebody else's, because a person has
 confirmed it by its name. The container itself stays, so that there is a way back.

@@ -1,4 +1,4 @@
-"""What every engine that somebody else has started can be asked for, be it a container or a process."""
+"""The interface of an external engine, be it a container or a process."""
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass

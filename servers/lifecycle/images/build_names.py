@@ -1,4 +1,4 @@
-"""How the image is called that a profile's own Dockerfile makes."""
+"""The name of the image that a profile's own Dockerfile makes."""
 
 import hashlib
 import json

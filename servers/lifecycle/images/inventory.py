@@ -1,4 +1,4 @@
-"""What lies in a box's Docker, kept as rows; who uses which image, and which may go."""
+"""The image inventory of a box, who uses which image, and which may be removed."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

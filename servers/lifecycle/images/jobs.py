@@ -1,4 +1,4 @@
-"""Pulls, builds, moved tags and prunes: asked for in rows, done by the watcher of the box.
+"""Image jobs: pulls, builds, tag moves and prunes, asked for in rows, done by the box's watcher.
 
 Each is a thread of the watcher's: what takes an hour must hold nothing else up. A row that says
 it is being done while no thread of this process does it was cut off with the one before.

@@ -1,4 +1,4 @@
-"""Pulls the image of a profile again, for a tag that may mean a newer one by now."""
+"""The pull of a profile's image, for a tag that may mean a newer one."""
 
 import time
 from collections.abc import Callable

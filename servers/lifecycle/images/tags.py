@@ -1,4 +1,4 @@
-"""What a tag means on a box: moved to a newer build that was pulled, or back to the one before."""
+"""Tags on a box: moved to a newer build, or back to the one before."""
 
 from django.utils import timezone
 

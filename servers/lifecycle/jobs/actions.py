@@ -1,4 +1,4 @@
-"""What somebody wants done on a box: asked for in a row by the web, done by the box's watcher.
+"""Actions on a box: asked for in a row by the web, done by the box's watcher.
 
 Before it does anything the watcher looks again, and does only what it finds itself: whoever can
 write rows still cannot have a process ended that no engine has left behind.

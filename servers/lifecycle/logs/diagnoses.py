@@ -1,4 +1,4 @@
-"""Why a failed run failed: found once, when its log is whole, and explained with what to change."""
+"""Diagnoses of failed runs: made once the log is whole, and shown with what to change."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

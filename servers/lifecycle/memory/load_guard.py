@@ -1,4 +1,4 @@
-"""Stops a load that would take a machine with unified memory down, and says so before."""
+"""The stop of a load that would exhaust unified memory, and its announcement."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Looks for what engines have left on this box, with what the database knows of them."""
+"""Orphans on this box, with what the database knows of them."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence

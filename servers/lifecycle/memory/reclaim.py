@@ -1,4 +1,4 @@
-"""Gives back what the kernel caches and what the driver keeps, when a person asks for it."""
+"""Reclaim of memory that the kernel caches and the driver keeps."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is known of a run's GPU memory before its start, and what came of it after its end."""
+"""A run's GPU memory before its start and after its end."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime

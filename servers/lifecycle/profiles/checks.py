@@ -1,4 +1,4 @@
-"""What is known to fail about a launch on a box, from what the box has last said of itself."""
+"""Checks of a launch on a box, by the newest facts of the box."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""What of a profile travels: everything but the values of secrets and keys."""
+"""The exported form of a profile: without secrets and keys."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What chats with a server go without, and the fix for its profile."""
+"""Chat features that a server lacks, and the fix for its profile."""
 
 from dataclasses import dataclass
 

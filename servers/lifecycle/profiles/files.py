@@ -1,4 +1,4 @@
-"""Whether the small files and folders that a profile depends on are those it was made with."""
+"""Files that a profile depends on, compared with those it was made with."""
 
 from collections.abc import Mapping
 from pathlib import PurePosixPath

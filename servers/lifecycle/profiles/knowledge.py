@@ -1,4 +1,4 @@
-"""What rows and Redis say around starts: of one start, or of all in a list with as many questions."""
+"""Facts around starts from rows and Redis, for one start or a whole list."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Whether a launch fits into a box's GPUs now, from what the box has last said of itself."""
+"""The memory fit of a launch on a box now."""
 
 from django.utils import timezone
 

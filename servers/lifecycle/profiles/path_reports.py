@@ -1,4 +1,4 @@
-"""Which of the paths that a launch needs are on its box: asked by the web, told by the worker."""
+"""Reports on the paths that a launch needs: asked by the web, answered by the worker."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Everything that is known about a start before it is made: the one truth for pages and commands."""
+"""The preflight of a start, for pages, the API and commands."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

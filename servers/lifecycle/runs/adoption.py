@@ -1,4 +1,4 @@
-"""Makes a container of ours that no run holds a run of its server again."""
+"""Adoption: a container of ours without a run becomes a run again."""
 
 from datetime import datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a box's limits say to a start before anybody makes it, as far as its rows tell."""
+"""A box's limits for a start, as far as its rows tell."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What people ask for: start, stop, restart, remove. Rows only; these run in the web process."""
+"""Commands of people: start, stop, restart, remove. Rows only; these run in the web process."""
 
 from dataclasses import dataclass
 from datetime import datetime

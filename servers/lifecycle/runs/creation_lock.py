@@ -1,4 +1,4 @@
-"""Who makes a run's container: one caller at a time, and nobody once that one is dead."""
+"""The lock on a container's creation: one process at a time, released when it dies."""
 
 import fcntl
 import os

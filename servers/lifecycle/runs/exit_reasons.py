@@ -1,4 +1,4 @@
-"""What is said of an engine's end that nobody asked for."""
+"""Reasons of exits that nobody asked for."""
 
 from dataclasses import dataclass
 from datetime import datetime

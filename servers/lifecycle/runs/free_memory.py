@@ -1,4 +1,4 @@
-"""Whether a box has the memory free that a profile wants to find before it is started."""
+"""Free memory that a profile requires before a start."""
 
 import logging
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Which of a box's GPUs a run gets, where its profile says what they are and not where."""
+"""GPUs of a run whose profile names a kind and not indices."""
 
 from collections.abc import Collection, Iterable
 

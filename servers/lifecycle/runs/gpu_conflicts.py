@@ -1,4 +1,4 @@
-"""Who is in the way of a start on its box, from rows and the newest sample."""
+"""GPU conflicts of a start on its box, by rows and the newest sample."""
 
 from collections.abc import Iterator
 from datetime import timedelta

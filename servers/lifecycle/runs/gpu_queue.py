@@ -1,4 +1,4 @@
-"""Whose turn it is on a box's GPUs: queued runs wait for those that are in their way."""
+"""The GPU queue of a box: runs that wait for those in their way."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

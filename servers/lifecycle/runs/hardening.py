@@ -1,4 +1,4 @@
-"""Which rights this box's Docker can take from engines: tried once, then taken from each."""
+"""Rights that this box's Docker can take from engines: tried once, then taken from each."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""What is noted on a ready run: that it is unhealthy, and how it answered its first question."""
+"""Health notes of a ready run, and its smoke test."""
 
 from dataclasses import replace
 from datetime import timedelta

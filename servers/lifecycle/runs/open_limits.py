@@ -1,4 +1,4 @@
-"""Gathers what a box's limits leave open, for its page."""
+"""Limits of a box that could be narrower, for its page."""
 
 from collections.abc import Iterator
 from typing import Any

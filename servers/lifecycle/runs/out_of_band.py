@@ -1,4 +1,4 @@
-"""What people do to our containers without inferdash: its rows follow."""
+"""Changes to our containers that people make without inferdash."""
 
 import logging
 from datetime import timedelta

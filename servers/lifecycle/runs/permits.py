@@ -1,4 +1,4 @@
-"""What the administrator of a box lets containers do there: box.toml, changed on the box itself."""
+"""Permits of a box for containers: box.toml, changed on the box itself."""
 
 import difflib
 import os

@@ -1,4 +1,4 @@
-"""Which engines hold ports of a box, as rows tell: inferdash's own, and those that others started."""
+"""Engines that hold ports of a box, by rows."""
 
 from collections.abc import Iterable
 

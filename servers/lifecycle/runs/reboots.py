@@ -1,4 +1,4 @@
-"""What becomes of the servers that were wanted when their box was restarted."""
+"""Servers after a reboot of their box."""
 
 from datetime import datetime, timedelta
 

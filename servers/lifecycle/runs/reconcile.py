@@ -1,4 +1,4 @@
-"""What workers and watchers do to bring a run to where people want it.
+"""Reconciliation: the steps that bring a run to the desired state.
 
 Every move is short, may be repeated, and is won by one caller only: the worker moves on a
 nudge, the watcher on events and every few seconds, and neither knows of the other.

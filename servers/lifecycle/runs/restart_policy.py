@@ -1,4 +1,4 @@
-"""What inferdash starts again by itself: when, how often, and why not.
+"""The restart policy: when a run is started again, how often, and why not.
 
 Docker's own restart policies stay off: they know neither of a person's stop nor of memory
 that is still on its way back.

@@ -1,4 +1,4 @@
-"""What a run's container is given that nobody may read, and its masking in all that it prints."""
+"""Secret variables of a run's container, and their redaction in its output."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping

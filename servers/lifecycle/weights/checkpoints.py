@@ -1,4 +1,4 @@
-"""Where a launch's checkpoint lies on its box, and what is known of it."""
+"""The checkpoint of a launch on its box, and its facts."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What a profile needs of the Hub and its box does not have: offered to be downloaded."""
+"""Download offers: what a profile needs of the Hub and its box lacks."""
 
 from dataclasses import dataclass
 from pathlib import PurePosixPath

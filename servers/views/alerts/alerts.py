@@ -1,4 +1,4 @@
-"""What people are told of: what is so now, and what was; and that somebody knows of it."""
+"""Pages of alerts, open and past, and acknowledging them."""
 
 from typing import cast
 

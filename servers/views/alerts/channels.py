@@ -1,4 +1,4 @@
-"""Where alerts are sent: the admins' list, form and buttons. Addresses go in and never come out."""
+"""Pages of notification channels. Addresses go in and never come out."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""What programs and the terminal use: the same truth as the pages, as JSON, by a person's key."""
+"""The JSON API for programs and the terminal, by a person's key."""
 
 from django.contrib.auth.decorators import login_not_required
 from ninja import NinjaAPI

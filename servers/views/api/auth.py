@@ -1,4 +1,4 @@
-"""Who asks, by the key in the request's Authorization header."""
+"""Authentication by the key in the Authorization header."""
 
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest

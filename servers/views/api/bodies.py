@@ -1,4 +1,4 @@
-"""What a body of JSON may be, counted before it is read: how long, and how deep."""
+"""Bounds on JSON bodies: length and depth, checked before parsing."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Answers that a program may have held back until what they say is something else."""
+"""Long polling for programs."""
 
 from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""What the API answers about images. Sizes are bytes, spans seconds; null: not known, or not so."""
+"""Schemas of images. Sizes are bytes, spans seconds; null: unknown, or not applicable."""
 
 from datetime import datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a profile is imported from: inferdash's own YAML or JSON, a docker run line, a compose file."""
+"""Imports of profiles: YAML or JSON of inferdash, a docker run line, a compose file."""
 
 import re
 from dataclasses import dataclass, fields, replace

@@ -1,4 +1,4 @@
-"""What the API answers. Sizes are bytes, spans seconds; null: not known, or not so."""
+"""Schemas of the API. Sizes are bytes, spans seconds; null: unknown, or not applicable."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""What was on a box before inferdash, and how a profile compares with what it was made of."""
+"""Pages of external engines, and how a profile compares with its source."""
 
 from typing import cast
 

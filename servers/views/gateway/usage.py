@@ -1,4 +1,4 @@
-"""How much was asked of models, by whom, over how long."""
+"""Usage of models by person, over time."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import date, timedelta

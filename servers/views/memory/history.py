@@ -1,4 +1,4 @@
-"""What a box's GPUs did and who held their memory, as far back as it is kept."""
+"""History of a box's GPUs, and who held their memory."""
 
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -184,7 +184,7 @@ _FIGURES = (
 
 async def _lines(box: Box, step: int, since: int, until: int, gpu: str) -> AsyncIterator[str]:
     """Twice through the chunks: the names of all columns come first, and all would not fit."""
-    chunks = HistoryChunk.objects.between(box, step, since, until)
+    chunks = HistoryChunk.objects.span(box, step, since, until)
     parts: set[str] = set()
     async for body in chunks.values_list("body", flat=True).aiterator(chunk_size=8):
         parts |= await sync_to_async(_part_names)(bytes(body), gpu)
@@ -201,7 +201,7 @@ async def _figure_lines(
     box: Box, step: int, since: int, until: int, server: str
 ) -> AsyncIterator[str]:
     yield spreadsheet.line(["time", "server", *metrics.titles()])
-    chunks = FiguresChunk.objects.between(box, step, since, until)
+    chunks = FiguresChunk.objects.span(box, step, since, until)
     async for body in chunks.values_list("body", flat=True).aiterator(chunk_size=8):
         rows = await sync_to_async(metrics.rows)(bytes(body), server, since, until)
         yield "".join(spreadsheet.line(row) for row in rows)

@@ -1,4 +1,4 @@
-"""Everything that is known of boxes, GPUs and servers, for Prometheus."""
+"""Metrics of boxes, GPUs and servers, for Prometheus."""
 
 import time
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Who did what, to what, when; also as CSV."""
+"""The audit log, also as CSV."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""What the profile form's help and completion know: the flags of the image that will run."""
+"""Flags of the image that will run, for the profile form's help and completion."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal

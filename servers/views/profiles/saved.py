@@ -1,4 +1,4 @@
-"""What a person is told whose save makes no new version."""
+"""Messages for saves that make no new version."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What a version of a profile says, how it differs from another, and the way back to it."""
+"""A version of a profile, its difference from another, and the way back to it."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse

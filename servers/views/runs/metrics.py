@@ -1,4 +1,4 @@
-"""What engines told of their work, over time: one server's charts, a box's history and its CSV."""
+"""Metrics of engines over time: a server's charts, a box's history and its CSV."""
 
 import time
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Where a profile may be started: on which boxes, with which values for its parameters."""
+"""Boxes on which a profile may be started, with parameter values."""
 
 from dataclasses import asdict
 from typing import cast

@@ -1,4 +1,4 @@
-"""What is said of a box's restart, once somebody has read it."""
+"""Notices of a box's reboot, until they are read."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""Starts a server by what a person has answered, or asks when somebody is on its GPUs."""
+"""Starts of servers, and the dialog when GPUs are in use."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""Raises and clears alerts: holds what rows and samples say against those that are open."""
+"""The alert monitor: rows and samples against the alerts that are open."""
 
 import time
 from collections.abc import Iterator, Mapping

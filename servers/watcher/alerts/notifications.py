@@ -1,4 +1,4 @@
-"""Sends what is due, every outlet in a thread of its own: one that hangs makes no other wait."""
+"""Due notifications, each channel in a thread of its own."""
 
 import logging
 import threading

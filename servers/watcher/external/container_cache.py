@@ -1,4 +1,4 @@
-"""Keeps what Docker said of containers of others, until something happens to them."""
+"""A cache of Docker's descriptions of external containers."""
 
 import threading
 import time

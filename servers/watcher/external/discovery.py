@@ -1,4 +1,4 @@
-"""Asks each life of what others have started who it is: once it has answered never again."""
+"""Discovery of external engines: each is asked until it has answered once."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Finds containers of others that have served an engine and do not run: their logs are still there."""
+"""External containers that served an engine and have ended, with their logs."""
 
 import logging
 import time

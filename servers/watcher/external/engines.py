@@ -1,4 +1,4 @@
-"""Looks which engines run on the box that inferdash did not start, and follows the watched ones."""
+"""External engines on the box, and the monitored ones among them."""
 
 import logging
 import time

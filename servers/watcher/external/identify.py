@@ -1,4 +1,4 @@
-"""Finds out which engine answers on a port of somebody else's container: HTTP alone, no database."""
+"""Identification of the engine on a port. HTTP alone, no database."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Writes down what else is on the box: containers that are no engines, images, and what is unseen."""
+"""Other workloads on the box: containers that are no engines, images, missing permissions."""
 
 import getpass
 import os

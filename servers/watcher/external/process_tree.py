@@ -1,4 +1,4 @@
-"""Which processes of a sample belong to a process that is watched, and that it has ended at once.
+"""Processes of a sample that belong to a monitored process.
 
 A sample tells of processes in containers whose they are; of those in none this does, so that
 everything that counts by containers counts them alike.

@@ -1,4 +1,4 @@
-"""Finds engines that run on the box in no container: a venv, nohup, a systemd unit."""
+"""Engines that run without a container: in a venv, by nohup, as a systemd unit."""
 
 import os
 from collections.abc import Callable, Iterator

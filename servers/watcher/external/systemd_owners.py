@@ -1,4 +1,4 @@
-"""Which systemd units run `docker` for somebody's container, so that systemd would bring it back."""
+"""Systemd units that run `docker` for an external container and would restart it."""
 
 import posixpath
 import re

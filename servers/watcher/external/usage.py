@@ -1,4 +1,4 @@
-"""Asks engines that nobody watches how many requests they have, while somebody looks at them.
+"""Request counts of external engines that nobody monitors, while somebody looks.
 
 Many write a line into their log for each question, so that nobody asks for nobody.
 """

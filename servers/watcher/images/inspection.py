@@ -1,4 +1,4 @@
-"""Asks the box's images for their engine's version and flags, one at a time, once an image."""
+"""Inspection of images for their engine's version and flags, one at a time."""
 
 import logging
 import time

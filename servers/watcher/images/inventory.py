@@ -1,4 +1,4 @@
-"""Keeps up with what lies in Docker, does what was asked for with images, and asks registries."""
+"""The watcher's image inventory, image jobs, and questions to registries."""
 
 import logging
 import time

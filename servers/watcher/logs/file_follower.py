@@ -1,4 +1,4 @@
-"""Follows the log of a process that prints into files: from their beginning, or where it left off.
+"""The follower of a process's log files.
 
 Lines of a file have no moments of their own, so that each has the one at which it was read. How
 far that is stands on the run, and is written with the lines: no line is stored twice, whoever was

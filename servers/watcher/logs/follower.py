@@ -1,4 +1,4 @@
-"""Follows the logs of containers: every line is stored once, in order, without secrets.
+"""The follower of containers' logs: every line stored once, in order, without secrets.
 
 A follower is a thread a run. It reads `docker logs` (never `attach`: an attached client
 that stops reading would block the engine for good), stores batches, and ends when the
@@ -22,7 +22,7 @@ from servers.lifecycle.runs import creation
 from servers.models import LogChunk, Run
 from servers.models.log import NOTE
 from servers.models.tokens import mask_lines
-from servers.models.watched import between
+from servers.models.watched import find_boundary
 from servers.watcher.logs.file_follower import FileFollower
 from servers.watcher.logs.read_ahead import LogReadAhead
 from servers.watcher.logs.records import (
@@ -167,7 +167,7 @@ class Follower(LogWriter):
         self._begin, self._end = run.log_from, run.log_until
         began = container.started_at
         if run.is_watched and not self._end and began and run.started_at and began > run.started_at:
-            self._end = between(container.ended_before, began) or f"{began:%Y-%m-%dT%H:%M:%S}"
+            self._end = find_boundary(container.ended_before, began) or f"{began:%Y-%m-%dT%H:%M:%S}"
 
     def _open(self, *, since: str = "", follow: bool = False, with_rest: bool = True) -> LogStream:
         return self.docker.logs(

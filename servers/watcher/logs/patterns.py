@@ -1,4 +1,4 @@
-"""Looks through logs, as they grow, for the texts that profiles want or do not want in them."""
+"""Required and forbidden texts in logs, looked for as they grow."""
 
 from servers import live
 from servers.judge.logs import patterns

@@ -1,4 +1,4 @@
-"""Reads a log ahead of the database."""
+"""A thread that reads a log ahead of the database."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""From what Docker hands out to the records of a log: whole lines, masked, none twice."""
+"""Records of a log from Docker's stream: whole lines, redacted, none twice."""
 
 import re
 from collections import Counter

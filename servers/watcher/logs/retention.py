@@ -1,4 +1,4 @@
-"""Keeps logs within bounds: of each its beginning and its end, of old ones nothing.
+"""Retention of logs: the beginning and end of each, nothing of old ones.
 
 What is cut out leaves one chunk with a note that stands for all of its lines, so that every other
 line keeps its number.
@@ -80,7 +80,7 @@ def _cut(run_id: int, head: int, tail: int, why: str) -> None:
     run = Run.objects.select_for_update().get(pk=run_id)
     chunks = LogChunk.objects.filter(run_id=run_id)
     sizes = list(chunks.order_by("first").values_list("first", "count", "size"))
-    between = _between(sizes, head, tail)
+    between = _find_middle(sizes, head, tail)
     if not between:
         return
     first, last = between[0][0], between[-1][0] + between[-1][1] - 1
@@ -102,7 +102,9 @@ def _cut(run_id: int, head: int, tail: int, why: str) -> None:
     transaction.on_commit(lambda: live.log_grew(run_id, run.log_lines))
 
 
-def _between(sizes: list[tuple[int, int, int]], head: int, tail: int) -> list[tuple[int, int, int]]:
+def _find_middle(
+    sizes: list[tuple[int, int, int]], head: int, tail: int
+) -> list[tuple[int, int, int]]:
     start, end = 0, len(sizes)
     while start < end and head > 0:
         head -= sizes[start][2]

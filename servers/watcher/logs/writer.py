@@ -1,4 +1,4 @@
-"""Stores the lines of a log as they are read: each once, in order, whatever goes away meanwhile."""
+"""The writer of log lines: each once, in order, through failures of the database."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""Judges the box's hardware with each sample, beside its memory."""
+"""The hardware monitor: each sample is judged."""
 
 import time
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Keeps what the GPUs did, of each second."""
+"""The recorder of GPU history, a point a second."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""Looks each second whether a load leaves the machine enough memory, where GPUs share it."""
+"""The load guard: a look each second where GPUs share the machine's memory."""
 
 import logging
 from collections.abc import Mapping

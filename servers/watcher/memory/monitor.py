@@ -1,4 +1,4 @@
-"""Judges the box's memory with each sample, and keeps what is normal for it."""
+"""The memory monitor: each sample is judged, and the baseline kept."""
 
 import time
 from collections import deque

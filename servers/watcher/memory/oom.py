@@ -1,4 +1,4 @@
-"""Finds out which runs the kernel has killed for want of main memory, and writes it on them."""
+"""Runs that the kernel has killed for lack of memory."""
 
 import logging
 import time

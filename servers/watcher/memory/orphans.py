@@ -1,4 +1,4 @@
-"""Keeps in the box's row what engines have left on it."""
+"""Orphans in the box's row."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""Sees to it that each run's memory comes back after its end, with every sample."""
+"""Memory releases of runs, followed with every sample."""
 
 import time
 from collections import deque

@@ -1,4 +1,4 @@
-"""Keeps points of what a box did: new ones in memory, each minute in the database, rolled up."""
+"""Roll-ups of history points: fresh in memory, each minute in the database."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""Measures the download of weights, of which no engine tells: the cache folder grows."""
+"""Progress of weights downloads by engines, by the size of the cache folder."""
 
 import time
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Keeps a record of each ready engine, and notes on the run whether it is well."""
+"""Liveness records of ready engines, and health notes on their runs."""
 
 from datetime import datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""What an engine whose metrics are off tells in its log all the same, every few seconds."""
+"""Metrics from the logs of engines whose metrics endpoint is off."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What engines tell of their work: for pages at once, and for the history every ten seconds."""
+"""Metrics of engines: for pages at once, for the history every ten seconds."""
 
 import time
 from collections import deque
@@ -124,7 +124,7 @@ def _whole(kept: _Kept, book: MetricMap) -> Figures | None:
     """Of the span from its first reading to now; None: that is not known."""
     if kept.first is None or not kept.readings or kept.first is kept.readings[-1]:
         return None
-    return metrics.between(book, kept.first, kept.readings[-1])
+    return metrics.compute_figures(book, kept.first, kept.readings[-1])
 
 
 def _read(
@@ -139,7 +139,7 @@ def _read(
         kept.readings.clear()
         kept.first = None
         kept.readings.append(new)
-        quiet = metrics.between(book, new, replace(new, at=new.at + 1))
+        quiet = metrics.compute_figures(book, new, replace(new, at=new.at + 1))
         return replace(quiet, running=_count(others), queued=_none_of(quiet.queued))
     kept.readings.append(new)
     while new.at - kept.readings[0].at > WINDOW:

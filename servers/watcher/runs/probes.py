@@ -1,4 +1,4 @@
-"""What an engine is asked every second or two, and what it says: HTTP alone, no database."""
+"""Probes of engines: readiness and status. HTTP alone, no database."""
 
 import time
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Brings every run of this box on: reconciles, pulls, follows logs, asks engines."""
+"""The box's runs: reconciled, pulled, followed, probed."""
 
 import logging
 import math
@@ -19,7 +19,7 @@ from servers.host.runs.probes import HealthAnswer
 from servers.host.runs.questions import CompletionResult
 from servers.judge.memory.holders import memory_by_container
 from servers.judge.runs import metric_map
-from servers.judge.runs.metrics import EngineReading, between, is_speed
+from servers.judge.runs.metrics import EngineReading, compute_figures, is_speed
 from servers.launch.engines import ENGINES, Engine, purpose
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
@@ -267,7 +267,7 @@ class Runs:
         self._generated[pk] = new
         if before is None:
             return None, False
-        rate = between(book, before, new).generation
+        rate = compute_figures(book, before, new).generation
         return (None if rate is None else round(rate, 1)), is_speed(book, before, new)
 
 

@@ -1,4 +1,4 @@
-"""Puts idle engines to sleep and wakes those that somebody asks for, each in a thread of its own.
+"""Sleep and wake-up of idle engines, each in a thread of its own.
 
 Only what a request has started, and whose profile says so. Rows say where each is, so that another
 watcher goes on: it asks the engine itself.

@@ -1,4 +1,4 @@
-"""Follows starts: reads phases out of logs as they grow, and tells when something to see changed."""
+"""The tracker of starts: phases read from logs as they grow."""
 
 import threading
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Asks ready engines what only inferdash wants to know, and keeps that out of their figures."""
+"""Synthetic probes of ready engines, kept out of their metrics."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Looks at the checkpoints that the box's profiles name, now and then."""
+"""Checkpoints that the box's profiles name, looked at now and then."""
 
 import logging
 import time

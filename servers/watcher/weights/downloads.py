@@ -1,4 +1,4 @@
-"""Moves the downloads of a box forward: a child for each that is at work, and its row."""
+"""The runner of the box's downloads: a child process for each."""
 
 import logging
 import threading

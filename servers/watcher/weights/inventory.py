@@ -1,4 +1,4 @@
-"""Looks now and then at which checkpoints lie on the box's disks, after starts, and when asked."""
+"""The model scan: checkpoints on the box's disks, now and then and on request."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""Which files of a repository somebody wants: most hold the same model several times."""
+"""The choice of files in a repository, most of which hold the same model several times."""
 
 import fnmatch
 import re

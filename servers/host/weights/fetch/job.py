@@ -1,4 +1,4 @@
-"""What is to be downloaded, as it is handed to the child process and told by it."""
+"""A download job, as the parent hands it to the child process."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Which files a repository of the Hub has at a revision, and whether they may be had."""
+"""The file listing of a repository at a revision, and whether it is gated."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How fast bytes may come in, over all streams of a download together."""
+"""The rate limit over all streams of a download."""
 
 import threading
 import time

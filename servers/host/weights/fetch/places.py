@@ -1,4 +1,4 @@
-"""Where the files of a download go: a Hugging Face cache, or a plain folder.
+"""Destinations of a download: a Hugging Face cache, or a plain folder.
 
 Rules: the layouts of huggingface_hub (models--org--name/{blobs,refs,snapshots}, and the folder
 .cache/huggingface/download of `hf download --local-dir`), its locks among them, so that an engine

@@ -1,4 +1,4 @@
-"""Reads one file of the Hub into a part that grows, from where it ends, over ranged HTTP."""
+"""One file of the Hub, read by ranges into a part file that can be resumed."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Why a download may not write where it is to go, and who can change that."""
+"""Reasons why a download may not write to its destination."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Which phases a start has reached, by what its engine logs."""
+"""Phases of a start, by what the engine logs."""
 
 from servers.judge.logs.phases.progress import (
     COARSE,

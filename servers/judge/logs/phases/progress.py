@@ -1,4 +1,4 @@
-"""How far a start is, as facts that can be kept as JSON."""
+"""Progress of a start, as JSON keeps it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Reads the log of a start as it grows. Later lines never move a start back."""
+"""The reader of a start's log. Later lines never move a start back."""
 
 import re
 from collections.abc import Iterable

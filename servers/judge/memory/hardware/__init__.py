@@ -1,4 +1,4 @@
-"""Whether a box's hardware is well, by the collector's samples alone. See docs/health.md."""
+"""Hardware health, by the collector's samples alone. See docs/health.md."""
 
 from servers.judge.memory.hardware.checked import CheckedPart, list_checked_parts
 from servers.judge.memory.hardware.finding import (

@@ -1,4 +1,4 @@
-"""Whether each card answers, and whether the driver stays awake for it."""
+"""Rules on cards: whether they answer, and persistence mode."""
 
 from collections.abc import Iterator
 from typing import ClassVar

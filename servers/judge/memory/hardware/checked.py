@@ -1,4 +1,4 @@
-"""What was looked at, and what cannot be seen and why: for a page that finds nothing wrong."""
+"""The parts that were checked, and those that cannot be seen."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

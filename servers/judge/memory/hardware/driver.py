@@ -1,4 +1,4 @@
-"""Whether the driver as a whole can be used, and answers."""
+"""Rules on the driver: whether it can be used, and answers."""
 
 from collections.abc import Iterator
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""What a rule of the hardware's health says to a person."""
+"""A finding about hardware, as a person reads it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""What XID numbers mean: xids.yaml beside this file."""
+"""The catalogue of XID errors: xids.yaml beside this file."""
 
 from dataclasses import dataclass
 from functools import cache

@@ -1,4 +1,4 @@
-"""What a start needs beside what the lint looks at: each with its reason and its remedy.
+"""Preflight: what a start needs beside what the lint looks at.
 
 Nothing is an error while what decides it is not known; that is said, too.
 """

@@ -1,4 +1,4 @@
-"""Whether the model of a start is there, or may and can be downloaded."""
+"""Preflight of the model: on the box, or to be downloaded."""
 
 from collections.abc import Iterator
 

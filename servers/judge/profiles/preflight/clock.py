@@ -1,4 +1,4 @@
-"""Whether the clocks of the boxes agree that a start runs over."""
+"""Preflight of the clocks of the boxes that a start runs over."""
 
 from collections.abc import Iterator
 

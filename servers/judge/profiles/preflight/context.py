@@ -1,4 +1,4 @@
-"""What a check before a start goes by and what it says."""
+"""The context and the items of a preflight."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Whether there is room on disk and in shared memory for what a start puts there."""
+"""Preflight of disks and shared memory."""
 
 import re
 from collections.abc import Iterator, Mapping

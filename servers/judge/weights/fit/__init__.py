@@ -1,1 +1,1 @@
-"""Whether a launch fits into the memory of a box's GPUs, before it is tried."""
+"""The memory fit of a launch on a box's GPUs, before it is tried."""

@@ -1,4 +1,4 @@
-"""What a token, and a request, leave behind in each GPU's memory, by the model's config.json.
+"""Memory of a token and of a request, by the model's config.json.
 
 Sources: the KV cache specifications of vLLM (v1/kv_cache_interface.py, model_executor/layers/
 mamba/mamba_utils.py) and the cell sizes of SGLang (model_executor/model_runner.py), and what

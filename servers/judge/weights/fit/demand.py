@@ -1,4 +1,4 @@
-"""What a launch's flags ask of memory, in each engine's own words and with its defaults.
+"""Memory demand of a launch's flags, with each engine's defaults.
 
 Sources: vLLM 0.33 (engine/arg_utils.py, config/cache.py), SGLang 0.5.23 (server_args.py and
 arg_groups/memory_hook.py, where it chooses --mem-fraction-static), llama-server --help.

@@ -1,4 +1,4 @@
-"""Whether a launch fits: what it will take of each GPU against what is free there."""
+"""The estimate: what a launch takes of each GPU against what is free."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""How many layers of a model attend to everything, to a window, or keep a state: config.json."""
+"""Layers of a model by kind: full attention, window, state."""
 
 import re
 from collections.abc import Mapping

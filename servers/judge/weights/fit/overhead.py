@@ -1,4 +1,4 @@
-"""What an engine takes of a GPU beside weights and KV cache: an estimate, good to 1 or 2 GiB.
+"""The overhead of an engine beside weights and KV cache: an estimate, good to 1 or 2 GiB.
 
 What logs say: gpt-oss-120b on one H100 80 GB 7.4 GiB (vllm#23278), Qwen3-235B-A22B-FP8 on
 four 7.8 (vllm#21348), Qwen3-8B on two small GPUs 2.8 (vllm#27313).

@@ -1,4 +1,4 @@
-"""What the estimate of a launch's memory says, and the sizes that it comes from."""
+"""The result of an estimate, and the sizes that it comes from."""
 
 from dataclasses import dataclass
 from datetime import date

@@ -1,4 +1,4 @@
-"""Which of the box's GPUs a launch would fill, and with what is free of them."""
+"""The GPUs that a launch would fill, with what is free of them."""
 
 from servers.judge.memory.room import GpuRoom
 from servers.judge.profiles.facts import LaunchFacts

@@ -1,4 +1,4 @@
-"""How many bytes of a checkpoint's weights each GPU holds."""
+"""Bytes of a checkpoint's weights on each GPU."""
 
 from collections.abc import Mapping
 from typing import Any

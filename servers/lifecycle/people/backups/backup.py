@@ -1,4 +1,4 @@
-"""Takes a backup, of one moment, while everything runs."""
+"""The backup of one moment, taken while everything runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What a box lacks of what a backup's profiles name: images and models."""
+"""Images and models that a restored backup names and the box lacks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Brings a backup back: everything is checked first, then written in one transaction."""
+"""The restore of a backup: checked first, then written in one transaction."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What of the database a backup keeps: all that people have set, nothing that was only seen."""
+"""Tables of a backup: what people have set, nothing that was only observed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
