@@ -18,18 +18,18 @@ from servers.launch.engines.flaglist import FlagList
 from servers.launch.engines.launch import Launch
 from servers.models import (
     Alert,
-    Boot,
+    AuditEntry,
     Box,
     Capture,
+    CapturedCall,
     Claim,
     Download,
-    Entry,
     EnvironmentGroup,
-    Exchange,
     ImageFacts,
-    Outlet,
+    NotificationChannel,
     Profile,
     ProfileVersion,
+    Reboot,
     Request,
     Role,
     Run,
@@ -63,7 +63,7 @@ def clear() -> None:
     """Nothing but people: as after the first start, before any watcher has run."""
     Server.objects.update(run=None)
     Profile.objects.update(current=None)
-    for model in (Run, Server, ProfileVersion, Profile, Entry, Outlet, Box):
+    for model in (Run, Server, ProfileVersion, Profile, AuditEntry, NotificationChannel, Box):
         model._default_manager.all().delete()
     with redis.Redis.from_url(settings.REDIS_URL) as client:
         for key in client.scan_iter("inferdash:*"):
@@ -175,8 +175,8 @@ def alert(on: Box, **values: Any) -> Alert:
     return Alert.objects.create(box=on, **{**defaults, **values})
 
 
-def boot(of: Box, **values: Any) -> Boot:
-    return Boot.objects.create(
+def boot(of: Box, **values: Any) -> Reboot:
+    return Reboot.objects.create(
         box=of, **{"boot_id": "after", "booted_at": timezone.now(), **values}
     )
 
@@ -192,23 +192,23 @@ def claim(on: Box, by: User, *gpus: int, server: Server | None = None) -> Claim:
     return Claim.objects.create(box=on, by=by, gpus=list(gpus), server=server, until=until)
 
 
-def exchange(by: User | None, of: Capture | None = None, **values: Any) -> Exchange:
+def exchange(by: User | None, of: Capture | None = None, **values: Any) -> CapturedCall:
     request = Request.objects.create(
         at=values.pop("at", timezone.now()), path="/v1/chat/completions", status=200,
         duration=1.5, model="coder", server="coder-1", person=by,
     )  # fmt: skip
     asked = '{"messages": [{"role": "user", "content": "How far is the moon?"}]}'
     usual = {"asked": asked, "answered": "Some 384,000 km."}
-    return Exchange.objects.create(
+    return CapturedCall.objects.create(
         request=request, capture=of or capture(by), **{**usual, **values}
     )
 
 
 def outlet(
     name: str = "Team chat", address: str = "http://127.0.0.1:9/hook", **values: Any
-) -> Outlet:
+) -> NotificationChannel:
     key = values.pop("key", "")
-    made = Outlet(name=name, **{"kind": "json", **values})
+    made = NotificationChannel(name=name, **{"kind": "json", **values})
     made.keep(address, key, "127.0.0.1:9")
     made.save()
     return made

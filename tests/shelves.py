@@ -5,7 +5,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from servers.models import Box, ImageJob, RegistryLogin, Shelf, StoredImage, TagNews
+from servers.models import Box, ImageInventory, ImageJob, RegistryCredential, StoredImage, TagNews
 from tests.samples import GIB
 
 
@@ -13,9 +13,9 @@ def image_id(number: int) -> str:
     return f"sha256:{number:064x}"
 
 
-def shelf(on: Box, **values: Any) -> Shelf:
+def shelf(on: Box, **values: Any) -> ImageInventory:
     usual = {"looked_at": timezone.now(), "layers": 41 * GIB}
-    return Shelf.objects.update_or_create(box=on, defaults=usual | values)[0]
+    return ImageInventory.objects.update_or_create(box=on, defaults=usual | values)[0]
 
 
 def stored_image(on: Box, number: int = 0xA1B2C3, **values: Any) -> StoredImage:
@@ -49,8 +49,8 @@ def tag_news(on: Box, **values: Any) -> TagNews:
     return TagNews.objects.create(box=on, **usual | values)
 
 
-def registry_login(registry: str = "ghcr.io", **values: Any) -> RegistryLogin:
-    made = RegistryLogin(registry=registry, **{"username": "ada", **values})
+def registry_login(registry: str = "ghcr.io", **values: Any) -> RegistryCredential:
+    made = RegistryCredential(registry=registry, **{"username": "ada", **values})
     made.keep("ghp_0123456789abcdef0123")
     made.save()
     return made

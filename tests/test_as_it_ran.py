@@ -13,7 +13,7 @@ from docker.errors import ImageNotFound
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.lifecycle.runs import creation
-from servers.models import Box, Entry, Role, Run, Server
+from servers.models import AuditEntry, Box, Role, Run, Server
 from servers.models.run import RunState
 from servers.watcher.runs import runs as watcher
 from tests import factories
@@ -71,7 +71,7 @@ def test_version_image_and_commit_are_those_of_the_run(box: Box) -> None:
     assert again.pinned_image == run.image_id
     assert again.launch.revision == "c0ffee" * 6
     assert again.version.launch.revision == ""
-    entry = Entry.objects.get(action="start as it ran")
+    entry = AuditEntry.objects.get(action="start as it ran")
     assert (str(entry.by), entry.detail["like"]) == ("a-operator", run.pk)
 
 

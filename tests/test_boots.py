@@ -12,7 +12,7 @@ from django.utils import timezone
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.lifecycle.runs import creation
-from servers.models import Box, Entry, Run, Server
+from servers.models import AuditEntry, Box, Run, Server
 from servers.models.run import DesiredState, RunState
 from tests import factories
 from tests.images import ENGINE
@@ -173,7 +173,9 @@ def test_a_container_that_went_down_with_the_box_has_not_failed(
     again = latest(on)
     assert (again != run) is with_box
     if with_box:
-        assert Entry.objects.get(action="start again").detail["why"] == "The box was restarted."
+        assert (
+            AuditEntry.objects.get(action="start again").detail["why"] == "The box was restarted."
+        )
         assert again.image_id == ""
         assert again.pinned_image == run.image_id
     else:

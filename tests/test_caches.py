@@ -8,7 +8,7 @@ import pytest
 from servers.host.files.box_files import BoxFiles, DiskRoom
 from servers.lifecycle.profiles import path_reports
 from servers.lifecycle.runs import creation
-from servers.models import Box, Entry
+from servers.models import AuditEntry, Box
 from servers.watcher import box_row
 from tests import factories
 
@@ -35,7 +35,7 @@ def test_an_older_row_without_one_gets_it_unless_an_admin_wanted_none(home: Path
     assert box_row.enrol().hf_cache
 
     Box.objects.update(hf_cache="")
-    Entry.note(None, "change box", box, hf_cache="none")
+    AuditEntry.note(None, "change box", box, hf_cache="none")
     assert box_row.enrol().hf_cache == ""
 
 

@@ -17,7 +17,18 @@ from servers.forms.chat_messages import BODY_LIMIT
 from servers.gateway import cold_start
 from servers.gateway.routes import PASSING
 from servers.launch.engines.launch import Launch
-from servers.models import Box, Entry, Profile, Request, Role, Run, Secret, Server, Use, User
+from servers.models import (
+    ActiveUser,
+    AuditEntry,
+    Box,
+    Profile,
+    Request,
+    Role,
+    Run,
+    Secret,
+    Server,
+    User,
+)
 from servers.models.run import DesiredState, RunState
 from servers.models.sleeping import Sleep
 from servers.views.gateway import chat as views
@@ -209,7 +220,7 @@ async def test_who_uses_a_run_is_noted_once(run: Run, ada: User) -> None:
     await complete(ada, run.pk)
     await complete(ada, run.pk)
 
-    noted = [entry async for entry in Entry.objects.filter(action="chat")]
+    noted = [entry async for entry in AuditEntry.objects.filter(action="chat")]
     assert [(entry.by_id, entry.subject) for entry in noted] == [(ada.pk, "tiny")]
 
 
@@ -388,6 +399,6 @@ def test_a_chat_notes_who_uses_a_run_once_a_person(run: Run, ada: User) -> None:
     for person in (lin, ada, lin):
         views._note(target, person)
 
-    assert [use.by for use in Use.objects.lately()] == [lin, ada]
-    Use.objects.filter(by=lin).update(at=timezone.now() - timedelta(minutes=16))
-    assert [use.by for use in Use.objects.lately()] == [ada]
+    assert [use.by for use in ActiveUser.objects.lately()] == [lin, ada]
+    ActiveUser.objects.filter(by=lin).update(at=timezone.now() - timedelta(minutes=16))
+    assert [use.by for use in ActiveUser.objects.lately()] == [ada]

@@ -13,7 +13,7 @@ from servers.judge.profiles.subject import Subject
 from servers.launch.engines import parsers
 from servers.launch.engines.flaglist import load_shipped
 from servers.launch.engines.launch import Launch
-from servers.models import Entry, Role, Run, Server, User
+from servers.models import AuditEntry, Role, Run, Server, User
 from servers.models.run import RunState
 from servers.templatetags.talk import chat_abilities, chat_lacks
 from tests import factories
@@ -194,7 +194,7 @@ def test_the_page_offers_the_fix_and_one_click_saves_it(server: Server, ada: Cli
     assert "--enable-cache-report. It counts when qwen3-8b is restarted." in answer.content.decode()
     server.profile.refresh_from_db()
     assert "--enable-cache-report" in server.profile.launch.flags
-    assert Entry.objects.filter(action="apply fix").exists()
+    assert AuditEntry.objects.filter(action="apply fix").exists()
 
 
 def test_what_the_profile_has_by_now_only_wants_a_restart(server: Server, ada: Client) -> None:

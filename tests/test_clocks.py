@@ -7,7 +7,7 @@ import pytest
 from servers.host.kernel.clock import ahead_of
 from servers.judge.profiles.preflight import ClockOffset, PreflightItem
 from servers.lifecycle.profiles import preflight
-from servers.models import Box, Supplies
+from servers.models import Box, HostResources
 from tests import factories
 from tests.test_preflight import around, checked
 
@@ -85,7 +85,7 @@ def test_a_silent_box_has_no_clock_that_counts() -> None:
     told: dict[str, Any] = {"clock": {"seconds": 0.5, "within": 0.01}}
     boxes = [factories.box("spark-1"), factories.box("spark-2", seen_at=None)]
     for box in boxes:
-        Supplies.objects.create(box=box, found=told)
+        HostResources.objects.create(box=box, found=told)
     factories.box("spark-3")
     server = factories.server(Box.objects.get(slug="spark-1"), "wide", "minimax-m2.7")
     launch = server.profile.launch

@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from servers.forms import conversation as form
-from servers.models import Conversation, Message, Role, User
+from servers.models import ChatMessage, Conversation, Role, User
 from servers.models.conversation import text_of, title_of
 
 KEY = "mabc0123"
@@ -212,7 +212,7 @@ def test_a_deleted_one_comes_back_for_a_day(ada: Client) -> None:
     ada.post(reverse("conversation_delete", args=[KEY]))
     Conversation.objects.update(deleted_at=timezone.now() - timedelta(days=2))
     ada.post(reverse("conversation_delete", args=["another0"]))
-    assert not Message.objects.exists()
+    assert not ChatMessage.objects.exists()
 
 
 def test_a_conversation_of_the_browsers_keeps_its_age(ada: Client) -> None:
@@ -335,7 +335,7 @@ def test_conversations_from_before_there_were_versions_are_shown_whole(ada: Clie
     row = Conversation.objects.create(key=KEY, person=User.objects.get(), title="old")
     messages: list[dict[str, Any]] = [ASKED, SAID, ASKED]
     for place, message in enumerate(messages):
-        Message.objects.create(conversation=row, place=place, body=message)
+        ChatMessage.objects.create(conversation=row, place=place, body=message)
 
     assert [each.place for each in row.list_messages()] == [0, 1, 2]
     assert whole(ada)["leaf"] is None

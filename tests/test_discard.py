@@ -13,7 +13,16 @@ from servers.host.weights import deletion as host_deletion
 from servers.host.weights.deletion import DiscardError
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.weights import deletion as lifecycle_deletion
-from servers.models import Action, Box, Download, Profile, Role, Stock, StoredCheckpoint, User
+from servers.models import (
+    Action,
+    Box,
+    Download,
+    ModelInventory,
+    Profile,
+    Role,
+    StoredCheckpoint,
+    User,
+)
 from servers.models.download import DownloadState
 from servers.models.run import RunState as RunState
 from servers.watcher.weights.inventory import ModelScan
@@ -191,7 +200,7 @@ def editor(box: Box) -> Client:
 
 
 def look(box: Box) -> None:
-    Stock.objects.filter(box=box).update(looked_at=None)
+    ModelInventory.objects.filter(box=box).update(looked_at=None)
     ModelScan(box).look(go_on=lambda: True)
 
 

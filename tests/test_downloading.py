@@ -10,7 +10,16 @@ import pytest
 
 from servers.lifecycle.weights import downloads
 from servers.lifecycle.weights.downloads import DownloadRequest, DownloadRequestError
-from servers.models import Box, Download, Entry, Role, Secret, Stock, StoredCheckpoint, User
+from servers.models import (
+    AuditEntry,
+    Box,
+    Download,
+    ModelInventory,
+    Role,
+    Secret,
+    StoredCheckpoint,
+    User,
+)
 from servers.models.download import DownloadState
 from servers.watcher.weights.downloads import DownloadRunner
 from tests import factories
@@ -100,8 +109,8 @@ def test_a_wish_is_done_and_listed_at_once(
     assert snapshot(root / CACHE) == files
     stored = StoredCheckpoint.objects.get()
     assert (stored.name, stored.state, stored.is_hub) == (NAME, "complete", True)
-    assert Stock.objects.get().is_wanted, "and everything is looked at again"
-    assert [each.action for each in Entry.objects.all()] == ["download done", "download"]
+    assert ModelInventory.objects.get().is_wanted, "and everything is looked at again"
+    assert [each.action for each in AuditEntry.objects.all()] == ["download done", "download"]
 
 
 def test_a_pause_holds_it_and_it_goes_on(

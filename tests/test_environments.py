@@ -8,7 +8,7 @@ from django.test import Client
 
 from servers.launch.engines.change import LaunchChange
 from servers.launch.engines.launch import Launch
-from servers.models import Box, Entry, EnvironmentGroup, Profile, Role, Secret
+from servers.models import AuditEntry, Box, EnvironmentGroup, Profile, Role, Secret
 from servers.models.secret import MASK
 from tests import factories
 from tests.factories import NCCL
@@ -66,7 +66,9 @@ def test_the_variables_of_a_profile_become_a_group_with_their_reasons(
     assert made.variables.env == NCCL
     assert made.variables.reasons == WHY
     assert made.versions.get().author == factories.person("olga")
-    assert Entry.objects.filter(action="create environment group", by__username="olga").exists()
+    assert AuditEntry.objects.filter(
+        action="create environment group", by__username="olga"
+    ).exists()
 
 
 def test_a_group_is_laid_over_a_profile_after_a_look(eva: Client, box: Box) -> None:
@@ -160,7 +162,7 @@ def test_every_save_is_a_version_and_any_of_them_comes_back(olga: Client) -> Non
     assert made.versions.first().message == "Back to version 1"  # type: ignore[union-attr]
     olga.post(f"/groups/{made.slug}/versions/1/restore/")
     assert made.versions.count() == 3
-    actions = set(Entry.objects.values_list("action", flat=True))
+    actions = set(AuditEntry.objects.values_list("action", flat=True))
     assert {"edit environment group", "restore environment group"} <= actions
 
 
@@ -251,7 +253,7 @@ def test_a_deleted_group_leaves_profiles_as_they_are(olga: Client, eva: Client, 
     assert "Profiles keep the variables they got from it." in text(answer)
     assert not EnvironmentGroup.objects.exists()
     assert Profile.objects.get().launch.env == NCCL
-    entry = Entry.objects.get(action="delete environment group")
+    entry = AuditEntry.objects.get(action="delete environment group")
     assert (entry.subject, entry.detail) == ("Blackwell NCCL", {"variables": list(NCCL)})
 
 

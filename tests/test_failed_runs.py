@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from servers.lifecycle.logs import diagnoses
-from servers.models import Entry, LogChunk, Role, Run, Server
+from servers.models import AuditEntry, LogChunk, Role, Run, Server
 from servers.models.run import RunState
 from tests import factories
 
@@ -105,7 +105,7 @@ def test_one_click_saves_the_fix_as_a_new_version_and_starts_it(client: Client) 
     assert server.run.version.number == 2
     assert server.run.version.launch.flags == ("--gpu-memory-utilization", "0.9")
     assert server.run.state == RunState.QUEUED
-    assert Entry.objects.filter(action="apply fix").exists()
+    assert AuditEntry.objects.filter(action="apply fix").exists()
 
 
 def test_a_fix_that_the_profile_has_already_is_not_offered(client: Client) -> None:

@@ -10,15 +10,15 @@ from django.utils import timezone
 
 from servers.lifecycle.images import build_names, inventory, jobs, newer_builds
 from servers.models import (
+    AuditEntry,
     Box,
-    Entry,
+    HostResources,
+    ImageInventory,
     ImageJob,
     JobLog,
-    RegistryLogin,
+    RegistryCredential,
     Role,
-    Shelf,
     StoredImage,
-    Supplies,
 )
 from servers.models.run import RunState
 from tests import factories, shelves
@@ -103,7 +103,7 @@ def test_a_private_profile_is_counted_and_not_named(box: Box) -> None:
 
 
 def test_an_image_for_other_processors_is_marked(box: Box) -> None:
-    Supplies.objects.create(box=box, found={"architecture": "aarch64"})
+    HostResources.objects.create(box=box, found={"architecture": "aarch64"})
     made = shelves.stored_image(box)
     assert '<span class="badge attention">amd64</span>' in page()
     assert "not this box’s processors" in page(f"/images/{made.pk}/")
@@ -111,9 +111,9 @@ def test_an_image_for_other_processors_is_marked(box: Box) -> None:
 
 def test_nothing_there_yet_is_said(box: Box) -> None:
     assert "No image with an engine in it lies on rtx8" in page()
-    Shelf.objects.update(looked_at=None)
+    ImageInventory.objects.update(looked_at=None)
     assert "Nobody has looked yet" in page()
-    Shelf.objects.update(looked_at=timezone.now(), error="Docker Engine does not answer.")
+    ImageInventory.objects.update(looked_at=timezone.now(), error="Docker Engine does not answer.")
     assert "Docker Engine does not answer." in page()
     factories.clear()
     assert "No box yet" in page()
@@ -141,7 +141,7 @@ def test_a_pull_is_asked_for_once_and_by_its_full_name(box: Box) -> None:
     assert "is being pulled or moved already" in editor.get("/images/").content.decode()
     editor.post("/images/on/rtx8/pull/", {"reference": "not a reference"})
     assert "This is not an image reference" in editor.get("/images/").content.decode()
-    assert Entry.objects.filter(action="pull image").count() == 1
+    assert AuditEntry.objects.filter(action="pull image").count() == 1
 
 
 def test_how_far_a_pull_is_is_told(box: Box) -> None:
@@ -244,7 +244,7 @@ def test_a_log_in_goes_in_and_never_comes_out(box: Box) -> None:
     password = "ghp_0123456789abcdef0123"
     new = {"registry": "https://GHCR.io/", "username": "ada", "password": password}
     admin.post("/images/logins/add/", new)
-    login = RegistryLogin.objects.get()
+    login = RegistryCredential.objects.get()
     assert (login.registry, login.password) == ("ghcr.io", password)
     told = page("/images/logins/") + page(f"/images/logins/{login.pk}/")
     assert password not in told
@@ -263,8 +263,8 @@ def test_a_log_in_goes_in_and_never_comes_out(box: Box) -> None:
     admin.post(f"/images/logins/{login.pk}/test/")
     assert "being tried" in page("/images/logins/")
     admin.post(f"/images/logins/{login.pk}/delete/")
-    assert not RegistryLogin.objects.exists()
-    assert password not in str(list(Entry.objects.values()))
+    assert not RegistryCredential.objects.exists()
+    assert password not in str(list(AuditEntry.objects.values()))
 
 
 def test_a_dockerfile_is_kept_with_the_profile_and_built(box: Box) -> None:
@@ -361,7 +361,7 @@ def test_a_build_of_a_private_profile_is_its_owners(box: Box) -> None:
 def test_a_silent_box_is_said(box: Box) -> None:
     Box.objects.update(seen_at=timezone.now() - timedelta(hours=1))
     shelves.stored_image(box)
-    Shelf.objects.update(wanted_at=timezone.now() + timedelta(seconds=5))
+    ImageInventory.objects.update(wanted_at=timezone.now() + timedelta(seconds=5))
     told = page()
     assert "rtx8 gives no sign of life" in told
     assert "Waits until rtx8 is heard of again" in told

@@ -17,7 +17,7 @@ from servers.judge.memory.orphans import Orphan
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.memory import orphans as memory_orphans
 from servers.lifecycle.runs import creation
-from servers.models import Action, Box, Entry, Run, Server
+from servers.models import Action, AuditEntry, Box, Run, Server
 from servers.models.action import ActionKind
 from servers.models.run import DesiredState, RunState
 from tests import factories
@@ -106,7 +106,7 @@ def test_a_worker_that_outlived_its_container_is_found_and_ended(
     assert has_ended(pid)
     assert of_container(box, run) == []
     said = list(
-        Entry.objects.filter(action__startswith="kill").order_by("pk").values_list("action")
+        AuditEntry.objects.filter(action__startswith="kill").order_by("pk").values_list("action")
     )
     assert said == [("kill",), ("kill done",)]
 

@@ -16,7 +16,7 @@ from servers.lifecycle.profiles import preflight
 from servers.lifecycle.weights import checkpoints as lifecycle
 from servers.lifecycle.weights import download_offers
 from servers.lifecycle.weights.downloads import DownloadRequest
-from servers.models import Box, CheckpointFacts, Download, Server, Stock, User
+from servers.models import Box, CheckpointFacts, Download, ModelInventory, Server, User
 from servers.watcher.weights import checkpoints as watcher
 from tests import factories
 from tests.box_files import anywhere, on_box
@@ -102,7 +102,7 @@ def test_what_a_profile_needs_of_the_hub(root: Path, box: Box) -> None:
     )
 
     # A path tells it where downloads would have put it.
-    Stock.objects.create(
+    ModelInventory.objects.create(
         box=box,
         roots=[{"path": "/mnt/models", "refused": ""}, {"path": "/srv/closed", "refused": "no"}],
     )
@@ -202,7 +202,7 @@ def test_a_path_where_nothing_lies_is_offered_too(
     root: Path, box: Box, ada: User, settings: Any
 ) -> None:
     settings.HUB = "http://127.0.0.1:9"  # which nobody asks for a path
-    Stock.objects.create(box=box, roots=[{"path": "/mnt/models", "refused": ""}])
+    ModelInventory.objects.create(box=box, roots=[{"path": "/mnt/models", "refused": ""}])
     server = factories.server(
         box, "gemma", engine="llamacpp", checkpoint=f"/models/{REPOSITORY}/gemma-Q8_0.gguf",
         volumes=("/mnt/models:/models:ro",),

@@ -15,7 +15,7 @@ from servers.launch.engines import parameters
 from servers.launch.engines.diff import compare
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes.document import read
-from servers.models import Box, Entry, Role, Server
+from servers.models import AuditEntry, Box, Role, Server
 from servers.models.run import RunState
 from tests import factories
 
@@ -170,7 +170,7 @@ def test_values_count_from_the_next_start_on_and_the_run_keeps_them(server: Serv
     repeated = lifecycle.start(Server.objects.get(), by=None, like=run)
     assert repeated is not None
     assert repeated.launch.checkpoint == "a/small"
-    assert Entry.objects.filter(action="set parameters").count() == 2
+    assert AuditEntry.objects.filter(action="set parameters").count() == 2
 
 
 @pages

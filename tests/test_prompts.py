@@ -9,7 +9,7 @@ from django.utils import timezone
 from servers.forms import prompts as form
 from servers.forms.conversation import KeepError
 from servers.launch.engines.launch import Launch
-from servers.models import PromptSet, Role, Round, Run, Server
+from servers.models import PromptRun, PromptSet, Role, Run, Server
 from servers.models.run import RunState
 from tests import factories
 from tests.test_conversations import client_of
@@ -47,22 +47,22 @@ def seen(found: PromptSet) -> str:
     return found.saved_at.isoformat()
 
 
-def begin(client: Client, found: PromptSet, run: Run, **params: str) -> Round:
+def begin(client: Client, found: PromptSet, run: Run, **params: str) -> PromptRun:
     answer = client.post(
         reverse("round_begin", args=[found.pk]),
         json.dumps({"run": run.pk, "params": params}),
         content_type="application/json",
     )
     assert answer.status_code == 200, answer.content
-    return Round.objects.latest("pk")
+    return PromptRun.objects.latest("pk")
 
 
-def keep(client: Client, begun: Round, place: int, **more: Any) -> Any:
+def keep(client: Client, begun: PromptRun, place: int, **more: Any) -> Any:
     address = reverse("round_answer", args=[begun.pk, place])
     return client.post(address, json.dumps(ANSWER | more), content_type="application/json")
 
 
-def page(client: Client, found: PromptSet, *rounds: Round) -> Any:
+def page(client: Client, found: PromptSet, *rounds: PromptRun) -> Any:
     query = {"round": [each.pk for each in rounds]}
     return client.get(reverse("prompt_set", args=[found.pk]), query)
 
@@ -124,7 +124,7 @@ def test_answers_are_kept_with_the_run_that_gave_them(ada: Client, server: Serve
     assert keep(ada, begun, 1).status_code == 204
     assert keep(ada, begun, 1, content="Again").status_code == 204
 
-    assert Round.objects.get(run=run) == begun
+    assert PromptRun.objects.get(run=run) == begun
     shown = ada.get(reverse("server", args=[server.slug])).content.decode()
     assert f'href="{reverse("prompt_set", args=[found.pk])}?round={begun.pk}"' in shown
     (told,) = page(ada, found).context["told"]
@@ -208,7 +208,7 @@ def test_nothing_is_begun_on_a_server_that_is_not_ready(ada: Client, server: Ser
     )
 
     assert "not ready any more" in answer.json()["message"]
-    assert not Round.objects.exists()
+    assert not PromptRun.objects.exists()
 
 
 def test_nobody_writes_into_the_round_of_somebody_else(ada: Client, server: Server) -> None:
@@ -241,7 +241,7 @@ def test_a_round_and_a_set_can_be_deleted(ada: Client, server: Server) -> None:
     ada.post(reverse("round_delete", args=[first.pk]))
     assert list(found.rounds.all()) == [second]
     ada.post(reverse("prompt_set_delete", args=[found.pk]))
-    assert not Round.objects.exists()
+    assert not PromptRun.objects.exists()
     assert Run.objects.filter(pk=run.pk).exists()
 
 

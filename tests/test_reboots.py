@@ -12,7 +12,7 @@ from servers import lifecycle, live
 from servers.judge.runs import reboot
 from servers.judge.runs.reboot import RebootReport, ServerAfterReboot
 from servers.lifecycle.runs import gpu_queue, reboots
-from servers.models import Boot, Box, Entry, Role, Run, User
+from servers.models import AuditEntry, Box, Reboot, Role, Run, User
 from servers.models.run import RunState
 from tests import factories
 
@@ -116,7 +116,7 @@ def test_on_one_pool_of_memory_the_second_waits_until_the_first_has_loaded() -> 
         factories.run(factories.server(spark, name), RunState.QUEUED, age=100 - number)
         for number, name in enumerate(("first", "second"))
     )
-    Boot.objects.create(
+    Reboot.objects.create(
         box=spark, boot_id="after", booted_at=timezone.now(), runs=[first.pk, second.pk]
     )
     Run.objects.filter(pk=first.pk).update(state=RunState.STARTING, started_at=timezone.now())
@@ -151,7 +151,7 @@ def test_a_docker_that_comes_late_does_not_hide_what_was_before(box: Box) -> Non
 
     restart(box)
 
-    assert Boot.objects.get().before == {
+    assert Reboot.objects.get().before == {
         "driver": "580.95.05",
         "docker": "28.5.1",
         "kernel": "6.8.0-88",
@@ -190,11 +190,11 @@ def test_whoever_has_read_it_puts_it_away_for_all(box: Box, client: Client) -> N
     client.force_login(User.objects.create(username="grace", role=Role.OPERATOR))
     assert "was restarted" in client.get("/").content.decode()
 
-    answer = client.post(f"/boxes/rtx8/restarts/{Boot.objects.get().pk}/put-away/")
+    answer = client.post(f"/boxes/rtx8/restarts/{Reboot.objects.get().pk}/put-away/")
 
     assert answer.status_code == 204
     assert "was restarted" not in client.get("/").content.decode()
-    assert Entry.objects.get(action="put away restart").by_id
+    assert AuditEntry.objects.get(action="put away restart").by_id
 
 
 def test_a_viewer_reads_it_and_cannot_put_it_away(box: Box, client: Client) -> None:
@@ -209,7 +209,7 @@ def test_a_viewer_reads_it_and_cannot_put_it_away(box: Box, client: Client) -> N
 
 def test_the_next_restart_is_told_although_the_last_was_put_away(box: Box) -> None:
     restart(box)
-    assert Boot.objects.get().dismiss(factories.person())
+    assert Reboot.objects.get().dismiss(factories.person())
     box.boot_id = "another"
 
     lifecycle.note_boot(box, "third", timezone.now(), seen_before=timezone.now())

@@ -11,7 +11,7 @@ from servers.host.docker.containers import DockerContainers
 from servers.host.kernel import page_cache as host
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.memory import reclaim
-from servers.models import Action, Box, Entry, Role
+from servers.models import Action, AuditEntry, Box, Role
 from servers.models.run import RunState
 from tests import factories, samples
 from tests.page_cache import PAGES, cached
@@ -52,7 +52,7 @@ def test_the_page_cache_is_given_back_and_measured(box: Box, cached: Callable[[]
     assert "GiB were free before" in done.said
     assert cached() == 0
     assert told == [{"type": "reclaim", "level": 3}]
-    last = Entry.objects.latest("pk")
+    last = AuditEntry.objects.latest("pk")
     assert (last.action, last.subject) == ("reclaim done", "memory of spark-1")
 
 

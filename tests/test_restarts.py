@@ -13,7 +13,7 @@ from servers import lifecycle
 from servers.host.docker.containers import ContainerError, DockerContainers
 from servers.judge.memory.available import unheld
 from servers.lifecycle.runs import creation, restart_policy
-from servers.models import Box, Entry, Run, Server
+from servers.models import AuditEntry, Box, Run, Server
 from servers.models.run import DesiredState, RunState
 from tests import factories, samples
 from tests.images import ENGINE
@@ -111,7 +111,7 @@ def test_the_restart_is_in_the_activity_with_its_reason(box: Box) -> None:
 
     lifecycle.start_due(box)
 
-    entry = Entry.objects.get(action="start again")
+    entry = AuditEntry.objects.get(action="start again")
     assert entry.by is None
     assert entry.subject == "glm-5"
     assert entry.detail["why"] == "The engine ended by itself."
@@ -160,7 +160,7 @@ def test_a_persons_stop_calls_the_planned_start_off(box: Box, is_running: bool) 
     assert last.wanted == DesiredState.STOPPED
     assert str(last.stopped_by) == "ben"
     assert server.runs.count() == 1 + is_running
-    assert Entry.objects.filter(action="stop", by=last.stopped_by).exists()
+    assert AuditEntry.objects.filter(action="stop", by=last.stopped_by).exists()
 
 
 def test_a_stop_in_the_moment_of_the_end_is_a_stop(box: Box) -> None:

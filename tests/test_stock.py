@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from servers.judge.weights import checkpoints as judge
 from servers.lifecycle.weights import inventory
-from servers.models import Box, ImageFacts, Role, Run, Server, Stock, StoredCheckpoint
+from servers.models import Box, ImageFacts, ModelInventory, Role, Run, Server, StoredCheckpoint
 from servers.models.run import RunState
 from servers.watcher.weights.inventory import ModelScan
 from tests import factories
@@ -85,9 +85,9 @@ def box() -> Box:
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 
 
-def look(box: Box) -> Stock:
+def look(box: Box) -> ModelInventory:
     ModelScan(box).look(go_on=lambda: True)
-    return Stock.objects.get(box=box)
+    return ModelInventory.objects.get(box=box)
 
 
 def told(box: Box) -> dict[str, str]:
@@ -183,7 +183,7 @@ def test_what_is_gone_is_forgotten_and_what_stays_keeps_its_row(box: Box, root: 
     for each in two.iterdir():
         each.unlink()
     (root / "data/one/run.sh").write_text("vllm serve .")
-    Stock.objects.update(wanted_at=timezone.now())
+    ModelInventory.objects.update(wanted_at=timezone.now())
     look(box)
 
     assert told(box) == {"one": "complete"}
@@ -277,7 +277,7 @@ def test_nobody_looks_before_it_is_time_unless_somebody_asks(box: Box, root: Pat
     assert look(box).looked_at == first
     assert told(box) == {}
 
-    Stock.objects.update(wanted_at=timezone.now())
+    ModelInventory.objects.update(wanted_at=timezone.now())
     assert look(box).is_wanted is False
     assert told(box) == {"one": "complete"}
 
@@ -290,7 +290,7 @@ def test_a_wish_that_comes_while_a_look_begins_is_not_taken_for_done(
     def wished() -> None:
         monkeypatch.undo()
         Box.objects.update(model_folders="/data")
-        Stock.objects.update(wanted_at=timezone.now())
+        ModelInventory.objects.update(wanted_at=timezone.now())
 
     Box.objects.update(model_folders="/mnt")
     monkeypatch.setattr("servers.live.stock_changed", wished)
@@ -307,7 +307,7 @@ def test_a_limits_file_that_cannot_be_read_loses_nothing(
     folder(root / "data/one", "a.safetensors")
     look(box)
     settings.BOX_FILE.write_text("mount_roots = 3")
-    Stock.objects.update(wanted_at=timezone.now())
+    ModelInventory.objects.update(wanted_at=timezone.now())
     assert look(box).looking_since is None
     assert told(box) == {"one": "complete"}
 
@@ -413,7 +413,7 @@ def test_the_page_names_what_lies_there_and_what_cannot_be_seen(
 
 def test_somebody_may_ask_for_a_look(box: Box, ada: Client) -> None:
     assert ada.post(f"/models/on/{box.slug}/look/").status_code == 204
-    assert Stock.objects.get(box=box).is_wanted
+    assert ModelInventory.objects.get(box=box).is_wanted
     assert "Looks in a moment" in ada.get("/models/").content.decode()
     Box.objects.update(seen_at=None)
     assert "Waits until rtx8 is heard of again" in ada.get("/models/").content.decode()

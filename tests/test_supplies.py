@@ -15,7 +15,7 @@ from servers.host.docker.containers import DockerContainers
 from servers.host.kernel import resources
 from servers.lifecycle.profiles import preflight
 from servers.lifecycle.runs import creation
-from servers.models import Box, Server, Supplies
+from servers.models import Box, HostResources, Server
 from servers.watcher import box_row, host_resources
 from servers.watcher.images.inspection import ImageInspector
 from tests import factories, samples
@@ -121,7 +121,7 @@ def test_what_docker_says_of_images_and_of_itself_stops_a_start(
     ImageInspector(box).look(sample=None)
     host_resources.look(box, creation.docker().facts())
 
-    known = Supplies.objects.get(box=box)
+    known = HostResources.objects.get(box=box)
     assert set(known.images) == {ENGINE, NEEDY, ABSENT}
     assert known.images[ABSENT] is None
     assert known.images[ENGINE]["architecture"] == MACHINE
@@ -146,11 +146,11 @@ def test_what_docker_says_of_images_and_of_itself_stops_a_start(
 @pytest.mark.django_db(transaction=True)
 def test_an_image_that_is_gone_is_known_to_be_gone(asking: DockerContainers, box: Box) -> None:
     place(box, "fine", ENGINE)
-    Supplies.objects.create(box=box, images={ENGINE: None, "another:1": None})
+    HostResources.objects.create(box=box, images={ENGINE: None, "another:1": None})
 
     host_resources.note_images(box, {ENGINE: creation.docker().image(ENGINE)})
 
-    assert set(Supplies.objects.get().images) == {ENGINE}
+    assert set(HostResources.objects.get().images) == {ENGINE}
 
 
 @pytest.mark.docker
@@ -159,11 +159,11 @@ def test_a_sign_of_life_writes_supplies_and_disturbs_no_page(
     asking: DockerContainers, box: Box
 ) -> None:
     box_row.sign_of_life(box, None, [])
-    first = Supplies.objects.get(box=box)
+    first = HostResources.objects.get(box=box)
     assert "listening" in first.found
     box.refresh_from_db()
     # What changes every few seconds is no news for those who look at the box.
     assert "disks" not in box.facts
 
     box_row.sign_of_life(box, None, [])
-    assert Supplies.objects.get(box=box).seen_at > first.seen_at
+    assert HostResources.objects.get(box=box).seen_at > first.seen_at

@@ -16,7 +16,7 @@ from servers.judge.runs.gpu_conflicts import (
     ranges,
 )
 from servers.lifecycle.runs import gpu_queue
-from servers.models import Box, Entry, Role, Run, Server, Supplies, Use, User
+from servers.models import ActiveUser, AuditEntry, Box, HostResources, Role, Run, Server, User
 from servers.models.run import DesiredState, RunState
 from servers.templatetags.format import clock
 from tests import factories, samples
@@ -182,7 +182,7 @@ def box(own_redis: None) -> Box:
     cards = [{"index": index, "kind": "discrete", **card} for index in range(4)]
     made.facts = {**made.facts, "gpus": cards, "driver": "580.142"}
     made.save()
-    Supplies.objects.create(box=made, found=dict(around().found), images=image())
+    HostResources.objects.create(box=made, found=dict(around().found), images=image())
     return made
 
 
@@ -275,7 +275,7 @@ def test_the_one_that_was_named_is_stopped_first(
 
     assert newest(glm).wanted == wanted
     assert newest(qwen).waits
-    assert Entry.objects.filter(action="stop", subject="glm-5").exists()
+    assert AuditEntry.objects.filter(action="stop", subject="glm-5").exists()
 
 
 @pytest.mark.django_db
@@ -373,7 +373,7 @@ def test_the_page_names_who_waits_and_until_when(ivan: Client, glm: Server, qwen
 
 @pytest.mark.django_db
 def test_pages_say_who_started_it_and_who_uses_it(ivan: Client, glm: Server) -> None:
-    Use.objects.create(run=newest(glm), by=factories.person("lin"), at=timezone.now())
+    ActiveUser.objects.create(run=newest(glm), by=factories.person("lin"), at=timezone.now())
 
     def said(page: str) -> str:
         return words(ivan.get(page))

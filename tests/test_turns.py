@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from servers import lifecycle
 from servers.lifecycle import QueueOptions
-from servers.models import Box, Entry, Run, Server
+from servers.models import AuditEntry, Box, Run, Server
 from servers.models.run import RunState
 from tests import factories, samples
 from tests.images import ENGINE
@@ -122,7 +122,7 @@ def test_a_wait_has_an_end_and_says_what_it_was_for(rtx8: Box) -> None:
     assert run.state == RunState.STOPPED
     said = "It waited 30 min, as it was told to, and was given up: glm-5 (maria) has GPUs 0-3."
     assert run.outlook == said
-    assert Entry.objects.filter(action="give up waiting", subject="qwen").exists()
+    assert AuditEntry.objects.filter(action="give up waiting", subject="qwen").exists()
     assert not run.waits_for.exists()
 
 

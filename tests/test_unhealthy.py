@@ -17,7 +17,7 @@ from servers.host.docker.containers import DockerContainers
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint, EngineError
 from servers.judge.runs import health
-from servers.models import Box, Entry, Run, Server
+from servers.models import AuditEntry, Box, Run, Server
 from servers.models.run import DesiredState, RunState
 from servers.watcher.runs import synthetic_probes
 from servers.watcher.runs.runs import Runs
@@ -188,7 +188,7 @@ def test_its_profile_may_have_it_ended_and_started_again(
     assert after is not None
     assert after != run
     assert after.tries == 1
-    assert Entry.objects.get(action="start again").detail["why"] == run.failure
+    assert AuditEntry.objects.get(action="start again").detail["why"] == run.failure
 
 
 @pytest.mark.usefixtures("hurry")

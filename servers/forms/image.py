@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 
 from servers.forms.profile_fields import image_reference
 from servers.host.images.references import HUB, familiar, parse
-from servers.models import RegistryLogin
+from servers.models import RegistryCredential
 
 _REGISTRY = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::[0-9]{1,5})?\Z")
 
@@ -48,7 +48,7 @@ class RegistryCredentialForm(forms.ModelForm):  # type: ignore[type-arg]
     )
 
     class Meta:
-        model = RegistryLogin
+        model = RegistryCredential
         fields = ("registry", "username")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -74,8 +74,8 @@ class RegistryCredentialForm(forms.ModelForm):  # type: ignore[type-arg]
             self.add_error("password", "Enter the password or access token.")
         return cleaned
 
-    def save(self, commit: bool = True) -> RegistryLogin:
-        login: RegistryLogin = super().save(commit=False)
+    def save(self, commit: bool = True) -> RegistryCredential:
+        login: RegistryCredential = super().save(commit=False)
         if password := self.cleaned_data["password"]:
             login.keep(password)
         if commit:

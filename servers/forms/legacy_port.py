@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 
-from servers.models import Box, OldPort
+from servers.models import Box, LegacyPort
 
 MOST_SOURCES = 50
 FIRST_FREE = 1024  # what lies below only root may open
@@ -44,7 +44,7 @@ class LegacyPortForm(forms.Form):
 
     def clean_port(self) -> int:
         port: int = self.cleaned_data["port"]
-        if OldPort.objects.filter(box=self.box, port=port).exists():
+        if LegacyPort.objects.filter(box=self.box, port=port).exists():
             raise ValidationError(f"Port {port} is open already. Close it first.")
         return port
 

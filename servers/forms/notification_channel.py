@@ -9,7 +9,7 @@ from django.core.validators import validate_email
 
 from servers.host.alerts import webhooks
 from servers.judge.alerts.case import KINDS
-from servers.models import Outlet
+from servers.models import NotificationChannel
 from servers.models.outlet import ChannelKind
 
 LONGEST = 2000  # characters of an address
@@ -40,7 +40,7 @@ class NotificationChannelForm(forms.ModelForm):  # type: ignore[type-arg]
     )
 
     class Meta:
-        model = Outlet
+        model = NotificationChannel
         fields = ("name", "kind", "box", "least", "is_enabled")
         labels = {
             "box": "Only of the box",
@@ -86,8 +86,8 @@ class NotificationChannelForm(forms.ModelForm):  # type: ignore[type-arg]
             )
         return cleaned
 
-    def save(self, commit: bool = True) -> Outlet:
-        outlet: Outlet = super().save(commit=False)
+    def save(self, commit: bool = True) -> NotificationChannel:
+        outlet: NotificationChannel = super().save(commit=False)
         outlet.kinds = self.cleaned_data["kinds"]
         if address := self.cleaned_data["address"]:
             outlet.keep(address, self.cleaned_data["key"], _hint(outlet.kind, address))

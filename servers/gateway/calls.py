@@ -17,7 +17,7 @@ from servers.gateway import capture
 from servers.gateway.callers import Caller
 from servers.gateway.capture import CallRecorder
 from servers.gateway.routes import Route
-from servers.models import Key, OldPort, Request, Run, Usage, Use, User
+from servers.models import ActiveUser, Key, LegacyPort, Request, Run, Usage, User
 
 # Bytes of an answer's beginning and end in which its token counts are looked for.
 HEAD, TAIL = 4096, 16384
@@ -29,7 +29,7 @@ _COUNTS = {
 }
 # What a request is about.
 _ABOUT: dict[str, type[Model]] = {
-    "key_id": Key, "person_id": User, "run_id": Run, "old_port_id": OldPort,
+    "key_id": Key, "person_id": User, "run_id": Run, "old_port_id": LegacyPort,
 }  # fmt: skip
 _DETAILS = ("prompt_tokens_details", "input_tokens_details")
 
@@ -201,4 +201,4 @@ def _store(rows: list[Request]) -> None:
         Usage.objects.add(rows)
         for (run, person), at in last.items():
             Run.objects.filter(pk=run).update(last_request_at=at)
-            Use.objects.update_or_create(run_id=run, by_id=person, defaults={"at": at})
+            ActiveUser.objects.update_or_create(run_id=run, by_id=person, defaults={"at": at})

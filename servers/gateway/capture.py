@@ -16,7 +16,7 @@ from servers import live
 from servers.gateway.routes import Route
 from servers.gateway.transcript import Transcript
 from servers.lifecycle.runs import secret_env
-from servers.models import Capture, Exchange, Request, Run
+from servers.models import Capture, CapturedCall, Request, Run
 
 # Seconds within which one that is switched on counts.
 REMEMBERED = 1.0
@@ -105,14 +105,14 @@ class CallRecorder:
     def _is_text(self) -> bool:
         return self._kind.startswith("text/") or "json" in self._kind
 
-    def exchange(self, request: Request, run: Run | None) -> Exchange:
+    def exchange(self, request: Request, run: Run | None) -> CapturedCall:
         """What is kept of it. Takes its time: not for the event loop."""
         seen = self._asked[:LOOKED_AT]
         asked, asked_out = _trim_text(_laid_out(seen), run)
         heard = self._transcript.text if self._transcript else _laid_out(self._heard)
         left_out = self._transcript.left_out if self._transcript else self._left_out
         answered, answered_out = _trim_text(heard, run)
-        return Exchange(
+        return CapturedCall(
             request=request,
             capture_id=self.switched.pk,
             asked=asked,
@@ -168,7 +168,7 @@ def keep(heard: Sequence[tuple[Request, CallRecorder]]) -> None:
         for capture in Capture.objects.active().select_related(None).select_for_update():
             mine = [each for each in exchanges if each.capture_id == capture.pk]
             if mine:
-                Exchange.objects.bulk_create(mine)
+                CapturedCall.objects.bulk_create(mine)
                 size = sum(each.size for each in mine)
                 is_full |= Capture.objects.add(capture, len(mine), size)
     if is_full:

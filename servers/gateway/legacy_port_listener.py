@@ -7,7 +7,7 @@ from servers.gateway.asgi import Scope
 from servers.gateway.callers import Caller, brings_key
 from servers.gateway.hosts import is_ours, without_port
 from servers.gateway.refusal import Refusal
-from servers.models import OldPort, Permission
+from servers.models import LegacyPort, Permission
 from servers.models.oldport import plain
 
 
@@ -21,7 +21,7 @@ class LegacyPortListener:
     sees_causes: bool  # as that person does
 
     @classmethod
-    def from_row(cls, row: OldPort) -> "LegacyPortListener":
+    def from_row(cls, row: LegacyPort) -> "LegacyPortListener":
         return cls(
             pk=row.pk,
             port=row.port,

@@ -17,7 +17,7 @@ from servers.gateway.asgi import Receive, Scope, Send
 from servers.gateway.legacy_port_listener import LegacyPortListener
 from servers.lifecycle.runs import port_holders
 from servers.live.waiting import wait_async
-from servers.models import Box, OldPort
+from servers.models import Box, LegacyPort
 
 log = logging.getLogger(__name__)
 
@@ -113,12 +113,12 @@ def _holder(port: int) -> str:
 
 
 def _doors() -> list[LegacyPortListener]:
-    ports = OldPort.objects.filter(box__slug=settings.BOX).select_related("made_by")
+    ports = LegacyPort.objects.filter(box__slug=settings.BOX).select_related("made_by")
     return [LegacyPortListener.from_row(each) for each in ports]
 
 
 async def _note(door: LegacyPortListener, problem: str) -> None:
-    ports = OldPort.objects.filter(pk=door.pk).exclude(problem=problem[:300])
+    ports = LegacyPort.objects.filter(pk=door.pk).exclude(problem=problem[:300])
     if await ports.aupdate(problem=problem[:300]):
         if problem:
             log.warning("port %s is not open: %s", door.port, problem)

@@ -3,7 +3,7 @@
 from django.db.models import Count, Max
 from django.template.loader import render_to_string
 
-from servers.models import Capture, Exchange, User
+from servers.models import Capture, CapturedCall, User
 
 type Key = tuple[str, int | None]
 
@@ -19,7 +19,7 @@ def html(person: User, page: str) -> str:
 
 def mark() -> str:
     """Another text whenever capture's own page would read otherwise."""
-    kept = Exchange.objects.recent().aggregate(count=Count("pk"), last=Max("pk"))
+    kept = CapturedCall.objects.recent().aggregate(count=Count("pk"), last=Max("pk"))
     on = Capture.objects.active().values_list("pk", "exchanges", "size")
     return f"{kept['count']} {kept['last']} {' '.join(str(each) for row in on for each in row)}"
 

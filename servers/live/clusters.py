@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from servers.judge.external import clusters
 from servers.judge.external.clusters import EngineRank
 from servers.launch.commandline import ray
-from servers.models import Box, Neighbours, Run, Server, Supplies
+from servers.models import Box, HostResources, OtherWorkloads, Run, Server
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,13 +107,13 @@ def _on_ray() -> Iterable[Run]:
 
 
 def _works_for(head: str, run: Run) -> bool:
-    supplies = Supplies.objects.filter(box=run.server.box_id).first()
+    supplies = HostResources.objects.filter(box=run.server.box_id).first()
     own = supplies.found.get("addresses", ()) if supplies else ()
     return ray.works_for(head, run.launch, run.command, own)
 
 
 def _workers() -> Iterable[RayWorker]:
-    for around in Neighbours.objects.select_related("box").order_by("box__slug"):
+    for around in OtherWorkloads.objects.select_related("box").order_by("box__slug"):
         for each in around.containers:
             if "ray" in each:
                 at = each["started_at"]

@@ -20,13 +20,13 @@ from servers.live.others import held_by
 from servers.models import (
     Action,
     Box,
-    Likeness,
-    Neighbours,
+    HostResources,
+    ModelInventory,
+    OtherWorkloads,
+    ProfileImport,
     Run,
     Server,
-    Stock,
     StoredImage,
-    Supplies,
     User,
 )
 from servers.models.action import TOLD_FOR, ActionKind
@@ -132,7 +132,7 @@ class ExternalFindings:
 
 def found_on(box: Box, person: User) -> ExternalFindings:
     messages.note_look(box.slug)
-    around = Neighbours.objects.filter(box=box).first()
+    around = OtherWorkloads.objects.filter(box=box).first()
     sample = messages.sample(box.slug) or {}
     since = timezone.now() - TOLD_FOR
     told = list(
@@ -164,7 +164,7 @@ def found_on(box: Box, person: User) -> ExternalFindings:
 
 def _list_missing(box: Box) -> tuple[tuple[str, str], ...]:
     found = needs.problems(box)
-    supplies = Supplies.objects.filter(box=box).first()
+    supplies = HostResources.objects.filter(box=box).first()
     known = supplies.found if supplies else {}
     lacks = known.get("toolkit") is False and "nvidia" not in known.get("runtimes", ())
     return (*found, NO_TOOLKIT) if lacks and box.gpus else found
@@ -187,7 +187,7 @@ def _engines(
         )
     }
     made = dict(
-        Likeness.objects.filter(box=box, version__profile__archived_at=None).values_list(
+        ProfileImport.objects.filter(box=box, version__profile__archived_at=None).values_list(
             "container", "version__profile__slug"
         )
     )
@@ -207,7 +207,7 @@ def _engines(
 
 
 def _others(
-    around: Neighbours | None,
+    around: OtherWorkloads | None,
     sample: Mapping[str, Any],
     engines: tuple[ExternalEngineCard, ...],
     names: Mapping[str, str],
@@ -251,7 +251,7 @@ def _processes(sample: Mapping[str, Any], known: set[int]) -> Iterator[GpuOccupa
             )
 
 
-def _quiet(around: Neighbours | None, sample: Mapping[str, Any]) -> tuple[str, ...]:
+def _quiet(around: OtherWorkloads | None, sample: Mapping[str, Any]) -> tuple[str, ...]:
     held = memory_by_container(sample)
     return tuple(
         each["name"]
@@ -261,7 +261,7 @@ def _quiet(around: Neighbours | None, sample: Mapping[str, Any]) -> tuple[str, .
 
 
 def _shelf(box: Box) -> ModelsSummary:
-    stock = Stock.objects.filter(box=box).first()
+    stock = ModelInventory.objects.filter(box=box).first()
     stored = box.stored.all()
     roots = stock.roots if stock else []
     return ModelsSummary(
@@ -274,9 +274,9 @@ def _shelf(box: Box) -> ModelsSummary:
     )
 
 
-def _unseen(box: Box, around: Neighbours | None) -> tuple[MissingPermission, ...]:
+def _unseen(box: Box, around: OtherWorkloads | None) -> tuple[MissingPermission, ...]:
     known = [MissingPermission(**each) for each in (around.unseen if around else ())]
-    stock = Stock.objects.filter(box=box).first()
+    stock = ModelInventory.objects.filter(box=box).first()
     hidden = [path for root in (stock.roots if stock else ()) for path in root["hidden"]]
     folders = [
         MissingPermission(

@@ -16,7 +16,16 @@ from servers.judge.alerts.attention import AttentionAlert, BoxState, Notice
 from servers.judge.alerts.case import KINDS
 from servers.judge.people import data_disk as folder
 from servers.live import messages
-from servers.models import Alert, Box, Delivery, Outlet, Run, Server, User, datafolder
+from servers.models import (
+    Alert,
+    Box,
+    Notification,
+    NotificationChannel,
+    Run,
+    Server,
+    User,
+    datafolder,
+)
 from servers.models.outlet import What
 
 # A watcher that runs has taken up a test by then.
@@ -149,9 +158,9 @@ def outlets_html() -> str:
 class Shown:
     """An outlet as the admins' page shows it."""
 
-    outlet: Outlet
+    outlet: NotificationChannel
     about: tuple[str, ...]  # names of the kinds that it is for; (): all
-    test: Delivery | None  # the newest
+    test: Notification | None  # the newest
     waiting: int  # messages that were not taken yet
     next_try_at: datetime | None  # the first of those that were tried
     lost: int  # messages that were given up, of what is still so
@@ -162,7 +171,7 @@ class Shown:
 
 
 def outlets() -> list[Shown]:
-    found = Outlet.objects.select_related("box", "created_by").order_by("name")
+    found = NotificationChannel.objects.select_related("box", "created_by").order_by("name")
     return [
         Shown(
             outlet=outlet,

@@ -12,7 +12,7 @@ from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.images.names import find_image_name
 from servers.judge.memory.holders import memory_by_container
 from servers.live import messages
-from servers.models import Action, Box, Run, Sighting, StoredImage, User
+from servers.models import Action, Box, ExternalEngine, Run, StoredImage, User
 from servers.models.action import TOLD_FOR, ActionKind
 
 
@@ -67,7 +67,9 @@ def others_of(box: Box, person: User) -> Others:
 def strangers() -> dict[int, int]:
     """By box, how many of them nobody watches."""
     watched = Run.objects.active().filter(is_watched=True).values("container_id")
-    alone = Sighting.objects.filter(has_ended=False).exclude(container_id__in=watched).order_by()
+    alone = (
+        ExternalEngine.objects.filter(has_ended=False).exclude(container_id__in=watched).order_by()
+    )
     return dict(alone.values_list("box").annotate(count=Count("pk")))
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from django.db.models import Prefetch
 
 from servers.judge.memory.holders import GpuMemory
-from servers.models import Box, Run, Use
+from servers.models import ActiveUser, Box, Run
 from servers.models.run import RunState
 
 
@@ -43,7 +43,7 @@ def owners(box: Box, gpus: Sequence[GpuMemory]) -> tuple[Owner, ...]:
         .exclude(state__in=[RunState.QUEUED, RunState.PULLING])
         .select_related("server", "version", "started_by")
         .prefetch_related(
-            Prefetch("uses", Use.objects.lately().select_related("by"), to_attr="lately"),
+            Prefetch("uses", ActiveUser.objects.lately().select_related("by"), to_attr="lately"),
             Prefetch(
                 "waited_for_by",
                 waiting.select_related("server", "started_by").order_by("created_at"),
@@ -57,7 +57,7 @@ def owners(box: Box, gpus: Sequence[GpuMemory]) -> tuple[Owner, ...]:
 
 def _owner(run: Run, box: Box, gpus: Sequence[GpuMemory]) -> Owner:
     given = box.indices(run.gpus or run.version.launch.gpus) or frozenset()
-    lately: list[Use] = getattr(run, "lately", [])
+    lately: list[ActiveUser] = getattr(run, "lately", [])
     waiters: list[Run] = getattr(run, "waiters", [])
     return Owner(
         slug=run.server.slug,

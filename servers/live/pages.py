@@ -30,7 +30,7 @@ from servers.live import (
 from servers.live.hardware import HardwareReport, hardware
 from servers.live.owners import Owner, owners
 from servers.live.published import find_published_port
-from servers.models import Box, Claim, ImageFacts, Run, Server, Stock, User
+from servers.models import Box, Claim, ImageFacts, ModelInventory, Run, Server, User
 
 type Key = tuple[str, int | None]
 
@@ -180,7 +180,7 @@ def render(
     elif page in ("profile", "form") and (everything or ("images", None) in keys):
         parts.append(_html("profiles/_live_images.html", mark=ImageFacts.objects.mark()))
     elif page == "stock" and (everything or ("stock", None) in keys):
-        parts.append(_html("stock/_live_mark.html", mark=Stock.objects.mark()))
+        parts.append(_html("stock/_live_mark.html", mark=ModelInventory.objects.mark()))
     elif page == "chat":
         if is_about_servers:
             parts.append(_chat_html(person))

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from servers.judge.runs import reboot
 from servers.judge.runs.reboot import RebootReport, ServerAfterReboot
-from servers.models import Boot, Run, Server, User
+from servers.models import Reboot, Run, Server, User
 from servers.models.run import DesiredState, RunState
 
 # What restarts.plan_after_boot begins its sentences with; here the whole line says it.
@@ -16,14 +16,14 @@ _PREFIX = "The box was restarted."
 
 @dataclass(frozen=True, kw_only=True)
 class RebootNotice:
-    boot: Boot
+    boot: Reboot
     told: RebootReport
 
 
 def lines() -> list[RebootNotice]:
     """One for each box whose restart is still told of."""
     found = []
-    for boot in Boot.objects.unread().select_related("box"):
+    for boot in Reboot.objects.unread().select_related("box"):
         told = _build_report(boot)
         if not told.is_over(timezone.now()):
             found.append(RebootNotice(boot=boot, told=told))
@@ -34,7 +34,7 @@ def html(person: User) -> str:
     return render_to_string("boxes/_live_reboots.html", {"reboots": lines(), "person": person})
 
 
-def _build_report(boot: Boot) -> RebootReport:
+def _build_report(boot: Reboot) -> RebootReport:
     ended = Run.objects.in_bulk(boot.runs)
     servers = Server.objects.present().select_related(
         "run__version", "run__stopped_by", "run__server", "box"

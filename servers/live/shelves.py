@@ -2,7 +2,7 @@
 
 from django.template.loader import render_to_string
 
-from servers.models import ImageFacts, ImageJob, RegistryLogin, Shelf
+from servers.models import ImageFacts, ImageInventory, ImageJob, RegistryCredential
 
 type Key = tuple[str, int | None]
 
@@ -11,11 +11,11 @@ PAGES = ("images", "job", "logins", "profile")
 
 def images_mark() -> str:
     """Another text whenever the list of images would read otherwise."""
-    return f"{Shelf.objects.mark()} {ImageFacts.objects.mark()}"
+    return f"{ImageInventory.objects.mark()} {ImageFacts.objects.mark()}"
 
 
 def jobs_mark() -> str:
-    logins = RegistryLogin.objects.order_by("pk").values_list("test_wanted_at", "tested_at")
+    logins = RegistryCredential.objects.order_by("pk").values_list("test_wanted_at", "tested_at")
     return f"{ImageJob.objects.mark()} {' '.join(str(each) for row in logins for each in row)}"
 
 

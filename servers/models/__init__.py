@@ -2,13 +2,13 @@
 
 from servers.models.action import Action
 from servers.models.alert import Alert
-from servers.models.audit import Entry
-from servers.models.boot import Boot
+from servers.models.audit import AuditEntry
+from servers.models.boot import Reboot
 from servers.models.box import Box
-from servers.models.capture import Capture, Exchange
+from servers.models.capture import Capture, CapturedCall
 from servers.models.checkpoint import CheckpointFacts
 from servers.models.claim import Claim
-from servers.models.conversation import Conversation, Message
+from servers.models.conversation import ChatMessage, Conversation
 from servers.models.download import Download
 from servers.models.environment import EnvironmentGroup, EnvironmentVersion
 from servers.models.history import FiguresChunk, HistoryChunk
@@ -16,44 +16,44 @@ from servers.models.image import ImageFacts
 from servers.models.imagejob import ImageJob, JobLog
 from servers.models.invite import Invite
 from servers.models.key import Key
-from servers.models.likeness import Likeness
+from servers.models.likeness import ProfileImport
 from servers.models.log import LogChunk
 from servers.models.login import LoginFailure
-from servers.models.neighbours import Neighbours
-from servers.models.oldport import OldPort
-from servers.models.outlet import Delivery, Outlet
+from servers.models.neighbours import OtherWorkloads
+from servers.models.oldport import LegacyPort
+from servers.models.outlet import Notification, NotificationChannel
 from servers.models.preset import Preset
 from servers.models.profile import Profile, ProfileVersion
-from servers.models.prompts import PromptSet, Round, RoundAnswer
-from servers.models.registry import RegistryLogin
+from servers.models.prompts import PromptAnswer, PromptRun, PromptSet
+from servers.models.registry import RegistryCredential
 from servers.models.request import Request
 from servers.models.role import Permission, Role
 from servers.models.run import Run
 from servers.models.secret import Secret
 from servers.models.server import Server
-from servers.models.shelf import Shelf, StoredImage, TagNews
-from servers.models.sighting import Sighting
-from servers.models.stock import Stock, StoredCheckpoint
-from servers.models.supplies import Supplies
+from servers.models.shelf import ImageInventory, StoredImage, TagNews
+from servers.models.sighting import ExternalEngine
+from servers.models.stock import ModelInventory, StoredCheckpoint
+from servers.models.supplies import HostResources
 from servers.models.usage import Usage
-from servers.models.use import Use
+from servers.models.use import ActiveUser
 from servers.models.user import User
 
 __all__ = [
     "Action",
     "Alert",
-    "Boot",
+    "Reboot",
     "Box",
     "Capture",
     "CheckpointFacts",
     "Claim",
     "Conversation",
-    "Delivery",
+    "Notification",
     "Download",
-    "Entry",
+    "AuditEntry",
     "EnvironmentGroup",
     "EnvironmentVersion",
-    "Exchange",
+    "CapturedCall",
     "FiguresChunk",
     "HistoryChunk",
     "ImageFacts",
@@ -61,34 +61,34 @@ __all__ = [
     "Invite",
     "JobLog",
     "Key",
-    "Likeness",
+    "ProfileImport",
     "LogChunk",
     "LoginFailure",
-    "Message",
-    "Neighbours",
-    "OldPort",
-    "Outlet",
+    "ChatMessage",
+    "OtherWorkloads",
+    "LegacyPort",
+    "NotificationChannel",
     "Preset",
     "Profile",
     "ProfileVersion",
     "PromptSet",
-    "RegistryLogin",
+    "RegistryCredential",
     "Request",
     "Permission",
     "Role",
-    "Round",
-    "RoundAnswer",
+    "PromptRun",
+    "PromptAnswer",
     "Run",
     "Secret",
     "Server",
-    "Shelf",
-    "Sighting",
-    "Stock",
+    "ImageInventory",
+    "ExternalEngine",
+    "ModelInventory",
     "StoredCheckpoint",
     "StoredImage",
-    "Supplies",
+    "HostResources",
     "TagNews",
     "Usage",
-    "Use",
+    "ActiveUser",
     "User",
 ]

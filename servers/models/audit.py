@@ -8,7 +8,7 @@ from django.utils import timezone
 from servers.models.user import User
 
 
-class Entry(models.Model):
+class AuditEntry(models.Model):
     at = models.DateTimeField(default=timezone.now, db_index=True)
     by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     action = models.CharField(max_length=60)  # "start server", "change role"
@@ -22,5 +22,5 @@ class Entry(models.Model):
         return f"{self.by} {self.action} {self.subject}"
 
     @classmethod
-    def note(cls, by: User | None, action: str, subject: object, **detail: Any) -> "Entry":
+    def note(cls, by: User | None, action: str, subject: object, **detail: Any) -> "AuditEntry":
         return cls.objects.create(by=by, action=action, subject=str(subject)[:200], detail=detail)

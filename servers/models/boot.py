@@ -9,14 +9,14 @@ from servers.models.box import Box
 from servers.models.user import User
 
 
-class BootQuerySet(models.QuerySet["Boot"]):
+class RebootQuerySet(models.QuerySet["Reboot"]):
     def unread(self) -> Self:
         """The newest of each box, unless somebody has read it."""
         newest = self.model._default_manager.filter(box=models.OuterRef("box")).order_by("-pk")
         return self.filter(pk=models.Subquery(newest.values("pk")[:1]), dismissed_at=None)
 
 
-class Boot(models.Model):
+class Reboot(models.Model):
     """The first boot that a watcher sees of a box has no row: nothing was there before."""
 
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="boots")
@@ -32,7 +32,7 @@ class Boot(models.Model):
     dismissed_at = models.DateTimeField(null=True)
     dismissed_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
 
-    objects = BootQuerySet.as_manager()
+    objects = RebootQuerySet.as_manager()
 
     class Meta:
         ordering = ["-pk"]

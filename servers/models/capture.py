@@ -68,7 +68,7 @@ class Capture(models.Model):
         return self.ended_at is not None and self.ended_by is None and self.size >= MOST
 
 
-class ExchangeQuerySet(models.QuerySet["Exchange"]):
+class CapturedCallQuerySet(models.QuerySet["CapturedCall"]):
     def recent(self) -> Self:
         """Those young enough: what nobody has deleted yet is not shown either."""
         return self.filter(request__at__gte=timezone.now() - KEPT)
@@ -95,7 +95,7 @@ class ExchangeQuerySet(models.QuerySet["Exchange"]):
         self.filter(request__at__lt=timezone.now() - KEPT).delete()
 
 
-class Exchange(models.Model):
+class CapturedCall(models.Model):
     """One question and its answer: the words of a request, which says all else."""
 
     request = models.OneToOneField(Request, on_delete=models.CASCADE, related_name="exchange")
@@ -106,7 +106,7 @@ class Exchange(models.Model):
     asked_left_out = models.PositiveBigIntegerField(default=0)
     answered_left_out = models.PositiveBigIntegerField(default=0)
 
-    objects = ExchangeQuerySet.as_manager()
+    objects = CapturedCallQuerySet.as_manager()
 
     class Meta:
         ordering = ["-pk"]

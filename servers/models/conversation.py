@@ -43,7 +43,7 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
         column of a comparison."""
         found = self
         for word in text.split():
-            said = Message.objects.filter(text__icontains=word)
+            said = ChatMessage.objects.filter(text__icontains=word)
             own = said.filter(conversation=OuterRef("pk"))
             beside = said.filter(
                 conversation__person=OuterRef("person"),
@@ -99,7 +99,7 @@ class Conversation(models.Model):
     def __str__(self) -> str:
         return self.name or self.title or "New conversation"
 
-    def list_messages(self) -> "models.QuerySet[Message]":
+    def list_messages(self) -> "models.QuerySet[ChatMessage]":
         """The messages of the path that is shown: a changed question, or an answer that was asked for
         again, is another version beside the one before."""
         parents = list(self.messages.values_list("body__parent", flat=True))
@@ -119,7 +119,7 @@ class Conversation(models.Model):
         self.save(update_fields=["token", "shared_at"])
 
 
-class Message(models.Model):
+class ChatMessage(models.Model):
     conversation = models.ForeignKey(
         Conversation, on_delete=models.CASCADE, related_name="messages"
     )

@@ -9,7 +9,7 @@ from servers.models.box import Box
 from servers.models.profile import ProfileVersion
 
 
-class Likeness(models.Model):
+class ProfileImport(models.Model):
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="likenesses")
     # A container's 64 digits, or "pid-4711-99" with the moment of the process's start.
     container = models.CharField(max_length=64)

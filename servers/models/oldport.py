@@ -10,7 +10,7 @@ from servers.models.role import Permission
 from servers.models.user import User
 
 
-class OldPort(models.Model):
+class LegacyPort(models.Model):
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="old_ports")
     port = models.PositiveIntegerField()
     # What is asked for where a request names nothing that is known; "": nothing.

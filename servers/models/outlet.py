@@ -25,7 +25,7 @@ class ChannelKind(models.TextChoices):
     PING = "ping", "Sign of life"
 
 
-class Outlet(models.Model):
+class NotificationChannel(models.Model):
     """An address that alerts go to; or one that is asked every minute, and misses a silent box."""
 
     Kind = ChannelKind
@@ -90,7 +90,7 @@ class What(models.TextChoices):
     TEST = "test"
 
 
-class DeliveryQuerySet(models.QuerySet["Delivery"]):
+class NotificationQuerySet(models.QuerySet["Notification"]):
     def unsent(self) -> Self:
         return self.filter(delivered_at=None, gave_up_at=None)
 
@@ -100,7 +100,7 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
         return lately.filter(alert__cleared_at=None, what__in=(What.RAISED, What.WORSE))
 
 
-class Delivery(models.Model):
+class Notification(models.Model):
     """One message to one outlet. Its row is made with the alert's, so that none is sent twice."""
 
     What = What
@@ -108,7 +108,9 @@ class Delivery(models.Model):
     alert = models.ForeignKey(  # None: a test
         Alert, null=True, on_delete=models.CASCADE, related_name="deliveries"
     )
-    outlet = models.ForeignKey(Outlet, on_delete=models.CASCADE, related_name="deliveries")
+    outlet = models.ForeignKey(
+        NotificationChannel, on_delete=models.CASCADE, related_name="deliveries"
+    )
     what = models.CharField(max_length=10, choices=What)
     asked_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     made_at = models.DateTimeField(default=timezone.now)
@@ -119,7 +121,7 @@ class Delivery(models.Model):
     gave_up_at = models.DateTimeField(null=True)
     error = models.TextField(blank=True)  # of the newest try
 
-    objects = DeliveryQuerySet.as_manager()
+    objects = NotificationQuerySet.as_manager()
 
     class Meta:
         ordering = ["pk"]

@@ -25,7 +25,7 @@ class PromptSet(models.Model):
         return self.name
 
 
-class RoundQuerySet(models.QuerySet["Round"]):
+class PromptRunQuerySet(models.QuerySet["PromptRun"]):
     def for_table(self) -> Self:
         """The newest first, with what is told of each."""
         found = self.select_related("by", "run__server__run", "run__version__profile")
@@ -34,7 +34,7 @@ class RoundQuerySet(models.QuerySet["Round"]):
         return counted.annotate(answered=Count("answers") - F("failed")).order_by("-at", "-pk")
 
 
-class Round(models.Model):
+class PromptRun(models.Model):
     """A set as it was asked of one run, a prompt at a time."""
 
     prompt_set = models.ForeignKey(PromptSet, on_delete=models.CASCADE, related_name="rounds")
@@ -45,7 +45,7 @@ class Round(models.Model):
     # As the playground's form has them.
     params: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
 
-    objects = RoundQuerySet.as_manager()
+    objects = PromptRunQuerySet.as_manager()
 
     # Of shown() alone.
     answered: int
@@ -55,8 +55,8 @@ class Round(models.Model):
         return f"{self.prompt_set} asked of {self.run}"
 
 
-class RoundAnswer(models.Model):
-    round = models.ForeignKey(Round, on_delete=models.CASCADE, related_name="answers")
+class PromptAnswer(models.Model):
+    round = models.ForeignKey(PromptRun, on_delete=models.CASCADE, related_name="answers")
     place = models.PositiveIntegerField()  # of its prompt, from 0
     # As a conversation keeps an answer: only browsers read what is in it.
     body: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField()

@@ -8,7 +8,7 @@ from servers.models.secret import seal_text, unseal_text
 from servers.models.user import User
 
 
-class RegistryLogin(models.Model):
+class RegistryCredential(models.Model):
     registry = models.CharField(max_length=200, unique=True)  # as in references: ghcr.io
     username = models.CharField(max_length=200)
     sealed = models.BinaryField()

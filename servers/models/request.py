@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from servers.launch import numbers
 from servers.models.key import Key
-from servers.models.oldport import OldPort
+from servers.models.oldport import LegacyPort
 from servers.models.run import Run
 from servers.models.user import User
 
@@ -55,7 +55,7 @@ class Request(models.Model):
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="requests")
     # Of who needed no key: by which old port, and from where.
     old_port = models.ForeignKey(
-        OldPort, null=True, on_delete=models.SET_NULL, related_name="requests"
+        LegacyPort, null=True, on_delete=models.SET_NULL, related_name="requests"
     )
     source = models.GenericIPAddressField(null=True)
     server = models.CharField(max_length=63, blank=True)  # "": none was found

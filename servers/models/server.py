@@ -46,7 +46,7 @@ class ServerQuerySet(models.QuerySet["Server"]):
 
     def _around_runs(self) -> list["models.Prefetch[str]"]:
         """Of each server's run, who talks to it (`lately`) and which wait for it (`waiters`); claims."""
-        uses = apps.get_model("servers", "Use")._default_manager.lately()
+        uses = apps.get_model("servers", "ActiveUser")._default_manager.lately()
         waiting = apps.get_model("servers", "Run")._default_manager.filter(
             state__in=["queued", "pulling"]
         )

@@ -12,14 +12,14 @@ from servers.models.user import User
 KEPT = "inferdash/kept"
 
 
-class ShelfQuerySet(models.QuerySet["Shelf"]):
+class ImageInventoryQuerySet(models.QuerySet["ImageInventory"]):
     def mark(self) -> str:
         """Another text whenever anything on any shelf has changed, or somebody wants a look."""
         rows = self.order_by("pk").values_list("changed_at", "wanted_at", "looked_at", "error")
         return " ".join(str(each) for row in rows for each in row)
 
 
-class Shelf(models.Model):
+class ImageInventory(models.Model):
     """Of the looking itself; apart from the box's row, which pages read with every server."""
 
     box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="shelf")
@@ -32,7 +32,7 @@ class Shelf(models.Model):
     news_at = models.DateTimeField(null=True)
     news_wanted_at = models.DateTimeField(null=True)
 
-    objects = ShelfQuerySet.as_manager()
+    objects = ImageInventoryQuerySet.as_manager()
 
     class Meta:
         verbose_name_plural = "shelves"

@@ -9,7 +9,7 @@ from servers.judge.external.engines import DiscoveredEngine
 from servers.models.box import Box
 
 
-class SightingQuerySet(models.QuerySet["Sighting"]):
+class ExternalEngineQuerySet(models.QuerySet["ExternalEngine"]):
     def renew(self, box: Box, found: Iterable[DiscoveredEngine]) -> bool:
         """Keep exactly these of the box; return whether anything is different now."""
         wanted = {each.container: each for each in found}
@@ -31,14 +31,14 @@ class SightingQuerySet(models.QuerySet["Sighting"]):
         return True
 
 
-class Sighting(models.Model):
+class ExternalEngine(models.Model):
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="sightings")
     container_id = models.CharField(max_length=64)
     seen_at = models.DateTimeField(default=timezone.now)  # first
     found = models.JSONField(default=dict)  # a judge.external.engines.Found
     has_ended = models.BooleanField(default=False)  # a container that is still there
 
-    objects = SightingQuerySet.as_manager()
+    objects = ExternalEngineQuerySet.as_manager()
 
     class Meta:
         ordering = ["seen_at", "pk"]

@@ -9,14 +9,14 @@ from servers.models.box import Box
 LONGEST_PATH = 1000
 
 
-class StockQuerySet(models.QuerySet["Stock"]):
+class ModelInventoryQuerySet(models.QuerySet["ModelInventory"]):
     def mark(self) -> str:
         """Another text whenever somebody has looked, or wants to, or is looking."""
         times = self.order_by("pk").values_list("wanted_at", "looking_since", "looked_at")
         return " ".join(str(each) for row in times for each in row)
 
 
-class Stock(models.Model):
+class ModelInventory(models.Model):
     """Of the looking itself; apart from the box's row, which pages read with every server."""
 
     box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="stock")
@@ -28,7 +28,7 @@ class Stock(models.Model):
         default=list
     )
 
-    objects = StockQuerySet.as_manager()
+    objects = ModelInventoryQuerySet.as_manager()
 
     class Meta:
         verbose_name_plural = "stock"

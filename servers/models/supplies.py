@@ -8,7 +8,7 @@ from django.utils import timezone
 from servers.models.box import Box
 
 
-class Supplies(models.Model):
+class HostResources(models.Model):
     """Apart from the box's row, which pages read with every server."""
 
     box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="supplies")

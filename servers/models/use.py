@@ -12,17 +12,17 @@ from servers.models.user import User
 LATELY = timedelta(minutes=15)
 
 
-class UseQuerySet(models.QuerySet["Use"]):
-    def lately(self) -> "UseQuerySet":
+class ActiveUserQuerySet(models.QuerySet["ActiveUser"]):
+    def lately(self) -> "ActiveUserQuerySet":
         return self.filter(at__gt=timezone.now() - LATELY).order_by("-at")
 
 
-class Use(models.Model):
+class ActiveUser(models.Model):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="uses")
     by = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
     at = models.DateTimeField()
 
-    objects = UseQuerySet.as_manager()
+    objects = ActiveUserQuerySet.as_manager()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "by"], name="one_use_a_person")]

@@ -17,7 +17,7 @@ from servers.judge.memory.verdicts import ALARMS
 from servers.judge.runs import limits
 from servers.lifecycle.runs import creation, hardening, open_limits, reboots
 from servers.live import untaken
-from servers.models import Box, Entry
+from servers.models import AuditEntry, Box
 from servers.watcher import host_resources
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def _usual_cache(home: str) -> str:
 
 def _has_been_set(box: Box) -> bool:
     """Whether an admin has said on the settings page which cache the box has, or that it has none."""
-    said = Entry.objects.filter(action="change box", subject=str(box))
+    said = AuditEntry.objects.filter(action="change box", subject=str(box))
     return any("hf_cache" in each.detail for each in said)
 
 

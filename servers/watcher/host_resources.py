@@ -13,7 +13,7 @@ from servers import live
 from servers.host.docker.containers import DockerFacts, Image
 from servers.host.kernel import clock, resources
 from servers.launch.engines.volumes import VolumeError, resolve
-from servers.models import Box, Supplies
+from servers.models import Box, HostResources
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def look(box: Box, docker: DockerFacts | None) -> None:
 def note_images(box: Box, seen: Mapping[str, Image | None]) -> None:
     """Which of the images that profiles name are there, and what they ask of the driver."""
     images = {reference: _image(image) if image else None for reference, image in seen.items()}
-    if Supplies.objects.filter(box=box, images=images).exists():
+    if HostResources.objects.filter(box=box, images=images).exists():
         return
     _keep(box, images=images)
 
@@ -74,4 +74,4 @@ def _cache(box: Box) -> resources.HostDisk | None:
 
 
 def _keep(box: Box, **values: Any) -> None:
-    Supplies.objects.update_or_create(box=box, defaults={"seen_at": timezone.now(), **values})
+    HostResources.objects.update_or_create(box=box, defaults={"seen_at": timezone.now(), **values})

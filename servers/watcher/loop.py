@@ -19,7 +19,7 @@ from servers.lifecycle.alerts import alerts
 from servers.lifecycle.images import jobs
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.runs import creation, out_of_band
-from servers.models import Box, Exchange, Request, Run
+from servers.models import Box, CapturedCall, Request, Run
 from servers.watcher import box_row
 from servers.watcher.alerts.alerts import AlertMonitor
 from servers.watcher.alerts.notifications import NotificationSender
@@ -196,7 +196,7 @@ class Watcher:
         self._run_safely(alerts.forget_old)
         self._run_safely(jobs.forget_old)
         self._run_safely(Request.objects.forget_old)
-        self._run_safely(Exchange.objects.forget_old)
+        self._run_safely(CapturedCall.objects.forget_old)
         try:
             for name in creation.docker().drop_orphaned_kernels():
                 log.info("Removed %s: its image is no longer on this box", name)

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from servers.judge.alerts.case import AlertCase
 from servers.lifecycle.alerts import alerts
-from servers.models import Alert, Box, Delivery, Outlet
+from servers.models import Alert, Box, Notification, NotificationChannel
 from servers.watcher.alerts.notifications import NotificationSender
 from tests import factories
 from tests.alerts.receiver import Receiver
@@ -25,7 +25,7 @@ HOT = AlertCase(
 )
 
 
-def outlet(there: Receiver, name: str = "Team chat", **values: Any) -> Outlet:
+def outlet(there: Receiver, name: str = "Team chat", **values: Any) -> NotificationChannel:
     return factories.outlet(name, f"{there.url}/hook", **values)
 
 
@@ -43,4 +43,4 @@ def send(box: Box) -> None:
 
 
 def all_due() -> None:
-    Delivery.objects.update(next_try_at=timezone.now() - timedelta(seconds=1))
+    Notification.objects.update(next_try_at=timezone.now() - timedelta(seconds=1))

@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from servers.lifecycle.runs import crash_loops
-from servers.models import Alert, Box, Delivery, Run, Server
+from servers.models import Alert, Box, Notification, Run, Server
 from servers.models.run import STEADY, RunState
 from servers.watcher.alerts.alerts import AlertMonitor
 from tests import factories
@@ -60,7 +60,7 @@ def test_a_watched_one_that_dies_again_and_again_is_told(box: Box, there: Receiv
     loop = Alert.objects.open().get()
     assert (loop.kind, loop.severity, loop.run) == ("died", "critical", now)
     assert loop.detail == "The engine ended by itself."
-    assert Delivery.objects.filter(alert=loop).count() == 1
+    assert Notification.objects.filter(alert=loop).count() == 1
 
     Run.objects.filter(pk=now.pk).update(ready_at=timezone.now() - STEADY)
     watcher.step(None)

@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import live
-from servers.models import Alert, Box, Delivery, Entry, Outlet, Role
+from servers.models import Alert, AuditEntry, Box, Notification, NotificationChannel, Role
 from servers.models.run import RunState
 from tests import factories
 
@@ -98,7 +98,7 @@ def test_an_alert_is_acknowledged_once_and_the_trail_says_by_whom(ada: Client, b
 
     alert.refresh_from_db()
     assert str(alert.acknowledged_by) == "ada"
-    assert [each.action for each in Entry.objects.all()] == ["acknowledge alert"]
+    assert [each.action for each in AuditEntry.objects.all()] == ["acknowledge alert"]
 
 
 def test_a_viewer_sees_alerts_without_buttons(client: Client, box: Box) -> None:
@@ -129,7 +129,7 @@ def test_an_address_goes_in_and_never_comes_out(ada: Client) -> None:
     values = {"name": "Team", "kind": "slack", "address": ADDRESS, "least": "info"}
     said = post(ada, "/alerts/outlets/add/", **values, is_enabled="on", kinds=["died", "disk"])
 
-    made = Outlet.objects.get()
+    made = NotificationChannel.objects.get()
     assert (made.address, made.hint, made.kinds) == (
         ADDRESS,
         "hooks.slack.example",
@@ -173,7 +173,7 @@ def test_what_cannot_be_sent_to_is_said_beside_its_field(
     known = {"name": "New", "kind": "json", "address": ADDRESS, "least": "info"}
 
     assert said in post(ada, "/alerts/outlets/add/", **known | values)
-    assert Outlet.objects.count() == 1
+    assert NotificationChannel.objects.count() == 1
 
 
 def test_test_makes_a_message_for_a_watcher_and_the_trail_says_so(ada: Client, box: Box) -> None:
@@ -181,9 +181,9 @@ def test_test_makes_a_message_for_a_watcher_and_the_trail_says_so(ada: Client, b
 
     post(ada, f"/alerts/outlets/{made.pk}/test/")
 
-    assert Delivery.objects.get().what == "test"
+    assert Notification.objects.get().what == "test"
     assert "on its way" in page(ada, "/alerts/outlets/")
-    assert Entry.objects.get().action == "test outlet of alerts"
+    assert AuditEntry.objects.get().action == "test outlet of alerts"
 
 
 def test_what_was_not_taken_is_told_and_sent_when_the_address_is_changed(
@@ -194,25 +194,25 @@ def test_what_was_not_taken_is_told_and_sent_when_the_address_is_changed(
     for at in ({"gave_up_at": now}, {"next_try_at": now + timedelta(minutes=45), "tries": 7}):
         subject = str(at)
         alert = factories.alert(box, subject=subject)
-        Delivery.objects.create(alert=alert, outlet=made, what="raised", error="no", **at)
+        Notification.objects.create(alert=alert, outlet=made, what="raised", error="no", **at)
     told = " ".join(re.sub(r"<[^>]+>", " ", page(ada, "/alerts/outlets/")).split())
     assert "1 message waits, tried again in 44 min" in told
     assert "1 message was given up: it is sent when you correct the address" in told
 
     values = {"name": "Team", "kind": "slack", "least": "info", "is_enabled": "on"}
     post(ada, f"/alerts/outlets/{made.pk}/", **values)
-    assert Delivery.objects.filter(next_try_at__lte=timezone.now()).count() == 1
+    assert Notification.objects.filter(next_try_at__lte=timezone.now()).count() == 1
     post(ada, f"/alerts/outlets/{made.pk}/", **values, address=f"{ADDRESS}/2")
 
-    due = Delivery.objects.unsent().filter(next_try_at__lte=timezone.now())
+    due = Notification.objects.unsent().filter(next_try_at__lte=timezone.now())
     assert due.count() == 2
 
 
 def test_a_deleted_outlet_takes_what_waits_with_it(ada: Client, box: Box) -> None:
     made = factories.outlet()
-    Delivery.objects.create(alert=factories.alert(box), outlet=made, what="raised")
+    Notification.objects.create(alert=factories.alert(box), outlet=made, what="raised")
 
     assert "is deleted" in post(ada, f"/alerts/outlets/{made.pk}/delete/")
 
-    assert not Delivery.objects.exists()
+    assert not Notification.objects.exists()
     assert Alert.objects.exists()

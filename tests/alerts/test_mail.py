@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from servers.models import Box, Delivery
+from servers.models import Box, Notification
 from servers.watcher.alerts.notifications import NotificationSender
 from tests import factories
 from tests.alerts.receiver import Receiver, postbox
@@ -40,7 +40,7 @@ def test_a_mail_server_that_refuses_is_quoted(box: Box, settings: Any) -> None:
         post.refuses = "550 no such person"
         raised(box)
         send(box)
-        refused = Delivery.objects.get()
+        refused = Notification.objects.get()
         assert refused.gave_up_at
         assert "takes no mail for this address" in refused.error
 
@@ -59,7 +59,7 @@ def test_mail_without_a_mail_server_says_what_is_missing(box: Box, settings: Any
 
     send(box)
 
-    assert "INFERDASH_EMAIL_URL" in Delivery.objects.get().error
+    assert "INFERDASH_EMAIL_URL" in Notification.objects.get().error
 
 
 def mailer(port: int) -> dict[str, Any]:

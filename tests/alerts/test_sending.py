@@ -10,7 +10,7 @@ from django.utils import timezone
 from servers.judge.alerts.case import AlertCase
 from servers.lifecycle.alerts import alerts, channels
 from servers.live import needs
-from servers.models import Alert, Box, Delivery, Outlet
+from servers.models import Alert, Box, Notification, NotificationChannel
 from servers.models.outlet import PATIENCE, What
 from servers.watcher.alerts.notifications import NotificationSender
 from tests import factories, waiting
@@ -37,8 +37,8 @@ def test_an_alert_is_sent_once_with_a_link_and_never_again(there: Receiver, box:
     assert said["title"] == "glm-5 on rtx8 died after 3 h"
     assert said["memory"] == "33.1 GiB were not given back."
     assert said["url"].endswith("/boxes/rtx8/")
-    assert Delivery.objects.get().delivered_at
-    assert Outlet.objects.get().error == ""
+    assert Notification.objects.get().delivered_at
+    assert NotificationChannel.objects.get().error == ""
 
 
 def test_the_same_raised_twice_is_one_alert(there: Receiver, box: Box) -> None:
@@ -46,7 +46,7 @@ def test_the_same_raised_twice_is_one_alert(there: Receiver, box: Box) -> None:
     raised(box)
 
     assert alerts.raise_alert(box, DIED) is None
-    assert Alert.objects.count() == Delivery.objects.count() == 1
+    assert Alert.objects.count() == Notification.objects.count() == 1
 
 
 def test_what_fails_is_tried_later_and_then_taken_once(there: Receiver, box: Box) -> None:
@@ -55,7 +55,7 @@ def test_what_fails_is_tried_later_and_then_taken_once(there: Receiver, box: Box
     there.answers += [ReceiverResponse(status=500, body=b"oops"), ReceiverResponse(status=502)]
 
     send(box)
-    waiting = Delivery.objects.get()
+    waiting = Notification.objects.get()
     assert waiting.tries == 1
     assert "oops" in waiting.error
     assert waiting.next_try_at > timezone.now() + timedelta(seconds=20)
@@ -64,13 +64,13 @@ def test_what_fails_is_tried_later_and_then_taken_once(there: Receiver, box: Box
 
     all_due()
     send(box)
-    later = Delivery.objects.get()
+    later = Notification.objects.get()
     assert later.tries == 2
     assert later.next_try_at > timezone.now() + timedelta(seconds=50), "ever more rarely"
     all_due()
     send(box)
 
-    done = Delivery.objects.get()
+    done = Notification.objects.get()
     assert (done.tries, done.error, bool(done.delivered_at)) == (3, "", True)
 
 
@@ -89,7 +89,7 @@ def test_whoever_takes_one_again_gets_what_waits_at_once(there: Receiver, box: B
 
     said = ["raised", "test", "raised", "raised"]
     assert events(there) == said, "that it is over waits as before"
-    assert Delivery.objects.unsent().get().what == What.CLEARED
+    assert Notification.objects.unsent().get().what == What.CLEARED
 
 
 def test_an_address_that_was_wrong_gets_what_is_still_so_once_it_is_right(
@@ -101,7 +101,7 @@ def test_an_address_that_was_wrong_gets_what_is_still_so_once_it_is_right(
     alerts.clear(raised(box, HOT))
     send(box)
     send(box)
-    assert Delivery.objects.filter(what=What.RAISED).exclude(gave_up_at=None).count() == 2
+    assert Notification.objects.filter(what=What.RAISED).exclude(gave_up_at=None).count() == 2
     assert [each.lost for each in needs.outlets()] == [1]
 
     channels.try_again(made)
@@ -119,7 +119,7 @@ def test_who_asks_for_a_pause_gets_it(there: Receiver, box: Box) -> None:
 
     send(box)
 
-    assert Delivery.objects.get().next_try_at > timezone.now() + timedelta(seconds=850)
+    assert Notification.objects.get().next_try_at > timezone.now() + timedelta(seconds=850)
 
 
 def test_what_will_never_be_taken_is_given_up_and_said(there: Receiver, box: Box) -> None:
@@ -132,22 +132,22 @@ def test_what_will_never_be_taken_is_given_up_and_said(there: Receiver, box: Box
     send(box)
 
     assert len(there.got) == 1
-    gone = Delivery.objects.get()
+    gone = Notification.objects.get()
     assert gone.gave_up_at
     assert "no_team" in gone.error
-    assert "no_team" in Outlet.objects.get().error
+    assert "no_team" in NotificationChannel.objects.get().error
     assert "/hook" not in gone.error, "the address is a secret"
 
 
 def test_after_a_day_it_is_given_up(there: Receiver, box: Box) -> None:
     outlet(there)
     raised(box)
-    Delivery.objects.update(made_at=timezone.now() - PATIENCE - timedelta(minutes=1))
+    Notification.objects.update(made_at=timezone.now() - PATIENCE - timedelta(minutes=1))
     there.answers.append(ReceiverResponse(status=503))
 
     send(box)
 
-    assert Delivery.objects.get().gave_up_at
+    assert Notification.objects.get().gave_up_at
 
 
 def test_two_watchers_send_it_once(there: Receiver, box: Box) -> None:
@@ -168,7 +168,7 @@ def test_two_watchers_send_it_once(there: Receiver, box: Box) -> None:
 def test_one_that_died_in_the_middle_is_followed_later(there: Receiver, box: Box) -> None:
     outlet(there)
     raised(box)
-    assert Delivery.objects.get().claim(timezone.now() + channels.CLAIMED)
+    assert Notification.objects.get().claim(timezone.now() + channels.CLAIMED)
 
     send(box)
     assert there.got == []
@@ -185,7 +185,7 @@ def test_another_box_takes_over_what_was_left_lying(there: Receiver, box: Box) -
 
     send(other)
     assert there.got == [], "its own watcher sends it"
-    Delivery.objects.update(next_try_at=timezone.now() - channels.LEFT_LYING * 2)
+    Notification.objects.update(next_try_at=timezone.now() - channels.LEFT_LYING * 2)
     send(other)
 
     assert events(there) == ["raised"]
@@ -238,7 +238,7 @@ def test_what_was_over_before_it_could_be_told_is_told_in_one_message(
 
     assert events(there) == ["raised", "raised"]
     assert json.loads(there.got[1].body)["until"]
-    assert not Delivery.objects.unsent().exists()
+    assert not Notification.objects.unsent().exists()
 
 
 def test_worse_is_told_and_wants_somebody_again(there: Receiver, box: Box) -> None:
@@ -299,18 +299,18 @@ def test_one_that_hangs_makes_no_other_wait(there: Receiver, box: Box) -> None:
         assert slow.came.wait(waiting.PATIENCE)
         slow.holds.set()
         sending.finish(waiting.PATIENCE)
-    assert Delivery.objects.unsent().count() == 0
+    assert Notification.objects.unsent().count() == 0
 
 
 def test_what_is_switched_off_meanwhile_is_not_sent(there: Receiver, box: Box) -> None:
     outlet(there)
     raised(box)
-    Outlet.objects.update(is_enabled=False)
+    NotificationChannel.objects.update(is_enabled=False)
 
     send(box)
 
     assert there.got == []
-    assert Delivery.objects.get().gave_up_at
+    assert Notification.objects.get().gave_up_at
 
 
 def test_a_test_says_whether_it_arrived(there: Receiver, box: Box) -> None:
@@ -342,9 +342,9 @@ def test_what_is_long_past_is_kept_and_not_sent(there: Receiver, box: Box) -> No
 
 def test_a_secret_of_another_key_is_said_and_nothing_is_sent(there: Receiver, box: Box) -> None:
     made = outlet(there)
-    Outlet.objects.filter(pk=made.pk).update(sealed_address=b"of another key")
+    NotificationChannel.objects.filter(pk=made.pk).update(sealed_address=b"of another key")
     raised(box)
 
     send(box)
 
-    assert "cannot be read with the key" in Delivery.objects.get().error
+    assert "cannot be read with the key" in Notification.objects.get().error

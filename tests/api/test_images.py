@@ -7,7 +7,16 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import live
-from servers.models import Box, Entry, ImageJob, Role, Server, Shelf, StoredImage, User
+from servers.models import (
+    AuditEntry,
+    Box,
+    ImageInventory,
+    ImageJob,
+    Role,
+    Server,
+    StoredImage,
+    User,
+)
 from servers.models.run import RunState
 from tests import factories, shelves
 from tests.api.conftest import ClientOf
@@ -91,7 +100,7 @@ def test_an_image_is_asked_for_once_followed_and_cancelled(client_of: ClientOf, 
     cancelled = editor.post(f"{at}/cancel").json()
     assert cancelled["is_unwanted"]
     assert editor.post(f"{at}/go-on").status_code == 409
-    assert Entry.objects.filter(action="cancel pull of image").exists()
+    assert AuditEntry.objects.filter(action="cancel pull of image").exists()
 
 
 def test_what_is_held_goes_on_when_somebody_wants_it_all_the_same(
@@ -126,7 +135,7 @@ def test_newer_builds_are_told_pulled_beside_and_moved_to(
     assert post(editor, JOBS, reference="x/y:z", newer=True)[0] == 404
 
     assert client_of(Role.OPERATOR).post(f"{AT}/newer").status_code == 204
-    assert Shelf.objects.get().wants_news
+    assert ImageInventory.objects.get().wants_news
 
 
 def test_builds_of_private_profiles_are_nobody_elses(client_of: ClientOf, server: Server) -> None:

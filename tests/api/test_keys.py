@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from servers.gateway.callers import Callers
 from servers.gateway.refusal import Refusal
-from servers.models import Entry, Key, Role
+from servers.models import AuditEntry, Key, Role
 from servers.models.key import PREFIX, digest_of
 from tests import factories
 from tests.api.conftest import ClientOf, with_key
@@ -36,7 +36,7 @@ def test_a_key_is_hashed_and_shown_once() -> None:
     assert timedelta(days=29) < key.expires_at - timezone.now() < timedelta(days=31)
     assert token not in ada.get("/keys/").content.decode()
     assert status(Client(headers={"authorization": f"Bearer {token}"})) == 200
-    assert Entry.objects.filter(action="make key").exists()
+    assert AuditEntry.objects.filter(action="make key").exists()
 
 
 def test_a_key_keeps_which_models_it_may_ask_and_how_often() -> None:
@@ -73,7 +73,7 @@ def test_a_new_key_has_the_least_right_unless_more_is_chosen() -> None:
     assert "inferdash.pyz" not in page
     assert asks in page
     assert "<td>ask models only" in page
-    assert Entry.objects.get(action="make key").detail == {"may": "ask models only"}
+    assert AuditEntry.objects.get(action="make key").detail == {"may": "ask models only"}
 
 
 def test_who_may_not_ask_models_makes_no_key_for_that() -> None:

@@ -15,7 +15,7 @@ PAYLOAD = (
 IDENTIFIERS = {
     "User.password", "Box.slug", "Profile.slug", "Server.slug", "EnvironmentGroup.slug",
     "Conversation.key", "Conversation.token", "Download.key", "Key.digest", "Key.start",
-    "Invite.token_hash", "Box.boot_id", "Boot.boot_id", "Run.container_id",
+    "Invite.token_hash", "Box.boot_id", "Reboot.boot_id", "Run.container_id",
     "StoredImage.image_id", "StoredCheckpoint.fingerprint", "Conversation.revision",
     "Profile.source", "StoredImage.built_for", "EnvironmentGroup.engine", "StoredImage.engine", "ImageFacts.engine",
 }  # fmt: skip

@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from servers.models import Entry, Invite, Key, Role, Secret, User
+from servers.models import AuditEntry, Invite, Key, Role, Secret, User
 from servers.views.api import api
 from tests.access_rows import PUBLIC, ROWS, Things, made
 from tests.api.conftest import with_key
@@ -38,7 +38,7 @@ def test_the_last_admin_stays_whatever_they_send() -> None:
                 assert page.post(reverse(view, args=[ada.pk]), said).status_code == 302
                 kept = User.objects.get(pk=ada.pk)
                 assert (kept.role, kept.is_active) == (Role.ADMIN, True)
-    assert not Entry.objects.filter(action__in=["change role", "disable person"]).exists()
+    assert not AuditEntry.objects.filter(action__in=["change role", "disable person"]).exists()
 
 
 def test_whoever_is_no_admin_any_more_changes_nobody() -> None:

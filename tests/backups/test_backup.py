@@ -19,13 +19,13 @@ from servers.lifecycle.people.backups import archive as archives
 from servers.lifecycle.people.backups import encryption
 from servers.lifecycle.people.backups.tables import LEFT_OUT, TABLES
 from servers.models import (
+    AuditEntry,
     Box,
-    Entry,
     EnvironmentGroup,
     Key,
-    Outlet,
+    NotificationChannel,
     Profile,
-    RegistryLogin,
+    RegistryCredential,
     Role,
     Run,
     Secret,
@@ -63,7 +63,7 @@ def full(settings: Any) -> Server:
     profile.fans.add(ada)
     factories.group()
     factories.outlet(address="https://chat.example/hook", key="shared")
-    login = RegistryLogin(registry="ghcr.io", username="team")
+    login = RegistryCredential(registry="ghcr.io", username="team")
     login.keep("ghp_verysecret")
     login.save()
     Key.make(ada, "laptop", Role.EDITOR, expires_at=None)
@@ -119,9 +119,9 @@ def test_all_that_people_have_made_comes_back(full: Server, taken: Path) -> None
     assert [version.number for version in server.profile.versions.all()] == [2, 1]
     assert Profile.objects.get().fans.get().username == "ada"
     assert Secret.objects.get().reveal() == "hf_verysecret"
-    assert Outlet.objects.get().address == "https://chat.example/hook"
-    assert Outlet.objects.get().key == "shared"
-    assert RegistryLogin.objects.get().password == "ghp_verysecret"
+    assert NotificationChannel.objects.get().address == "https://chat.example/hook"
+    assert NotificationChannel.objects.get().key == "shared"
+    assert RegistryCredential.objects.get().password == "ghp_verysecret"
     box = Box.objects.get()
     assert (box.hf_cache, box.hf_token, box.facts) == ("/mnt/hub", Secret.objects.get(), {})
 
@@ -147,7 +147,7 @@ def test_without_the_passphrase_secrets_are_to_be_entered_again(taken: Path) -> 
     ]
     with pytest.raises(SecretError, match="enter it again under Settings"):
         Secret.objects.get().reveal()
-    assert not Outlet.objects.get().is_enabled
+    assert not NotificationChannel.objects.get().is_enabled
 
 
 def test_another_passphrase_restores_nothing(taken: Path) -> None:
@@ -199,7 +199,7 @@ def test_replace_brings_it_back_to_what_it_was(taken: Path) -> None:
     restore(taken, replace=True)
 
     assert content() == before
-    assert Entry.objects.filter(action="restore").exists()
+    assert AuditEntry.objects.filter(action="restore").exists()
 
 
 def test_replace_does_not_lose_engines_that_run(full: Server, taken: Path) -> None:

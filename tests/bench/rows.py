@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from servers.launch.engines.launch import Launch
-from servers.models import Box, Entry, Profile, Run, Server
+from servers.models import AuditEntry, Box, Profile, Run, Server
 from servers.models.run import RunState
 from tests import factories, samples
 
@@ -20,7 +20,7 @@ def fill(*, servers: int, profiles: int, runs: int) -> None:
     _more_profiles(profiles - Profile.objects.count())
     _more_runs(runs - Run.objects.count())
     for profile in Profile.objects.all():
-        Entry.note(factories.person(), "create profile", profile)
+        AuditEntry.note(factories.person(), "create profile", profile)
     found = Server.objects.count(), Profile.objects.count(), Run.objects.count()
     assert found == (servers, profiles, runs), found
 

@@ -140,7 +140,7 @@ def test_a_model_is_downloaded_seen_used_and_deleted(
     expect(page.get_by_role("heading", name="Models", level=1)).to_be_visible()
     expect(row).to_have_count(0)
     assert not list((models / "hf/hub").glob("models--*"))
-    actions = place.ask("list(Entry.objects.values_list('action', flat=True))")
+    actions = place.ask("list(AuditEntry.objects.values_list('action', flat=True))")
     assert isinstance(actions, list)
     assert {"download", "pause download", "resume download", "delete", "delete done"} <= set(
         actions

@@ -120,7 +120,7 @@ def test_a_start_that_the_engine_would_refuse_asks_first_and_shows_why(
     expect(dialog).to_be_hidden()
 
     # The watcher asks for images each ten seconds, and this page says what it knows when it is opened.
-    eventually(page, lambda: bool(place.ask(f"{ENGINE!r} in Supplies.objects.get().images")))
+    eventually(page, lambda: bool(place.ask(f"{ENGINE!r} in HostResources.objects.get().images")))
     page.goto(f"{place.url}/profiles/crowded/")
     before = page.locator("details.preflight")
     before.locator("summary").click()

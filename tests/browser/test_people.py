@@ -131,8 +131,8 @@ def test_axe_finds_nothing_on_the_pages_of_people(
         "[factories.person(n, r) for n, r in (('grace', Role.EDITOR), ('lin', Role.OPERATOR))];"
         "User.objects.filter(username='lin').update(is_active=False);"
         "Secret.seal('VLLM_API_KEY', 'sk-abcdefgh', ada); Invite.make(role=Role.VIEWER, by=ada);"
-        "Entry.note(ada, 'change role', 'grace', old='viewer', new='editor');"
-        "Entry.note(None, 'invite', 'a new admin')"
+        "AuditEntry.note(ada, 'change role', 'grace', old='viewer', new='editor');"
+        "AuditEntry.note(None, 'invite', 'a new admin')"
     )
     context = browser.new_context(viewport=size)
     as_(stack, context, "ada")

@@ -15,7 +15,7 @@ from servers import live
 box = factories.box("rtx8")
 run = factories.run(factories.server(box, "glm-5"), RunState.QUEUED,
                     outlook="It waits until qwen has loaded.")
-Boot.objects.create(box=box, boot_id="after", booted_at=timezone.now(), runs=[run.pk],
+Reboot.objects.create(box=box, boot_id="after", booted_at=timezone.now(), runs=[run.pk],
                     before={"driver": "580.95"}, after={"driver": "590.44"})
 live.box_changed(box.pk)
 """
@@ -53,7 +53,9 @@ def test_it_comes_changes_and_goes_without_a_reload(stack: WebStack, browser: Br
 
     for page in pages:
         expect(page.get_by_role("region", name="Restarts")).to_be_hidden()
-    assert "put away restart" in stack.run("print(*Entry.objects.values_list('action', flat=True))")
+    assert "put away restart" in stack.run(
+        "print(*AuditEntry.objects.values_list('action', flat=True))"
+    )
     for page in (ada, grace):
         page.context.close()
     assert complaints == []

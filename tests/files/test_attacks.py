@@ -12,7 +12,7 @@ from django.test import Client
 from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import checkpoints, downloads
 from servers.lifecycle.weights.downloads import DownloadRequest
-from servers.models import Box, Role, Stock, StoredCheckpoint, User
+from servers.models import Box, ModelInventory, Role, StoredCheckpoint, User
 from servers.models.run import RunState as RunState
 from servers.watcher.weights.inventory import ModelScan
 from tests import factories
@@ -55,7 +55,7 @@ def model(folder: Path) -> Path:
 
 
 def look(box: Box) -> None:
-    Stock.objects.filter(box=box).update(looked_at=None)
+    ModelInventory.objects.filter(box=box).update(looked_at=None)
     hostile.promptly(lambda: ModelScan(box).look(go_on=lambda: True))
 
 

@@ -6,7 +6,7 @@ import pytest
 from django.apps import apps
 from django.utils import timezone
 
-from servers.models import CheckpointFacts, Run, Stock, StoredCheckpoint
+from servers.models import CheckpointFacts, ModelInventory, Run, StoredCheckpoint
 from tests import factories
 from tests.files.hostile import COMMIT, SECRET
 
@@ -16,7 +16,7 @@ def test_texts_configs_and_commits_of_before_are_purged() -> None:
     box = factories.box()
     now = timezone.now()
     factories.stored(box, "one", texts={"README.md": SECRET}, config={"auths": SECRET})
-    Stock.objects.create(box=box, looked_at=now)
+    ModelInventory.objects.create(box=box, looked_at=now)
     CheckpointFacts.objects.create(box=box, source="/mnt/m", config={"a": SECRET}, changed_at=now)
     told = {"config": {"a": "of the Hub"}, "remote": "open", "changed_at": now}
     CheckpointFacts.objects.create(box=box, source="a/b@main", **told)
@@ -27,7 +27,7 @@ def test_texts_configs_and_commits_of_before_are_purged() -> None:
 
     stored = StoredCheckpoint.objects.get()
     assert (stored.texts, stored.config) == ({}, None)
-    assert Stock.objects.get().looked_at is None, "and everything is looked at again"
+    assert ModelInventory.objects.get().looked_at is None, "and everything is looked at again"
     assert [each.source for each in CheckpointFacts.objects.all()] == ["a/b@main"]
     kept = {run.server.slug: run.checkpoint_revision for run in Run.objects.all()}
     assert kept == {"leaked": "", "good": COMMIT, "none": "", "short": ""}

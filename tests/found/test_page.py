@@ -14,7 +14,16 @@ from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.external.origin import Origin
 from servers.lifecycle.external import takeover
 from servers.lifecycle.jobs import actions
-from servers.models import Action, Box, Likeness, Neighbours, Role, Server, Stock, Supplies
+from servers.models import (
+    Action,
+    Box,
+    HostResources,
+    ModelInventory,
+    OtherWorkloads,
+    ProfileImport,
+    Role,
+    Server,
+)
 from servers.models.action import ActionKind
 from servers.models.run import RunState
 from servers.models.user import User
@@ -44,7 +53,7 @@ def page(role: Role = Role.ADMIN) -> str:
 
 def around(box: Box, **values: Any) -> None:
     usual: dict[str, Any] = {"images": {"count": 7, "size": 181 * samples.GIB}}
-    Neighbours.objects.update_or_create(box=box, defaults=usual | values)
+    OtherWorkloads.objects.update_or_create(box=box, defaults=usual | values)
 
 
 def neighbour(name: str, **values: Any) -> dict[str, Any]:
@@ -90,7 +99,7 @@ def test_all_of_a_full_box_is_named(box: Box) -> None:
     )
     factories.stored(box)
     factories.stored(box, "zai-org/GLM-5", state="partial")
-    Stock.objects.create(
+    ModelInventory.objects.create(
         box=box,
         looked_at=timezone.now(),
         roots=[{"path": "/mnt/models", "found": 2, "hidden": ["/home/bob"], "is_usual": False}],
@@ -149,7 +158,9 @@ def test_what_is_watched_or_copied_says_so(box: Box) -> None:
     run = rows.watched(box, requests_running=3)
     rows.sighted(box, rows.found(), ended())
     around(box)
-    Likeness.objects.create(box=box, container=ENDED, name="sglang-server", version=run.version)
+    ProfileImport.objects.create(
+        box=box, container=ENDED, name="sglang-server", version=run.version
+    )
 
     told = page()
 
@@ -195,7 +206,7 @@ def test_a_watcher_that_has_not_looked_is_waited_for(box: Box) -> None:
 
 def test_an_empty_box_leads_to_the_next_step(box: Box) -> None:
     around(box, images={"count": 0, "size": 0})
-    Stock.objects.create(box=box, looked_at=timezone.now())
+    ModelInventory.objects.create(box=box, looked_at=timezone.now())
 
     told = page()
 
@@ -212,7 +223,7 @@ def test_what_engines_need_and_the_box_lacks_stands_first_with_its_cure(box: Box
     card = {"index": 0, "name": "RTX PRO 6000", "kind": "discrete", "total": 1}
     problem = {"what": "Docker cannot be used", "fix": "Start it."}
     Box.objects.update(facts=box.facts | {"problems": [problem], "gpus": [card]})
-    Supplies.objects.create(box=box, found={"toolkit": False, "runtimes": ["runc"]})
+    HostResources.objects.create(box=box, found={"toolkit": False, "runtimes": ["runc"]})
 
     told = page()
 
@@ -383,7 +394,7 @@ def test_the_comparison_is_shown_by_what_differs(box: Box) -> None:
     server = factories.server(box)
     version = server.profile.current
     assert version is not None
-    Likeness.objects.create(
+    ProfileImport.objects.create(
         box=box, container=ENDED, name="sglang-server", version=version,
         rows=[["--memory", "64g", "", "differs"], ["model", "a/b", "a/b", "same"], ["$PATH", "/bin", "", "image"]],
         remarks=[["ignored", "--memory 64g: a profile has no place for it."]],
@@ -399,7 +410,7 @@ def test_the_comparison_is_shown_by_what_differs(box: Box) -> None:
     server.profile.save_version(version.launch, by=None)
     assert "has been changed since" in client().get("/profiles/qwen3-8b/compared/").content.decode()
 
-    Likeness.objects.update(container="pid-4711-99", name="process 4711")
+    ProfileImport.objects.update(container="pid-4711-99", name="process 4711")
     told = client().get("/profiles/qwen3-8b/compared/").content.decode()
     assert 'Left the <span class="mono" hx-ignore>process 4711</span>' in told
 

@@ -11,7 +11,17 @@ from servers.judge.external.engines import DiscoveredEngine
 from servers.launch.engines.change import LaunchChange
 from servers.lifecycle.external import import_diff
 from servers.lifecycle.jobs import actions
-from servers.models import Action, Entry, Likeness, Profile, Role, Run, Secret, Server, User
+from servers.models import (
+    Action,
+    AuditEntry,
+    Profile,
+    ProfileImport,
+    Role,
+    Run,
+    Secret,
+    Server,
+    User,
+)
 from servers.models.run import RunState
 from tests import factories
 from tests.chaos.place import ChaosSite
@@ -82,7 +92,7 @@ def test_a_container_that_ended_becomes_a_profile_untouched(place: ChaosSite, ha
     assert profile.launch.image == ENGINE
     assert Secret.objects.get(pk=profile.launch.secret_env["HF_TOKEN"]).reveal() == token
     assert Server.objects.get(profile=profile).run is None
-    rows = Likeness.objects.get(container=container).rows
+    rows = ProfileImport.objects.get(container=container).rows
     assert ["model", "Qwen/Qwen3-8B", "Qwen/Qwen3-8B", "same"] in rows
     assert not any(token in text for row in rows for text in row)
     assert hands.inspect(container) == was
@@ -117,7 +127,7 @@ def test_what_is_watched_becomes_ours(place: ChaosSite, hands: Hands) -> None:
     name = hands.name("theirs")
     assert server.took_over["command"] == f"docker start {name}"
     assert server.took_over["keeps_away"] == f"docker update --restart=no {name}"
-    noted = list(Entry.objects.values_list("action", flat=True))
+    noted = list(AuditEntry.objects.values_list("action", flat=True))
     assert {"takeover", "stop for take over", "take over", "takeover done"} <= set(noted)
     hands.sees(container, "ended")
 
@@ -237,7 +247,7 @@ def test_a_process_becomes_a_profile_and_ours(
         profile = profile_of(place, seen.container)
         assert profile.launch.env == {"VLLM_LOGGING_LEVEL": "DEBUG"}
         assert list(profile.launch.secret_env) == ["HF_TOKEN"]
-        rows = Likeness.objects.get(container=seen.container).rows
+        rows = ProfileImport.objects.get(container=seen.container).rows
         assert ["--max-num-seqs", "4", "4", "same"] in rows
         changed(profile, image=ENGINE, gpus="none", mount_hf_cache=False)
 
@@ -257,6 +267,8 @@ def test_a_process_becomes_a_profile_and_ours(
     with bare(tmp_path, *flags) as process:
         place.waits_for(
             "its next life is known",
-            lambda: Likeness.objects.filter(container__startswith=f"pid-{process.pid}-").exists(),
+            lambda: ProfileImport.objects.filter(
+                container__startswith=f"pid-{process.pid}-"
+            ).exists(),
         )
-        assert Likeness.objects.get().version.profile == profile
+        assert ProfileImport.objects.get().version.profile == profile

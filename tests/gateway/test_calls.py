@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from servers.gateway import calls
 from servers.gateway.calls import TAIL, Call
-from servers.models import OldPort, Request, Usage
+from servers.models import LegacyPort, Request, Usage
 from tests import factories
 from tests.cases import table
 
@@ -106,7 +106,7 @@ def test_a_name_that_no_database_keeps_loses_no_others_request(model: str, own_r
 @pytest.mark.django_db(transaction=True)
 def test_a_port_that_is_closed_meanwhile_loses_no_others_request(own_redis: None) -> None:
     ada = factories.person()
-    port = OldPort.objects.create(box=factories.box(), port=8001, made_by=ada)
+    port = LegacyPort.objects.create(box=factories.box(), port=8001, made_by=ada)
     by_port, other = (Call(path="/v1/x", began=0.0, model=name) for name in ("by port", "coder"))
     by_port.came_by(port.pk, "192.168.1.7")
     by_port.person = other.person = ada.pk

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from servers.gateway import Gateway, capture
 from servers.host.http import connections
-from servers.models import Capture, Exchange, Key, Request, Role, User
+from servers.models import Capture, CapturedCall, Key, Request, Role, User
 from servers.models.run import RunState
 from servers.models.secret import MASK
 from tests import factories
@@ -106,9 +106,9 @@ async def on(by: User, **values: Any) -> Capture:
     return await sync_to_async(factories.capture)(by, **values)
 
 
-async def kept() -> list[Exchange]:
-    def found() -> list[Exchange]:
-        return list(Exchange.objects.for_table())
+async def kept() -> list[CapturedCall]:
+    def found() -> list[CapturedCall]:
+        return list(CapturedCall.objects.for_table())
 
     return await sync_to_async(found)()
 

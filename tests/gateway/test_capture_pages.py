@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from servers import live
-from servers.models import Capture, Entry, Exchange, Role, User
+from servers.models import AuditEntry, Capture, CapturedCall, Role, User
 from servers.models.capture import KEPT
 from tests import factories
 from tests.access_rows import PUBLIC, ROWS, made
@@ -52,7 +52,7 @@ def test_an_admin_switches_it_on_for_a_time_and_ends_it(client: Client, ada: Use
     found = Capture.objects.get()
     assert (found.by, found.only, found.is_on) == (ada, "glm-5", True)
     assert abs(found.until - before - timedelta(hours=4)) < timedelta(minutes=1)
-    noted = Entry.objects.get(action="switch capture on")
+    noted = AuditEntry.objects.get(action="switch capture on")
     assert (noted.subject, noted.detail["reason"]) == ("glm-5", SAID["reason"])
 
     said = client.post("/gateway/capture/", SAID, follow=True).content.decode()
@@ -62,7 +62,7 @@ def test_an_admin_switches_it_on_for_a_time_and_ends_it(client: Client, ada: Use
     client.post(f"/gateway/capture/{found.pk}/end/")
     found.refresh_from_db()
     assert (found.is_on, found.ended_by) == (False, ada)
-    assert Entry.objects.filter(action="end capture").exists()
+    assert AuditEntry.objects.filter(action="end capture").exists()
     assert "ended by ada" in text_of(client)
     assert "over already" in client.post(
         f"/gateway/capture/{found.pk}/end/", follow=True
@@ -142,7 +142,7 @@ def test_its_own_page_is_told_when_anything_on_it_has_changed(
         marks.append(mark(ada))
         assert '<h2 id="switch-title">Switch it on</h2>' in text_of(client)
     assert len(set(marks)) == len(marks)
-    Exchange.objects.all().delete()
+    CapturedCall.objects.all().delete()
     assert mark(ada) != marks[-2]
 
 
@@ -162,7 +162,7 @@ def test_what_is_kept_is_found_read_downloaded_and_deleted(client: Client, ada: 
     one = client.get(f"/gateway/captured/{moon.pk}/").content.decode()
     assert "Some 384,000 km." in one
     assert "wrong answers (ada)" in one
-    other = Exchange.objects.exclude(pk=moon.pk).get()
+    other = CapturedCall.objects.exclude(pk=moon.pk).get()
     assert (
         "5.0 MiB more are not kept" in client.get(f"/gateway/captured/{other.pk}/").content.decode()
     )
@@ -172,11 +172,11 @@ def test_what_is_kept_is_found_read_downloaded_and_deleted(client: Client, ada: 
     (line,) = map(json.loads, async_to_sync(whole_of)(answer).splitlines())
     assert (line["person"], line["server"]) == ("ada", "coder-1")
     assert line["answered"] == "Some 384,000 km."
-    assert Entry.objects.get(action="download captured").subject == "moon"
+    assert AuditEntry.objects.get(action="download captured").subject == "moon"
 
     client.post("/gateway/captured/delete/")
-    assert not Exchange.objects.exists()
-    assert Entry.objects.get(action="delete captured").subject == "2 requests"
+    assert not CapturedCall.objects.exists()
+    assert AuditEntry.objects.get(action="delete captured").subject == "2 requests"
 
 
 def test_after_a_week_it_is_not_shown_and_then_gone(client: Client, ada: User) -> None:
@@ -185,8 +185,8 @@ def test_after_a_week_it_is_not_shown_and_then_gone(client: Client, ada: User) -
     assert client.get(f"/gateway/captured/{young.pk}/").status_code == 200
     assert client.get(f"/gateway/captured/{old.pk}/").status_code == 404
 
-    Exchange.objects.forget_old()
-    assert list(Exchange.objects.all()) == [young]
+    CapturedCall.objects.forget_old()
+    assert list(CapturedCall.objects.all()) == [young]
 
 
 @pytest.mark.parametrize(
@@ -205,4 +205,4 @@ def test_after_a_week_it_is_not_shown_and_then_gone(client: Client, ada: User) -
     ],
 )  # fmt: skip
 def test_a_list_says_what_was_asked_last(asked: str, gist: str) -> None:
-    assert Exchange(asked=asked).gist.startswith(gist)
+    assert CapturedCall(asked=asked).gist.startswith(gist)

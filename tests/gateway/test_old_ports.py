@@ -10,7 +10,7 @@ from django.conf import settings
 from django.test import Client
 
 from servers.gateway.legacy_port_listener import LegacyPortListener
-from servers.models import Box, Entry, OldPort, Role, User
+from servers.models import AuditEntry, Box, LegacyPort, Role, User
 from servers.models.run import RunState
 from tests import factories
 from tests.gateway.conftest import Address
@@ -22,7 +22,7 @@ from tests.watched import rows
 
 OPEN = """
 from servers import live
-OldPort.objects.create(
+LegacyPort.objects.create(
     box=Box.objects.get(), port={port}, model={model!r}, sources={sources!r},
     made_by=User.objects.get(username="ada"),
 )
@@ -164,7 +164,7 @@ def test_a_port_that_somebody_has_is_said_with_who(address: Address) -> None:
         address.stack.shell(OPEN.format(port=port, model="", sources=[]))
         said = address.stack.shell(
             "from tests.waiting import wait_until\n"
-            f"print(wait_until(lambda: OldPort.objects.get(port={port}).problem, 'it is told'))"
+            f"print(wait_until(lambda: LegacyPort.objects.get(port={port}).problem, 'it is told'))"
         )
 
     assert said.startswith(f"port {port} is taken by ")
@@ -187,15 +187,15 @@ def test_an_admin_opens_and_closes_one_and_it_is_in_the_activity(client: Client)
 
     assert client.post("/gateway/ports/", sent).status_code == 302
 
-    made = OldPort.objects.get()
+    made = LegacyPort.objects.get()
     assert made.sources == ["192.0.2.7/32", "198.51.100.0/24"]
-    assert Entry.objects.get(action="open old port").detail["sources"] == made.sources
+    assert AuditEntry.objects.get(action="open old port").detail["sources"] == made.sources
     said = client.get("/gateway/ports/").content.decode()
     assert "198.51.100.0/24" in said
     assert "nobody" in said
     client.post(f"/gateway/ports/{made.pk}/close/")
-    assert not OldPort.objects.exists()
-    assert Entry.objects.filter(action="close old port").exists()
+    assert not LegacyPort.objects.exists()
+    assert AuditEntry.objects.filter(action="close old port").exists()
 
 
 @pytest.mark.django_db
@@ -225,13 +225,13 @@ def test_what_makes_no_sense_is_refused(client: Client, sent: dict[str, str], sa
     answer = client.post("/gateway/ports/", sent)
 
     assert says in answer.content.decode()
-    assert not OldPort.objects.exists()
+    assert not LegacyPort.objects.exists()
 
 
 @pytest.mark.django_db
 def test_nobody_is_let_in_for_somebody_who_may_not_chat_any_more() -> None:
     ada = User.objects.create(username="ada", role=Role.ADMIN)
-    made = OldPort.objects.create(
+    made = LegacyPort.objects.create(
         box=factories.box(), port=8000, sources=["192.0.2.0/24"], made_by=ada
     )
     scope = {"client": ("192.0.2.9", 1234), "headers": []}

@@ -15,7 +15,7 @@ from servers.judge.alerts import attention
 from servers.judge.alerts.attention import AttentionAlert, BoxState
 from servers.judge.alerts.boxes import of_sample
 from servers.judge.memory import holders
-from servers.models import Box, Supplies
+from servers.models import Box, HostResources
 from servers.watcher import box_row
 from servers.watcher.memory import snapshots
 from servers.watcher.memory.hardware import DISKS_KEEP, HardwareMonitor
@@ -32,7 +32,9 @@ def box() -> Box:
 
 def keep(box: Box, **disks: Any) -> None:
     found = {"disks": disks}
-    Supplies.objects.update_or_create(box=box, defaults={"found": found, "seen_at": timezone.now()})
+    HostResources.objects.update_or_create(
+        box=box, defaults={"found": found, "seen_at": timezone.now()}
+    )
 
 
 def test_a_judged_sample_carries_its_findings_and_its_disks(box: Box) -> None:
@@ -53,7 +55,7 @@ def test_disks_that_nobody_has_looked_at_for_long_accuse_nobody(box: Box) -> Non
     sample = {key: value for key, value in HardwareScene().sample().items() if key != "disks"}
     assert HardwareMonitor(box).judge(sample)["findings"] == []
     keep(box, cache=disk(2, 900))
-    Supplies.objects.update(seen_at=timezone.now() - DISKS_KEEP - timedelta(seconds=5))
+    HostResources.objects.update(seen_at=timezone.now() - DISKS_KEEP - timedelta(seconds=5))
 
     judged = HardwareMonitor(box).judge(sample)
 

@@ -11,7 +11,7 @@ from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.lifecycle.people import claims
 from servers.lifecycle.people.claims import ClaimError
-from servers.models import Box, Claim, Entry, Role, Run, Server, User
+from servers.models import AuditEntry, Box, Claim, Role, Run, Server, User
 from servers.models.run import DesiredState, RunState
 from tests import factories, samples
 from tests.samples import GIB
@@ -153,7 +153,7 @@ def test_ones_own_claim_is_prolonged_and_ended_by_oneself_or_an_admin(box: Box, 
     assert "ben or an admin ends it" in refused.content.decode()
     assert admin.post(f"/claims/{first.pk}/end/").status_code == 204
     assert not Claim.objects.active().exists()
-    assert [each.action for each in Entry.objects.all()] == ["release", "claim", "claim"]
+    assert [each.action for each in AuditEntry.objects.all()] == ["release", "claim", "claim"]
 
 
 def test_it_ends_by_itself_and_pages_hear_of_it(

@@ -9,7 +9,7 @@ from django.utils import timezone
 from servers import lifecycle
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
-from servers.models import Box, Entry, Role, Run, Server
+from servers.models import AuditEntry, Box, Role, Run, Server
 from servers.models.run import DesiredState, RunState
 from tests import factories, samples
 from tests.samples import GIB
@@ -54,7 +54,7 @@ def test_a_request_starts_it_once_and_in_its_callers_name(box: Box) -> None:
     assert run is not None
     assert (run.on_request, run.waits, run.state) == (True, True, RunState.QUEUED)
     assert run.started_by == factories.person()
-    assert Entry.objects.get(action="start").detail["for"] == "a request"
+    assert AuditEntry.objects.get(action="start").detail["for"] == "a request"
     assert asked(server) is None
     assert server.runs.count() == 1
 
@@ -94,7 +94,7 @@ def test_what_was_idle_for_as_long_as_its_profile_says_is_stopped(box: Box) -> N
 
     assert wanted(over) == DesiredState.DRAINED
     assert over.outlook == "Stopped after 10m without a request; one starts it."
-    assert Entry.objects.get(action="stop").detail["why"] == over.outlook
+    assert AuditEntry.objects.get(action="stop").detail["why"] == over.outlook
     assert wanted(used) == wanted(mine) == DesiredState.RUNNING
     idle.refresh_from_db()
     assert idle.held_back_by is None

@@ -12,7 +12,7 @@ from servers import tasks
 from servers.launch.engines.required_paths import Place
 from servers.lifecycle.profiles import path_reports
 from servers.live import answers
-from servers.models import Box, Entry, Invite, Role, Secret, User
+from servers.models import AuditEntry, Box, Invite, Role, Secret, User
 from tests import factories
 from tests.people.desk import as_, join, log_in, said
 
@@ -113,7 +113,7 @@ def test_what_admins_do_is_noted(ada: User, grace: User) -> None:
     client.post(reverse("person_active", args=[grace.pk]))
     client.post(reverse("secret_add"), {"name": "HF_TOKEN", "value": "hf_abcdefgh"})
 
-    noted = [(entry.by, entry.action, entry.subject) for entry in Entry.objects.reverse()]
+    noted = [(entry.by, entry.action, entry.subject) for entry in AuditEntry.objects.reverse()]
 
     assert noted == [
         (ada, "invite", "a new operator"),
@@ -122,7 +122,7 @@ def test_what_admins_do_is_noted(ada: User, grace: User) -> None:
         (ada, "disable person", "grace"),
         (ada, "add secret", "HF_TOKEN"),
     ]
-    assert "hf_abcdefgh" not in str(list(Entry.objects.values()))
+    assert "hf_abcdefgh" not in str(list(AuditEntry.objects.values()))
 
 
 def test_a_boxs_settings_are_saved_and_its_facts_left_to_the_watcher(
@@ -194,9 +194,9 @@ def test_settings_shows_what_the_worker_allows(ada: User) -> None:
 
 
 def test_activity_is_filtered_by_who_and_what(ada: User, grace: User) -> None:
-    Entry.note(ada, "start server", "qwen3-8b")
-    Entry.note(grace, "stop server", "glm-5", after=3)
-    Entry.note(None, "invite", "a new admin")
+    AuditEntry.note(ada, "start server", "qwen3-8b")
+    AuditEntry.note(grace, "stop server", "glm-5", after=3)
+    AuditEntry.note(None, "invite", "a new admin")
 
     assert "glm-5" in said(as_(ada).get("/activity/", {"q": "grace stop"}))
     assert "qwen3-8b" not in said(as_(ada).get("/activity/", {"q": "grace stop"}))
@@ -209,7 +209,7 @@ async def test_activity_comes_as_csv_that_no_spreadsheet_runs(own_redis: object)
     ada = await User.objects.acreate(username="ada", role=Role.ADMIN)
     evil = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "＝1+1", 'a "quoted", one', "two\nlines"]
     for subject in evil:
-        await Entry.objects.acreate(by=ada, action="start server", subject=subject)
+        await AuditEntry.objects.acreate(by=ada, action="start server", subject=subject)
     client = AsyncClient()
     await client.aforce_login(ada)
 

@@ -85,7 +85,7 @@ def fill_database():
     from django.db import OperationalError
     try:
         while True:
-            Entry.note(ada, "x" * 60, "y" * 200, more="z" * 4000)
+            AuditEntry.note(ada, "x" * 60, "y" * 200, more="z" * 4000)
     except OperationalError:
         pass
 """
@@ -255,8 +255,8 @@ with open(ballast, "ab", buffering=0) as file:
 
 # A table goes on until the page that it has begun is full, too.
 WRITERS = [
-    lambda number: Entry.note(ada, "x", "y", more="z" * 1500),
-    lambda number: Entry.note(ada, "x", "y"),
+    lambda number: AuditEntry.note(ada, "x", "y", more="z" * 1500),
+    lambda number: AuditEntry.note(ada, "x", "y"),
     lambda number: factories.run(server, "failed", failure="x"),
     lambda number: LoginFailure.objects.create(username=f"u{number}", address="192.0.2.1"),
     lambda number: SessionStore().save(must_create=True),

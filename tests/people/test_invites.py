@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from servers.models import Entry, Invite, Role, User
+from servers.models import AuditEntry, Invite, Role, User
 from tests.people.desk import OTHER, as_, join, log_in, said
 
 
@@ -102,7 +102,7 @@ def test_a_link_is_over_after_three_days(db: None) -> None:
 def test_the_token_of_a_link_is_not_in_the_database(db: None) -> None:
     token = path_of(invited()).split("/")[2]
 
-    assert token not in str(list(Invite.objects.values()) + list(Entry.objects.values()))
+    assert token not in str(list(Invite.objects.values()) + list(AuditEntry.objects.values()))
 
 
 @pytest.mark.parametrize(

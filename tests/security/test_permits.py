@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 
 from servers.judge.runs import limits
 from servers.lifecycle.runs import creation
-from servers.models import Entry
+from servers.models import AuditEntry
 from tests.cases import table
 
 pytestmark = pytest.mark.django_db
@@ -35,7 +35,7 @@ def test_a_line_changes_the_file_at_once_and_the_activity_says_so(file: Path) ->
     assert "/raid" not in allowed.mount_roots
     assert file.stat().st_mode & 0o777 == 0o640
     assert list(file.parent.iterdir()) == [file]
-    noted = [(entry.action, entry.detail["limit"]) for entry in Entry.objects.order_by("pk")]
+    noted = [(entry.action, entry.detail["limit"]) for entry in AuditEntry.objects.order_by("pk")]
     assert noted == [
         ("allow", "host_network"),
         ("allow", "mount /x /y z"),
@@ -49,7 +49,7 @@ def test_what_is_so_already_is_neither_written_nor_noted(file: Path) -> None:
     call_command("forbid", "host_network")
 
     assert file.stat().st_mtime_ns == before
-    assert not Entry.objects.exists()
+    assert not AuditEntry.objects.exists()
 
 
 @table(
@@ -84,7 +84,7 @@ def test_what_is_no_limit_or_gives_the_box_away_changes_nothing(
         call_command("allow", *(word.replace("{data}", str(file.parent / "var")) for word in words))
 
     assert file.read_text() == before
-    assert not Entry.objects.exists()
+    assert not AuditEntry.objects.exists()
 
 
 def test_a_broken_file_is_not_written_over(file: Path) -> None:
@@ -107,4 +107,4 @@ def test_where_root_writes_the_file_it_is_told_what_and_notes_it(
     assert file.read_text() == before
     assert limits.parse(printed).host_network
     call_command("allow", "host_network", "--note-only")
-    assert Entry.objects.get().detail["limit"] == "host_network"
+    assert AuditEntry.objects.get().detail["limit"] == "host_network"

@@ -9,8 +9,8 @@ from servers.host.images.registry import RegistryError
 from servers.judge.images import names as judge
 from servers.lifecycle.images import credentials, jobs
 from servers.models import (
+    AuditEntry,
     Box,
-    Entry,
     ImageJob,
 )
 from servers.watcher.images.inventory import ImageInventories
@@ -41,7 +41,7 @@ def test_a_pull_is_told_by_layer_and_in_all(
     image = docker.image(store.image)
     assert image is not None
     assert job.image_id == image.id
-    assert list(Entry.objects.values_list("action", flat=True)) == [
+    assert list(AuditEntry.objects.values_list("action", flat=True)) == [
         "pull image done", "pull image",
     ]  # fmt: skip
 
@@ -165,7 +165,7 @@ def test_a_log_in_that_is_kept_opens_a_registry(
     ImageInventories(box).step()
     login.refresh_from_db()
     assert "does not take this name and password" in login.error
-    kept = " ".join([login.error, *(str(each.detail) for each in Entry.objects.all())])
+    kept = " ".join([login.error, *(str(each.detail) for each in AuditEntry.objects.all())])
     assert "wrong-password" not in kept
     assert "ghp_" not in kept
     assert "ghp_" not in repr(

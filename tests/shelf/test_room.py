@@ -11,11 +11,11 @@ from servers.host.docker.containers import DockerContainers
 from servers.judge.images import names as judge
 from servers.lifecycle.images import inventory, jobs
 from servers.models import (
+    AuditEntry,
     Box,
-    Entry,
+    ImageInventory,
     ImageJob,
-    RegistryLogin,
-    Shelf,
+    RegistryCredential,
     StoredImage,
 )
 from servers.models.run import RunState
@@ -55,7 +55,7 @@ def test_room_is_made_without_what_is_needed(
     assert docker.image(unused) is None
     assert docker.image(needed) is not None
     assert not StoredImage.objects.filter(image_id=unused).exists()
-    assert Entry.objects.filter(action="prune image done").exists()
+    assert AuditEntry.objects.filter(action="prune image done").exists()
     docker.drop_image(needed)
 
 
@@ -111,9 +111,9 @@ def test_the_watcher_writes_down_what_lies_there(
     assert stored.tags == [store.image]
     assert stored.architecture == judge.ARCHITECTURES[docker.facts().architecture]
     assert stored.shared is not None
-    assert Shelf.objects.get(box=box).layers
+    assert ImageInventory.objects.get(box=box).layers
     docker.drop_image(stored.image_id)
-    Shelf.objects.update(wanted_at=timezone.now())
+    ImageInventory.objects.update(wanted_at=timezone.now())
     shelves_of.step()
     assert not StoredImage.objects.filter(pk=stored.pk).exists()
-    assert not RegistryLogin.objects.exists()
+    assert not RegistryCredential.objects.exists()

@@ -34,7 +34,7 @@ OLD_PORT = """
 from servers import live
 box, _ = Box.objects.get_or_create(slug="rtx8")
 person = User.objects.get(username="otto")
-OldPort.objects.create(box=box, port={port}, sources=["127.0.0.1"], made_by=person)
+LegacyPort.objects.create(box=box, port={port}, sources=["127.0.0.1"], made_by=person)
 live.ports_changed()
 """
 

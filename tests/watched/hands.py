@@ -7,7 +7,7 @@ import docker
 
 from servers.judge.external.engines import DiscoveredEngine
 from servers.lifecycle.jobs import actions
-from servers.models import Action, Run, Sighting
+from servers.models import Action, ExternalEngine, Run
 from servers.models.run import RunState
 from tests import factories
 from tests.chaos.place import ChaosSite
@@ -59,7 +59,7 @@ class Hands:
         return container
 
     def found(self, container: str) -> DiscoveredEngine | None:
-        sighting = Sighting.objects.filter(container_id=container).first()
+        sighting = ExternalEngine.objects.filter(container_id=container).first()
         return sighting.what if sighting else None
 
     def sees(self, container: str, answer: str = "serves") -> DiscoveredEngine:

@@ -6,7 +6,7 @@ from django.utils import timezone
 
 from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.external.origin import Origin
-from servers.models import Box, Run, Server, Sighting
+from servers.models import Box, ExternalEngine, Run, Server
 from servers.models.run import RunState
 from tests import factories
 
@@ -32,7 +32,7 @@ def found(**values: Any) -> DiscoveredEngine:
 
 
 def sighted(on: Box, *all_of_them: DiscoveredEngine) -> None:
-    Sighting.objects.renew(on, all_of_them or [found()])
+    ExternalEngine.objects.renew(on, all_of_them or [found()])
 
 
 def watched(

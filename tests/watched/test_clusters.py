@@ -9,7 +9,7 @@ from servers import live
 from servers.judge.external import clusters
 from servers.launch.commandline import ray
 from servers.launch.engines.launch import Launch
-from servers.models import Neighbours, Role, Run, Server, Supplies
+from servers.models import HostResources, OtherWorkloads, Role, Run, Server
 from servers.models.run import RunState
 from tests import factories
 from tests.cases import table
@@ -150,12 +150,12 @@ def test_an_engine_without_ray_has_none() -> None:
 @pytest.mark.usefixtures("own_redis")
 def test_the_worker_of_ray_stands_on_the_card_of_its_engine() -> None:
     head = rows.watched(factories.box("spark-1"), "minimax", command=HEAD)
-    supplies = Supplies.objects.create(box=head.server.box, found={"addresses": ["10.0.0.9"]})
+    supplies = HostResources.objects.create(box=head.server.box, found={"addresses": ["10.0.0.9"]})
     worker: dict[str, Any] = {
         "container": "f00d" * 16, "name": "ray-worker", "image": "vllm/vllm-openai", "ports": [],
         "started_at": None, "wants_gpus": False, "origin": {}, "ray": "10.0.0.1:6379",
     }  # fmt: skip
-    Neighbours.objects.create(box=factories.box("spark-2"), containers=[worker])
+    OtherWorkloads.objects.create(box=factories.box("spark-2"), containers=[worker])
     client = Client()
     client.force_login(factories.person(role=Role.EDITOR))
 
@@ -163,7 +163,7 @@ def test_the_worker_of_ray_stands_on_the_card_of_its_engine() -> None:
     alone = client.get("/boxes/spark-2/found/").content.decode()
     assert "Works for an engine that nobody watches here" in alone
 
-    Supplies.objects.filter(pk=supplies.pk).update(found={"addresses": ["10.0.0.1"]})
+    HostResources.objects.filter(pk=supplies.pk).update(found={"addresses": ["10.0.0.1"]})
     card = client.get("/").content.decode()
     assert "1 worker of it is seen" in card
     assert '<span class="mono" hx-ignore>ray-worker</span> on' in card

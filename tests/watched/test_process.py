@@ -8,7 +8,7 @@ import pytest
 from servers.host.kernel.process_id import ProcessId
 from servers.lifecycle.external import guard, monitoring
 from servers.lifecycle.jobs import actions
-from servers.models import LogChunk, Run, Server, Sighting
+from servers.models import ExternalEngine, LogChunk, Run, Server
 from servers.models.run import RunState
 from tests import factories
 from tests.chaos.place import ChaosSite
@@ -30,7 +30,7 @@ class Venv:
         self.port = free_port()
 
     def key(self, pid: int) -> str:
-        keys = Sighting.objects.values_list("container_id", flat=True)
+        keys = ExternalEngine.objects.values_list("container_id", flat=True)
         return next((key for key in keys if (life := ProcessId.parse(key)) and life.pid == pid), "")
 
     def sees(self, pid: int) -> str:

@@ -9,7 +9,7 @@ from servers.host.docker.facts import Json
 from servers.launch.commandline import inspect
 from servers.launch.commandline.command import LaunchCommand
 from servers.launch.engines.llamacpp import LLAMACPP
-from servers.models import Sighting
+from servers.models import ExternalEngine
 from servers.watcher.external import ended, engines
 from servers.watcher.external.discovery import DiscoveredLife
 from servers.watcher.external.engines import ExternalEngines
@@ -48,7 +48,7 @@ def test_an_engine_that_somebody_else_started_is_seen(place: ChaosSite, hands: H
     assert (found.address, found.port) == ("127.0.0.1", int(ports["8000/tcp"][0]["HostPort"]))
     assert found.origin.started_by == "docker run, by hand or by a script"
     assert found.origin.revived_by.startswith("Docker starts it again whenever it ends")
-    kept = Sighting.objects.get(container_id=container).found
+    kept = ExternalEngine.objects.get(container_id=container).found
     assert "hf_" not in json.dumps(kept), "no secret is kept"
 
 
@@ -173,7 +173,7 @@ def test_what_is_odd_of_one_keeps_nobody_from_seeing_the_others(
 
     def seen() -> dict[str, str]:
         looking.look(None)
-        return {each.container_id: each.found["answer"] for each in Sighting.objects.all()}
+        return {each.container_id: each.found["answer"] for each in ExternalEngine.objects.all()}
 
     place.waits_for("its engine has answered", lambda: seen().get(keyed) == "serves")
     assert numbered in seen()
@@ -203,7 +203,7 @@ def test_a_fault_of_ours_over_one_is_logged_and_the_others_are_seen(
 
     def serves() -> bool:
         looking.look(None)
-        return Sighting.objects.filter(container_id=well, found__answer="serves").exists()
+        return ExternalEngine.objects.filter(container_id=well, found__answer="serves").exists()
 
     place.waits_for("the other one is seen", serves)
     said = [record.getMessage() for record in caplog.records]

@@ -15,7 +15,7 @@ from servers.lifecycle.jobs import actions
 from servers.lifecycle.memory import orphans
 from servers.lifecycle.runs import creation, reconcile
 from servers.lifecycle.runs.secret_env import SecretsError
-from servers.models import Box, Entry, Role, Run, Secret, Server, Sighting
+from servers.models import AuditEntry, Box, ExternalEngine, Role, Run, Secret, Server
 from servers.models.run import DesiredState, RunState
 from servers.watcher.external.engines import ExternalEngines
 from tests import factories
@@ -46,7 +46,9 @@ def test_it_becomes_a_server_without_being_touched(place: ChaosSite, hands: Hand
     assert run.first_answer == {}, "its GPU works for its own callers alone"
     place.waits_for("its figures are read", lambda: _fresh(run).requests_running == 0)
     said = (
-        Entry.objects.filter(action="watch").order_by("pk").values_list("by__username", "subject")
+        AuditEntry.objects.filter(action="watch")
+        .order_by("pk")
+        .values_list("by__username", "subject")
     )
     assert list(said) == [("ada", hands.name("coder")), ("ada", server.slug)]
     assert hands.inspect(container) == before
@@ -206,7 +208,7 @@ def test_rows_alone_make_no_container_an_engine(place: ChaosSite, hands: Hands) 
     place.watcher()
     hands.sees(hands.run("engine"))
     rows.sighted(place.box, rows.found(container=other, name="database"))
-    seen = Sighting.objects.get(container_id=other).what
+    seen = ExternalEngine.objects.get(container_id=other).what
 
     assert actions.ask_to_watch(place.box, seen, by=factories.person())
     place.waits_for("the wish is heard", lambda: hands.last_wish().is_over)

@@ -8,7 +8,7 @@ from django.utils import timezone
 from servers import live
 from servers.judge.alerts.case import AlertCase
 from servers.judge.alerts.debounce import AGAIN, COMES_BACK
-from servers.models import Alert, Box, Delivery, Entry, Outlet, Run, User
+from servers.models import Alert, AuditEntry, Box, Notification, NotificationChannel, Run, User
 from servers.models.outlet import What
 
 # What happened so long ago is kept, and not sent any more: nobody was there to see it.
@@ -80,9 +80,9 @@ def clear(alert: Alert, *, why: str = "") -> None:
             return
         wait = timedelta(seconds=AGAIN if alert.kind in COMES_BACK else 0)
         told = alert.deliveries.filter(what=What.RAISED, outlet__is_enabled=True)
-        Delivery.objects.bulk_create(
+        Notification.objects.bulk_create(
             [
-                Delivery(
+                Notification(
                     alert=alert,
                     outlet_id=each.outlet_id,
                     what=What.CLEARED,
@@ -101,7 +101,7 @@ def acknowledge(alert: Alert, *, by: User) -> bool:
     with transaction.atomic():
         if not free.update(acknowledged_by=by, acknowledged_at=timezone.now()):
             return False
-        Entry.note(by, "acknowledge alert", alert)
+        AuditEntry.note(by, "acknowledge alert", alert)
     live.alerts_changed()
     return True
 
@@ -109,7 +109,7 @@ def acknowledge(alert: Alert, *, by: User) -> bool:
 def forget_old() -> None:
     old = timezone.now() - KEPT
     Alert.objects.filter(cleared_at__lt=old).delete()
-    Delivery.objects.filter(alert=None, made_at__lt=old).delete()
+    Notification.objects.filter(alert=None, made_at__lt=old).delete()
 
 
 def _run(case: AlertCase) -> Run | None:
@@ -148,7 +148,10 @@ def _words(case: AlertCase) -> dict[str, str]:
 
 
 def _send(alert: Alert, what: What) -> None:
-    wanted = [each for each in Outlet.objects.filter(is_enabled=True) if each.wants(alert)]
-    Delivery.objects.bulk_create(
-        [Delivery(alert=alert, outlet=each, what=what) for each in wanted], ignore_conflicts=True
+    wanted = [
+        each for each in NotificationChannel.objects.filter(is_enabled=True) if each.wants(alert)
+    ]
+    Notification.objects.bulk_create(
+        [Notification(alert=alert, outlet=each, what=what) for each in wanted],
+        ignore_conflicts=True,
     )

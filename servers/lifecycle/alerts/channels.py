@@ -15,7 +15,7 @@ from servers.host.alerts import payloads, webhooks
 from servers.host.alerts.payloads import AlertMessage
 from servers.host.alerts.webhooks import WebhookError
 from servers.judge.alerts.case import ENDS
-from servers.models import Box, Delivery, Outlet, User
+from servers.models import Box, Notification, NotificationChannel, User
 from servers.models.outlet import PATIENCE, ChannelKind, What
 from servers.models.secret import SecretError, mask
 
@@ -33,17 +33,17 @@ NO_MAIL = (
 )
 
 
-def due(box: Box) -> QuerySet[Delivery]:
+def due(box: Box) -> QuerySet[Notification]:
     """What this box's watcher is to send now, the oldest first."""
     now = timezone.now()
     # A box that is silent is told of by the others.
     mine = Q(alert__box=box) | Q(alert__kind="silent") | Q(alert=None, outlet__box=None)
     mine |= Q(alert=None, outlet__box=box) | Q(next_try_at__lt=now - LEFT_LYING)
-    found = Delivery.objects.unsent().filter(mine, next_try_at__lte=now)
+    found = Notification.objects.unsent().filter(mine, next_try_at__lte=now)
     return found.select_related("alert__box", "outlet").order_by("pk")
 
 
-def send(delivery: Delivery, box: Box) -> bool:
+def send(delivery: Notification, box: Box) -> bool:
     """Try once. False when another try is due later; also when somebody else sends it."""
     now = timezone.now()
     if not delivery.claim(now + CLAIMED):
@@ -54,26 +54,26 @@ def send(delivery: Delivery, box: Box) -> bool:
         return True
     if _waits_for_first(delivery):
         later = now + timedelta(seconds=BACK_OFF[0])
-        Delivery.objects.filter(pk=delivery.pk).update(next_try_at=later)
+        Notification.objects.filter(pk=delivery.pk).update(next_try_at=later)
         return True
     try:
         deliver(outlet, message(delivery, box))
     except WebhookError as error:
         return _note_failure(delivery, error)
     at = timezone.now()
-    done = Delivery.objects.filter(alert=delivery.alert, outlet=outlet)
+    done = Notification.objects.filter(alert=delivery.alert, outlet=outlet)
     done = done.filter(pk=delivery.pk) if delivery.alert is None else done
     whats = [delivery.what]
     if delivery.alert is not None and delivery.alert.cleared_at and delivery.what == What.RAISED:
         whats.append(What.CLEARED)  # it said so itself
     done.unsent().filter(what__in=whats).update(delivered_at=at, error="")
-    Outlet.objects.filter(pk=outlet.pk).update(tried_at=at, delivered_at=at, error="")
+    NotificationChannel.objects.filter(pk=outlet.pk).update(tried_at=at, delivered_at=at, error="")
     _hurry(outlet)
     live.alerts_changed()
     return True
 
 
-def _hurry(outlet: Outlet) -> None:
+def _hurry(outlet: NotificationChannel) -> None:
     """It takes messages: have it sent what it did not take before, some of it an hour from now."""
     now = timezone.now()
     # What is due sooner may be with another watcher this moment.
@@ -81,7 +81,7 @@ def _hurry(outlet: Outlet) -> None:
     failed.update(next_try_at=now)
 
 
-def try_again(outlet: Outlet) -> None:
+def try_again(outlet: NotificationChannel) -> None:
     """Its address is another one now: send there what was not taken and is still so."""
     now = timezone.now()
     outlet.deliveries.recently_given_up().update(
@@ -92,7 +92,7 @@ def try_again(outlet: Outlet) -> None:
         live.wake_watcher(box.slug, live.Topic.ALERTS)
 
 
-def deliver(outlet: Outlet, told: AlertMessage) -> None:
+def deliver(outlet: NotificationChannel, told: AlertMessage) -> None:
     """Raises WebhookError, whose text does not hold the outlet's address."""
     address = ""
     try:
@@ -112,7 +112,7 @@ def deliver(outlet: Outlet, told: AlertMessage) -> None:
         raise WebhookError(said, may_pass=error.may_pass, wait=error.wait) from error
 
 
-def ping(outlet: Outlet) -> None:
+def ping(outlet: NotificationChannel) -> None:
     """Tell an address that misses this box that it is there."""
     now = timezone.now()
     said = ""
@@ -120,22 +120,22 @@ def ping(outlet: Outlet) -> None:
         deliver(outlet, _test(outlet, outlet.box))
     except WebhookError as error:
         said = str(error)
-    same = Outlet.objects.filter(pk=outlet.pk)
+    same = NotificationChannel.objects.filter(pk=outlet.pk)
     same.update(tried_at=now, error=said, **({} if said else {"delivered_at": now}))
     if said != outlet.error or not outlet.tried_at:
         live.alerts_changed()
 
 
-def ask_for_test(outlet: Outlet, *, by: User) -> Delivery:
+def ask_for_test(outlet: NotificationChannel, *, by: User) -> Notification:
     """Have a message sent that only says that it works."""
-    made = Delivery.objects.create(outlet=outlet, what=What.TEST, asked_by=by)
+    made = Notification.objects.create(outlet=outlet, what=What.TEST, asked_by=by)
     for box in Box.objects.filter(pk=outlet.box_id) if outlet.box_id else Box.objects.all():
         live.wake_watcher(box.slug, live.Topic.ALERTS)
     live.alerts_changed()
     return made
 
 
-def message(delivery: Delivery, box: Box) -> AlertMessage:
+def message(delivery: Notification, box: Box) -> AlertMessage:
     alert = delivery.alert
     if alert is None:
         return _test(delivery.outlet, box)
@@ -162,7 +162,7 @@ def message(delivery: Delivery, box: Box) -> AlertMessage:
     )
 
 
-def _test(outlet: Outlet, box: Box | None) -> AlertMessage:
+def _test(outlet: NotificationChannel, box: Box | None) -> AlertMessage:
     name = box.slug if box else settings.BOX
     return AlertMessage(
         id=f"{settings.INSTALL[:8]}-test",
@@ -181,7 +181,7 @@ def _moment(at: datetime) -> str:
     return timezone.localtime(at).isoformat(timespec="seconds")
 
 
-def _obstacle(delivery: Delivery) -> str:
+def _obstacle(delivery: Notification) -> str:
     if delivery.what != What.TEST and not delivery.outlet.is_enabled:
         return "It was switched off meanwhile."
     if delivery.what == What.CLEARED:
@@ -191,20 +191,20 @@ def _obstacle(delivery: Delivery) -> str:
     return ""
 
 
-def _waits_for_first(delivery: Delivery) -> bool:
+def _waits_for_first(delivery: Notification) -> bool:
     first = _first(delivery) if delivery.what != What.TEST else None
     return first is not None and first.pk != delivery.pk and not first.is_over
 
 
-def _first(delivery: Delivery) -> Delivery | None:
-    same = Delivery.objects.filter(alert=delivery.alert, outlet=delivery.outlet)
+def _first(delivery: Notification) -> Notification | None:
+    same = Notification.objects.filter(alert=delivery.alert, outlet=delivery.outlet)
     return same.filter(what=What.RAISED).first()
 
 
-def _note_failure(delivery: Delivery, error: WebhookError) -> bool:
+def _note_failure(delivery: Notification, error: WebhookError) -> bool:
     now = timezone.now()
     said = str(error)
-    Outlet.objects.filter(pk=delivery.outlet_id).update(tried_at=now, error=said)
+    NotificationChannel.objects.filter(pk=delivery.outlet_id).update(tried_at=now, error=said)
     is_test = delivery.what == What.TEST
     # Who has pressed Test sits there and waits.
     if is_test or not error.may_pass or now - delivery.made_at > PATIENCE:
@@ -212,14 +212,14 @@ def _note_failure(delivery: Delivery, error: WebhookError) -> bool:
         return True
     pause = BACK_OFF[min(delivery.tries, len(BACK_OFF) - 1)]
     later = now + timedelta(seconds=max(pause, error.wait or 0))
-    Delivery.objects.filter(pk=delivery.pk).update(next_try_at=later, error=said)
+    Notification.objects.filter(pk=delivery.pk).update(next_try_at=later, error=said)
     log.warning("An alert waits for %s: %s", delivery.outlet, said)
     live.alerts_changed()
     return False
 
 
-def _give_up(delivery: Delivery, said: str) -> None:
-    Delivery.objects.filter(pk=delivery.pk).update(gave_up_at=timezone.now(), error=said)
+def _give_up(delivery: Notification, said: str) -> None:
+    Notification.objects.filter(pk=delivery.pk).update(gave_up_at=timezone.now(), error=said)
     log.warning("An alert does not reach %s: %s", delivery.outlet, said)
     live.alerts_changed()
 

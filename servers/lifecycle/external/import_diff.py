@@ -17,7 +17,7 @@ from servers.launch.engines.volumes import VolumeError
 from servers.launch.spec import Spec
 from servers.lifecycle.runs import creation, hardening
 from servers.lifecycle.runs.secret_env import SecretsError
-from servers.models import Box, ImageFacts, Likeness, Profile, ProfileVersion
+from servers.models import Box, ImageFacts, Profile, ProfileImport, ProfileVersion
 from servers.models.secret import SecretError
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def of_process(
 def follow(box: Box, running: Iterable[DiscoveredEngine]) -> None:
     """A process that is started anew, with the same words, keeps the profile of its last life."""
     lives = {each.container: each for each in running if each.is_process}
-    known = Likeness.objects.filter(box=box).exclude(identity={})
+    known = ProfileImport.objects.filter(box=box).exclude(identity={})
     for each in known.exclude(container__in=lives).order_by("pk"):
         # One that was there beside it is another's.
         since = each.made_at.timestamp()
@@ -58,7 +58,9 @@ def follow(box: Box, running: Iterable[DiscoveredEngine]) -> None:
             for found in lives.values()
             if found.identity == each.identity and (found.started_at or 0) > since
         ]
-        taken = Likeness.objects.filter(box=box, container__in=[found.container for found in heirs])
+        taken = ProfileImport.objects.filter(
+            box=box, container__in=[found.container for found in heirs]
+        )
         if len(heirs) == 1 and not taken.exists():
             each.container, each.name = heirs[0].container, heirs[0].name
             each.save(update_fields=["container", "name"])
@@ -66,7 +68,7 @@ def follow(box: Box, running: Iterable[DiscoveredEngine]) -> None:
 
 def profile_of(box: Box, container: str) -> Profile | None:
     """The profile that was made of it, unless somebody has put that away."""
-    found = Likeness.objects.filter(
+    found = ProfileImport.objects.filter(
         box=box, container=container, version__profile__archived_at=None
     ).select_related("version__profile__current")
     likeness = found.first()
@@ -83,7 +85,7 @@ def _keep(
     identity: dict[str, str] | None = None,
 ) -> None:
     remarks = [[each.kind, each.says] for each in made.remarks]
-    Likeness.objects.update_or_create(
+    ProfileImport.objects.update_or_create(
         box=box,
         container=container,
         defaults={

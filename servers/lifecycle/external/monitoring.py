@@ -22,7 +22,7 @@ from servers.lifecycle import external
 from servers.lifecycle.external import ExternalWorkload, WatchError, import_diff
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.runs import secret_env
-from servers.models import Box, Entry, Profile, ProfileVersion, Run, Secret, Server, User
+from servers.models import AuditEntry, Box, Profile, ProfileVersion, Run, Secret, Server, User
 from servers.models.run import ACTIVE, RunState
 from servers.models.secret import SecretError, SecretValues
 
@@ -54,7 +54,7 @@ def watch(box: Box, key: str, *, by: User | None) -> Run:
             server = _server(box, stranger, made, by)
             run = _begin(server, stranger, made, by=by)
             stranger.compare(box, made, run.version)
-            Entry.note(by, "watch", server, **{stranger.what: stranger.name}, run=run.pk)
+            AuditEntry.note(by, "watch", server, **{stranger.what: stranger.name}, run=run.pk)
     except IntegrityError as error:
         raise WatchError(
             f"Somebody else has just begun to watch {stranger.name}, or its server has another "
@@ -79,7 +79,7 @@ def go_on(server: Server, stranger: ExternalWorkload) -> Run | None:
             if last is not None and last.container_id == run.container_id:
                 # One log holds both lives.
                 Run.objects.filter(pk=last.pk).update(log_until=run.log_from)
-            Entry.note(None, "start outside inferdash", server, run=run.pk)
+            AuditEntry.note(None, "start outside inferdash", server, run=run.pk)
     except IntegrityError:
         return None
     live.server_changed(server.pk)
@@ -104,7 +104,7 @@ def unwatch(server: Server, *, by: User | None) -> None:
                 tokens_per_second=None,
             )
         Server.objects.filter(pk=server.pk).update(removed_at=timezone.now())
-        Entry.note(by, "unwatch", server, run=run.pk if run else None)
+        AuditEntry.note(by, "unwatch", server, run=run.pk if run else None)
     transaction.on_commit(live.servers_changed)
     transaction.on_commit(lambda: live.server_changed(server.pk))
     transaction.on_commit(lambda: live.wake_watcher(server.box.slug, live.Topic.RUNS))

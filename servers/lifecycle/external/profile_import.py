@@ -10,7 +10,7 @@ from servers.judge.profiles.privileges import opens_the_box
 from servers.launch.commandline.draft import Draft
 from servers.lifecycle import external
 from servers.lifecycle.external import WatchError, import_diff, monitoring
-from servers.models import Box, Entry, Profile, Server, User
+from servers.models import AuditEntry, Box, Profile, Server, User
 
 
 class ProfileError(Exception):
@@ -64,5 +64,5 @@ def _store_profile(box: Box, found: DiscoveredEngine, made: Draft, by: User | No
     launch = replace(made.launch, secret_env=monitoring.seal_secrets(made, {}, by))
     profile.save_version(launch, by=by, message=f"As {found.name} was started"[:200])
     Server.objects.create(slug=slug, profile=profile, box=box)
-    Entry.note(by, "create profile", profile, of=found.name, box=box.slug)
+    AuditEntry.note(by, "create profile", profile, of=found.name, box=box.slug)
     return profile

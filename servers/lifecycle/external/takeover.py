@@ -34,7 +34,7 @@ from servers.lifecycle.external import import_diff, monitored_runs, monitoring, 
 from servers.lifecycle.external.profile_import import ProfileError
 from servers.lifecycle.runs import commands, creation, secret_env
 from servers.live.waiting import wait
-from servers.models import Action, Box, Entry, Profile, Run, Server, User
+from servers.models import Action, AuditEntry, Box, Profile, Run, Server, User
 from servers.models.run import RunState
 
 # Seconds: what has not come back by then is a matter for a person.
@@ -115,7 +115,7 @@ def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> TakeO
             Server.objects.filter(pk=server.pk).update(took_over=said_before)
             monitored_runs.not_asked_to_end(old.found.container)
         raise
-    Entry.note(by, "stop for take over", name, server=server.slug, box=box.slug)
+    AuditEntry.note(by, "stop for take over", name, server=server.slug, box=box.slug)
     tell(f"{name} has ended. Waiting until its memory is given back.")
     _wait_for_memory(box, old, returned.held_before(before, _members(old)))
     _check_it_stays_away(old)

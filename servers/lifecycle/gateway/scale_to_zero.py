@@ -20,7 +20,7 @@ from servers.launch.engines.launch import Launch
 from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import checks, preflight
 from servers.lifecycle.runs import commands, gpu_conflicts
-from servers.models import Box, Entry, Run, Server, User, datafolder
+from servers.models import AuditEntry, Box, Run, Server, User, datafolder
 from servers.models.run import DesiredState, RunState
 from servers.models.sleeping import Sleep
 
@@ -273,7 +273,7 @@ def keep(server: Server, *, by: User) -> bool:
         .update(wake_wanted_at=timezone.now())
     ):
         live.wake_watcher(server.box.slug, live.Topic.RUNS)
-    Entry.note(by, "keep running", server)
+    AuditEntry.note(by, "keep running", server)
     transaction.on_commit(lambda: live.server_changed(server.pk))
     return True
 
@@ -282,6 +282,6 @@ def let(server: Server, *, by: User) -> bool:
     """Let requests start again what somebody has stopped."""
     if not Server.objects.filter(pk=server.pk).exclude(held_back_by=None).update(held_back_by=None):
         return False
-    Entry.note(by, "let requests start", server)
+    AuditEntry.note(by, "let requests start", server)
     transaction.on_commit(lambda: live.server_changed(server.pk))
     return True

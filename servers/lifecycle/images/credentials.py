@@ -8,7 +8,7 @@ from django.utils import timezone
 from servers import live
 from servers.host.docker.client import RegistryAuth
 from servers.host.docker.containers import ContainerError, DockerContainers
-from servers.models import Box, Entry, RegistryLogin, User
+from servers.models import AuditEntry, Box, RegistryCredential, User
 from servers.models.secret import SecretError
 
 log = logging.getLogger(__name__)
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 def load_credentials() -> list[RegistryAuth]:
     """In the clear, for the worker's eyes only; without those that cannot be read."""
     found = []
-    for each in RegistryLogin.objects.all():
+    for each in RegistryCredential.objects.all():
         try:
             found.append(
                 RegistryAuth(registry=each.registry, username=each.username, password=each.password)
@@ -27,9 +27,9 @@ def load_credentials() -> list[RegistryAuth]:
     return found
 
 
-def ask_for_test(login: RegistryLogin, *, by: User) -> None:
-    RegistryLogin.objects.filter(pk=login.pk).update(test_wanted_at=timezone.now())
-    Entry.note(by, "test log-in of registry", login)
+def ask_for_test(login: RegistryCredential, *, by: User) -> None:
+    RegistryCredential.objects.filter(pk=login.pk).update(test_wanted_at=timezone.now())
+    AuditEntry.note(by, "test log-in of registry", login)
     for box in Box.objects.all():
         live.wake_watcher(box.slug, live.Topic.IMAGES)
     live.jobs_changed()
@@ -38,8 +38,8 @@ def ask_for_test(login: RegistryLogin, *, by: User) -> None:
 def test_wanted(box: Box, docker: DockerContainers) -> None:
     """Try those that somebody wants to have tried; the first box that looks does it."""
     is_open = Q(tested_at=None) | Q(tested_at__lt=F("test_wanted_at"))
-    for each in RegistryLogin.objects.filter(is_open, test_wanted_at__isnull=False):
-        mine = RegistryLogin.objects.filter(is_open, pk=each.pk)
+    for each in RegistryCredential.objects.filter(is_open, test_wanted_at__isnull=False):
+        mine = RegistryCredential.objects.filter(is_open, pk=each.pk)
         if mine.update(tested_at=timezone.now(), tested_on=box, error="It is being tried.") != 1:
             continue
         try:
@@ -47,5 +47,5 @@ def test_wanted(box: Box, docker: DockerContainers) -> None:
             said = ""
         except (ContainerError, SecretError) as error:
             said = str(error)
-        RegistryLogin.objects.filter(pk=each.pk).update(error=said, tested_at=timezone.now())
+        RegistryCredential.objects.filter(pk=each.pk).update(error=said, tested_at=timezone.now())
         live.jobs_changed()

@@ -21,11 +21,11 @@ from servers.launch.engines.launch import Launch
 from servers.models import (
     Box,
     ImageFacts,
+    ImageInventory,
     ImageJob,
     Profile,
     Run,
     Server,
-    Shelf,
     StoredImage,
     TagNews,
     User,
@@ -102,7 +102,7 @@ def keep(
         changed = changed or bool(gone)
         now = timezone.now()
         said: dict[str, Any] = {"error": ""} | ({"layers": disk.layers} if disk else {})
-        Shelf.objects.update_or_create(
+        ImageInventory.objects.update_or_create(
             box=box, defaults=said | ({"changed_at": now} if changed else {})
         )
     return changed

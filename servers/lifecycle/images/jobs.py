@@ -18,7 +18,7 @@ from servers import live
 from servers.host.docker.containers import ContainerError
 from servers.lifecycle.images import building, pruning, pulls, tags
 from servers.lifecycle.images.work import HeldError, ImageJobError, ImageWork
-from servers.models import Box, Entry, ImageJob, ProfileVersion, User
+from servers.models import AuditEntry, Box, ImageJob, ProfileVersion, User
 from servers.models.imagejob import OPEN, ImageJobState
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def _ask(box: Box, kind: str, by: User, **values: Any) -> ImageJob | None:
     try:
         with transaction.atomic():
             job = ImageJob.objects.create(box=box, kind=kind, asked_by=by, **values)
-            Entry.note(by, f"{kind} image", job.reference or "unused images", box=box.slug)
+            AuditEntry.note(by, f"{kind} image", job.reference or "unused images", box=box.slug)
     except IntegrityError:
         return None
     transaction.on_commit(partial(live.wake_watcher, box.slug, live.Topic.IMAGES))
@@ -99,7 +99,7 @@ def cancel(job: ImageJob, *, by: User) -> bool:
     open_one = ImageJob.objects.filter(pk=job.pk, state__in=OPEN, is_unwanted=False)
     if open_one.update(is_unwanted=True, changed_at=timezone.now()) != 1:
         return False
-    Entry.note(by, f"cancel {job.kind} of image", job.reference or "unused images")
+    AuditEntry.note(by, f"cancel {job.kind} of image", job.reference or "unused images")
     if job.state != State.DOING:
         # Nobody is at it, and its box may be silent for long.
         idle = ImageJob.objects.filter(pk=job.pk, state__in=(State.ASKED, State.HELD))
@@ -116,7 +116,7 @@ def go_on(job: ImageJob, *, by: User) -> bool:
     now = timezone.now()
     if held.update(state=State.ASKED, despite=True, asked_by=by, changed_at=now) != 1:
         return False
-    Entry.note(by, f"{job.kind} image despite", job.reference, held=job.said)
+    AuditEntry.note(by, f"{job.kind} image despite", job.reference, held=job.said)
     live.wake_watcher(job.box.slug, live.Topic.IMAGES)
     live.jobs_changed()
     return True
@@ -213,7 +213,9 @@ def _end(job: ImageJob, state: ImageJobState, said: str) -> None:
         return
     word = {State.DONE: "done", State.CANCELLED: "cancelled"}.get(state, "failed")
     what = job.reference or "unused images"
-    Entry.note(job.asked_by, f"{job.kind} image {word}", what, box=job.box.slug, said=said[:500])
+    AuditEntry.note(
+        job.asked_by, f"{job.kind} image {word}", what, box=job.box.slug, said=said[:500]
+    )
     log.info("%s %s: %s", job, word, said)
     live.jobs_changed()
     live.images_changed()

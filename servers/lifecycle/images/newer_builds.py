@@ -20,7 +20,16 @@ from servers.launch.engines.launch import Launch
 from servers.lifecycle.images import build_names, inventory
 from servers.lifecycle.profiles.checks import subject_with
 from servers.lifecycle.weights import checkpoints
-from servers.models import Box, ImageFacts, Profile, Server, Shelf, StoredImage, TagNews, User
+from servers.models import (
+    Box,
+    ImageFacts,
+    ImageInventory,
+    Profile,
+    Server,
+    StoredImage,
+    TagNews,
+    User,
+)
 from servers.models.image import InspectionState
 
 log = logging.getLogger(__name__)
@@ -38,7 +47,7 @@ class BuildForServer:
         return self.server.profile
 
 
-def is_due(box: Box, known: Shelf | None, now: datetime | None = None) -> bool:
+def is_due(box: Box, known: ImageInventory | None, now: datetime | None = None) -> bool:
     """Whether to ask registries: the setting's rhythm, or somebody's wish."""
     if known is None or known.looked_at is None:
         return False  # nobody knows yet what lies here
@@ -55,7 +64,9 @@ def is_due(box: Box, known: Shelf | None, now: datetime | None = None) -> bool:
 def want(box: Box) -> None:
     """Have the box ask the registries now; what its page shows changes by itself when it has."""
     now = timezone.now()
-    Shelf.objects.update_or_create(box=box, defaults={"news_wanted_at": now, "changed_at": now})
+    ImageInventory.objects.update_or_create(
+        box=box, defaults={"news_wanted_at": now, "changed_at": now}
+    )
     live.images_changed()
     live.wake_watcher(box.slug, live.Topic.IMAGES)
 
@@ -70,7 +81,7 @@ def look(box: Box, docker: DockerContainers, *, go_on: Callable[[], bool] = lamb
     wanted = tags(box)
     # One that has been moved can still be moved back.
     TagNews.objects.filter(box=box, before_id="").exclude(reference__in=wanted).delete()
-    Shelf.objects.filter(box=box).update(news_at=began, changed_at=timezone.now())
+    ImageInventory.objects.filter(box=box).update(news_at=began, changed_at=timezone.now())
     live.images_changed()
 
 

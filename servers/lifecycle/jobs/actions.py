@@ -35,7 +35,7 @@ from servers.lifecycle.memory.reclaim import ReclaimError
 from servers.lifecycle.runs import adoption, creation
 from servers.lifecycle.runs.adoption import AdoptionError
 from servers.lifecycle.weights import deletion
-from servers.models import Action, Box, Entry, Run, Stock, StoredCheckpoint, User
+from servers.models import Action, AuditEntry, Box, ModelInventory, Run, StoredCheckpoint, User
 from servers.models.action import GOOD_FOR, ActionKind
 
 log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ def _ask(
         Action.objects.create(
             box=box, kind=kind, target=target, what=what[:200], details=details, asked_by=by
         )
-        Entry.note(by, kind, what, box=box.slug)
+        AuditEntry.note(by, kind, what, box=box.slug)
     transaction.on_commit(partial(live.wake_watcher, box.slug, live.Topic.ACTIONS))
     transaction.on_commit(partial(live.box_changed, box.pk))
     return True
@@ -160,7 +160,7 @@ def _do_aside(work: Callable[[Box, Action], ActionResult], box: Box, action: Act
     try:
         _end(action, _came_of(work, box, action))
         if action.kind == ActionKind.DELETE:
-            Stock.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
+            ModelInventory.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
             live.stock_changed()
             live.wake_watcher(box.slug, live.Topic.STOCK)
     except (OperationalError, InterfaceError) as error:
@@ -223,7 +223,7 @@ def _end(action: Action, result: ActionResult) -> None:
     action.ended_at = timezone.now()
     action.save(update_fields=["state", "said", "command", "details", "ended_at"])
     word = f"{action.kind} {'done' if result.is_done else 'refused'}"
-    Entry.note(action.asked_by, word, action.what, box=action.box.slug, said=result.said)
+    AuditEntry.note(action.asked_by, word, action.what, box=action.box.slug, said=result.said)
     log.info("%s: %s", word, result.said)
     live.box_changed(action.box_id)
 

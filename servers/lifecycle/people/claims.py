@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from servers import live
-from servers.models import Box, Claim, Entry, Run, Server, User
+from servers.models import AuditEntry, Box, Claim, Run, Server, User
 from servers.models.claim import LONGEST
 
 
@@ -48,7 +48,7 @@ def claim(
         made = mine or Claim(box=box, server=server, gpus=wanted, by=by)
         made.note, made.until = note.strip()[:200], until
         made.save()
-        Entry.note(by, "claim", made, until=until.isoformat(), note=made.note)
+        AuditEntry.note(by, "claim", made, until=until.isoformat(), note=made.note)
     _tell(made)
     return made
 
@@ -69,7 +69,7 @@ def release(found: Claim, *, by: User) -> bool:
     with transaction.atomic():
         ended = Claim.objects.active().filter(pk=found.pk).update(ended_at=timezone.now())
         if ended:
-            Entry.note(by, "release", found)
+            AuditEntry.note(by, "release", found)
     if ended:
         _tell(found)
     return bool(ended)

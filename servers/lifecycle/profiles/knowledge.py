@@ -20,13 +20,13 @@ from servers.models import (
     Box,
     CheckpointFacts,
     Claim,
+    ExternalEngine,
+    HostResources,
     ImageFacts,
     Profile,
     Run,
     Server,
-    Sighting,
     StoredCheckpoint,
-    Supplies,
 )
 from servers.models.run import RunState
 
@@ -121,7 +121,7 @@ class Knowledge:
         """What the last download of this checkpoint to this box was in all."""
         return self._downloads.get((start.box.pk, start.launch.checkpoint))
 
-    def supplies(self, box: Box) -> Supplies | None:
+    def supplies(self, box: Box) -> HostResources | None:
         return self._supplies.get(box.pk)
 
     def port_holders(self, box: Box) -> dict[int, str]:
@@ -134,7 +134,7 @@ class Knowledge:
         return list(Box.objects.select_related("supplies"))
 
     @cached_property
-    def _supplies(self) -> dict[int, Supplies]:
+    def _supplies(self) -> dict[int, HostResources]:
         return {each.pk: each.supplies for each in self.boxes if hasattr(each, "supplies")}
 
     @cached_property
@@ -220,9 +220,9 @@ class Knowledge:
         return {(box, checkpoint): size for box, checkpoint, size in rows if size is not None}
 
     @cached_property
-    def _sightings(self) -> dict[int, list[Sighting]]:
-        found: dict[int, list[Sighting]] = defaultdict(list)
-        for each in Sighting.objects.filter(box__in=self._boxes, has_ended=False):
+    def _sightings(self) -> dict[int, list[ExternalEngine]]:
+        found: dict[int, list[ExternalEngine]] = defaultdict(list)
+        for each in ExternalEngine.objects.filter(box__in=self._boxes, has_ended=False):
             found[each.box_id].append(each)
         return found
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from servers import live
 from servers.lifecycle.external import guard
-from servers.models import Entry, Run, Server, User, datafolder
+from servers.models import AuditEntry, Run, Server, User, datafolder
 from servers.models.run import ACTIVE, DesiredState
 
 
@@ -80,7 +80,7 @@ def queue(run: Run, *, by: User | None, action: str, **detail: Any) -> Run | Non
         with transaction.atomic():
             run.save()
             Server.objects.filter(pk=server.pk).update(run=run, removed_at=None, held_back_by=None)
-            Entry.note(by, action, server, version=run.version.number, run=run.pk, **detail)
+            AuditEntry.note(by, action, server, version=run.version.number, run=run.pk, **detail)
     except IntegrityError:
         # The database allows one active run a server. Anything else that is wrong with
         # the row must not pass for a second click.
@@ -118,7 +118,7 @@ def stop(run: Run, *, by: User | None, after_requests: bool = False, why: str = 
     if asked:
         _hold_back(run.server, by)
         reason = {"why": why} if why else {}
-        Entry.note(by, "stop", run.server, run=run.pk, when=wish.label, **reason)
+        AuditEntry.note(by, "stop", run.server, run=run.pk, when=wish.label, **reason)
         transaction.on_commit(lambda: live.server_changed(run.server_id))
     return bool(asked)
 
@@ -136,7 +136,7 @@ def call_off(server: Server, *, by: User | None) -> bool:
     off = planned.update(restart_at=None, outlook="", stopped_by=by, wanted=DesiredState.STOPPED)
     if off:
         _hold_back(server, by)
-        Entry.note(by, "stop", server, run=server.run_id, when="before it starts again")
+        AuditEntry.note(by, "stop", server, run=server.run_id, when="before it starts again")
         transaction.on_commit(lambda: live.server_changed(server.pk))
     return bool(off)
 
@@ -165,7 +165,7 @@ def remove(server: Server, *, by: User | None) -> bool:
         if server.runs.filter(state__in=ACTIVE).exists():
             return False
         Server.objects.filter(pk=server.pk).update(removed_at=timezone.now())
-        Entry.note(by, "remove", server)
+        AuditEntry.note(by, "remove", server)
     transaction.on_commit(live.servers_changed)
     transaction.on_commit(lambda: live.wake_watcher(server.box.slug, live.Topic.RUNS))
     return True

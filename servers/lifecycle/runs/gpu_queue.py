@@ -11,7 +11,7 @@ from django.utils import timezone
 from servers import live
 from servers.judge.runs.gpu_conflicts import GpuConflict
 from servers.lifecycle.runs import free_memory, gpu_conflicts
-from servers.models import Box, Entry, Run
+from servers.models import AuditEntry, Box, Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ def given_up(run: Run, wait: QueueReason) -> dict[str, Any]:
     now = timezone.now()
     hours, minutes = divmod(round((now - run.created_at).total_seconds() / 60), 60)
     took = " ".join(f"{n} {unit}" for n, unit in ((hours, "h"), (minutes, "min")) if n)
-    Entry.note(None, "give up waiting", run.server, run=run.pk, why=wait.why)
+    AuditEntry.note(None, "give up waiting", run.server, run=run.pk, why=wait.why)
     said = f"It waited {took or 'a moment'}, as it was told to, and was given up: {wait.why}."
     return {"ended_at": now, "outlook": said}
 

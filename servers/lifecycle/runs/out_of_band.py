@@ -11,7 +11,7 @@ from django.utils import timezone
 from servers import live
 from servers.host.docker.containers import IDENTITY, Container, ContainerError
 from servers.lifecycle.runs import creation, restart_policy, secret_env
-from servers.models import Box, Entry, Run
+from servers.models import AuditEntry, Box, Run
 from servers.models.run import ENDED, DesiredState, RunState
 
 log = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ def _follow_again(run: Run, container: Container) -> None:
             if not again.move(old=ENDED, new=RunState.STARTING, **fields):
                 return
             secret_env.remember_again(run, container.env)
-            Entry.note(None, "start outside inferdash", run.server, run=run.pk)
+            AuditEntry.note(None, "start outside inferdash", run.server, run=run.pk)
     except IntegrityError:
         # Somebody has pressed Start meanwhile: that run has the server.
         return

@@ -16,7 +16,7 @@ from django.db import transaction
 from servers.host.files import paths
 from servers.judge.runs import limits, limits_file
 from servers.lifecycle.runs.creation import own_paths
-from servers.models import Entry
+from servers.models import AuditEntry
 
 type Verb = Literal["allow", "forbid"]
 
@@ -119,7 +119,7 @@ def text_with(asked: PermitChange) -> str:
 
 def note(asked: PermitChange) -> None:
     """That it was done, for the activity."""
-    Entry.note(None, asked.verb, settings.BOX, limit=str(asked), **{"from": "command line"})
+    AuditEntry.note(None, asked.verb, settings.BOX, limit=str(asked), **{"from": "command line"})
 
 
 def do(asked: PermitChange) -> bool:

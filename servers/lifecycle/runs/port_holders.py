@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from servers.models import Box, Run, Sighting
+from servers.models import Box, ExternalEngine, Run
 
 
 def of_others(box: Box) -> dict[int, str]:
@@ -10,7 +10,7 @@ def of_others(box: Box) -> dict[int, str]:
     return by_port(box.sightings.filter(has_ended=False))
 
 
-def by_port(sightings: Iterable[Sighting]) -> dict[int, str]:
+def by_port(sightings: Iterable[ExternalEngine]) -> dict[int, str]:
     found = (each.what for each in sightings)
     return {
         each.port: f"the {'process' if each.is_process else 'container'} {each.name}"

@@ -10,7 +10,7 @@ from servers.launch.engines.launch import Launch
 from servers.launch.engines.volumes import Volume, VolumeError
 from servers.launch.spec import Spec
 from servers.lifecycle.runs import gpu_assignment
-from servers.models import Box, ImageFacts, Supplies
+from servers.models import Box, HostResources, ImageFacts
 from servers.models.secret import mask
 
 
@@ -37,7 +37,7 @@ def preview(launch: Launch, box: Box) -> Preview:
 
 def _image_id(launch: Launch, box: Box, image: ImageFacts | None) -> str:
     """ "" while the box has not told it."""
-    supplies = Supplies.objects.filter(box=box).first()
+    supplies = HostResources.objects.filter(box=box).first()
     there = supplies.images.get(launch.image) if supplies else None
     return str(there["id"]) if there else image.image_id if image else ""
 

@@ -6,7 +6,7 @@ from django.db import transaction
 
 from servers import live
 from servers.lifecycle.runs import creation, reconcile, restart_policy
-from servers.models import Boot, Box, Run
+from servers.models import Box, Reboot, Run
 from servers.models.run import ENDED, DesiredState, RunState
 
 # A box that goes down ends its containers a while before the watcher.
@@ -33,7 +33,7 @@ def note_boot(box: Box, boot_id: str, booted_at: datetime, *, seen_before: datet
 
 def _remember(box: Box, boot_id: str, booted_at: datetime, seen_before: datetime | None) -> None:
     """Before anything is taken up, and before the box's facts are those of this boot."""
-    Boot.objects.get_or_create(
+    Reboot.objects.get_or_create(
         box=box,
         boot_id=boot_id,
         defaults={
@@ -62,11 +62,11 @@ def _list_wanted_runs(box: Box, booted_at: datetime, seen_before: datetime | Non
 
 def note_versions(box: Box) -> None:
     """What the box is like since its last restart, as far as is known by now."""
-    boot = Boot.objects.filter(box=box, boot_id=box.boot_id).first()
+    boot = Reboot.objects.filter(box=box, boot_id=box.boot_id).first()
     if boot is None or boot.after.keys() >= boot.before.keys():
         return
     if (known := versions(box) | boot.after) != boot.after:
-        Boot.objects.filter(pk=boot.pk).update(after=known)
+        Reboot.objects.filter(pk=boot.pk).update(after=known)
 
 
 def versions(box: Box) -> dict[str, str]:

@@ -14,7 +14,7 @@ from servers.launch.engines.volumes import VolumeError, resolve
 from servers.lifecycle.profiles import preflight
 from servers.lifecycle.weights import checkpoints
 from servers.lifecycle.weights.downloads import DownloadRequest
-from servers.models import Box, Download, Profile, Stock
+from servers.models import Box, Download, ModelInventory, Profile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ def _of_path(path: str, box: Box) -> DownloadRequest | None:
         cache = ""
     if cache and PurePosixPath(path).is_relative_to(f"{cache}/hub"):
         return _of_snapshot(PurePosixPath(path).relative_to(f"{cache}/hub").parts)
-    stock = Stock.objects.filter(box=box).first()
+    stock = ModelInventory.objects.filter(box=box).first()
     roots = [each["path"] for each in stock.roots if not each["refused"]] if stock else []
     around = [root for root in roots if PurePosixPath(path).is_relative_to(root) and root != cache]
     if not around:

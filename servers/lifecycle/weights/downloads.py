@@ -31,7 +31,7 @@ from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import inventory
 from servers.lifecycle.weights.checkpoints import hub_token
 from servers.live import answers
-from servers.models import Box, Download, Entry, User
+from servers.models import AuditEntry, Box, Download, User
 from servers.models.download import OVER, DesiredDownloadState, DownloadState, key_of
 
 log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ def ask(box: Box, wish: DownloadRequest, *, by: User) -> tuple[Download, bool]:
                 box=box, repository=wish.repository, revision=wish.revision, patterns=patterns,
                 into=wish.into, key=key, limit=wish.limit, asked_by=by,
             )  # fmt: skip
-            Entry.note(by, "download", made.repository, box=box.slug, revision=made.revision)
+            AuditEntry.note(by, "download", made.repository, box=box.slug, revision=made.revision)
     except IntegrityError:
         return Download.objects.open().get(box=box, key=key), False
     _tell(made)
@@ -136,7 +136,9 @@ def resume(download: Download, *, by: User) -> None:
                 ended_at=None, drops_parts=False, rate=None,
             )  # fmt: skip
             if moved:
-                Entry.note(by, "try download again", download.repository, box=download.box.slug)
+                AuditEntry.note(
+                    by, "try download again", download.repository, box=download.box.slug
+                )
     except IntegrityError:
         return  # the same is asked for by now
     _tell(download)
@@ -151,7 +153,7 @@ def limit(download: Download, pace: int, *, by: User) -> None:
     """Bytes a second from now on; 0: as fast as can be."""
     mine = Download.objects.filter(pk=download.pk).exclude(state__in=OVER).exclude(limit=pace)
     if mine.update(limit=pace):
-        Entry.note(by, "limit download", download.repository, box=download.box.slug, to=pace)
+        AuditEntry.note(by, "limit download", download.repository, box=download.box.slug, to=pace)
         _tell(download)
 
 
@@ -162,7 +164,7 @@ def _want(download: Download, wanted: DesiredDownloadState, action: str, by: Use
         wanted=wanted
     )
     if changed:
-        Entry.note(by, action, download.repository, box=download.box.slug)
+        AuditEntry.note(by, action, download.repository, box=download.box.slug)
         _tell(download)
 
 

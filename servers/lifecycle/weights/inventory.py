@@ -21,7 +21,7 @@ from servers.launch.engines.placement import Site
 from servers.launch.engines.volumes import VolumeError, resolve
 from servers.lifecycle.runs.creation import own_paths
 from servers.lifecycle.weights.checkpoints import lean
-from servers.models import Box, Profile, Run, Stock, StoredCheckpoint, User
+from servers.models import Box, ModelInventory, Profile, Run, StoredCheckpoint, User
 from servers.models.stock import LONGEST_PATH
 
 # Unix seconds of the last day that Python knows: some file systems know later ones.
@@ -112,7 +112,7 @@ def put(box: Box, found: Iterable[Checkpoint]) -> None:
     """Into the rows, beside what is there already; and let everything be looked at again."""
     for each in (each for each in found if len(each.path) <= LONGEST_PATH):
         StoredCheckpoint.objects.update_or_create(box=box, path=each.path, defaults=_values(each))
-    Stock.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
+    ModelInventory.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
 
 
 def _values(found: Checkpoint) -> dict[str, Any]:

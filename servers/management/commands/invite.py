@@ -9,7 +9,7 @@ from django.db import transaction
 from django.urls import reverse
 
 from servers.management.database import DatabaseCommand
-from servers.models import Entry, Invite, Role, User
+from servers.models import AuditEntry, Invite, Role, User
 
 
 class Command(DatabaseCommand):
@@ -43,7 +43,7 @@ class Command(DatabaseCommand):
         else:
             role = Role.ADMIN if is_first else next(r for r in Role if r.label == options["role"])
             invite, token = Invite.make(role=role, by=None, is_first=is_first)
-            Entry.note(None, "invite", invite, **{"from": "command line"})
+            AuditEntry.note(None, "invite", invite, **{"from": "command line"})
         self.stdout.write(options["base_url"].rstrip("/") + reverse("join", args=[token]))
 
 
@@ -57,5 +57,5 @@ def _reset(name: str) -> str:
         raise CommandError(f"{person} is disabled. An admin enables the account under Settings.")
     with transaction.atomic():
         _invite, token = Invite.make(role=Role(person.role), by=None, person=person)
-        Entry.note(None, "reset link", person, **{"from": "command line"})
+        AuditEntry.note(None, "reset link", person, **{"from": "command line"})
     return token

@@ -14,7 +14,7 @@ from servers import live
 from servers.forms.notification_channel import NotificationChannelForm
 from servers.lifecycle.alerts import channels as verbs
 from servers.live import needs
-from servers.models import Entry, Outlet, Permission, User
+from servers.models import AuditEntry, NotificationChannel, Permission, User
 from servers.models.secret import SecretError
 from servers.views.access import allow
 
@@ -38,7 +38,7 @@ def outlet_add(request: HttpRequest) -> HttpResponse:
     form.instance.created_by = me
     with transaction.atomic():
         outlet = form.save()
-        Entry.note(me, "add outlet of alerts", outlet, kind=outlet.kind, where=outlet.hint)
+        AuditEntry.note(me, "add outlet of alerts", outlet, kind=outlet.kind, where=outlet.hint)
     messages.success(request, f"{outlet} is kept. Press Test to see whether messages arrive.")
     return redirect("outlets")
 
@@ -47,7 +47,7 @@ def outlet_add(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @allow(Permission.ADMINISTER)
 def outlet_edit(request: HttpRequest, pk: int) -> HttpResponse:
-    outlet = get_object_or_404(Outlet, pk=pk)
+    outlet = get_object_or_404(NotificationChannel, pk=pk)
     name = outlet.name
     form = NotificationChannelForm(request.POST or None, instance=outlet)
     if request.method == "POST" and form.is_valid() and _save(request, form):
@@ -63,7 +63,9 @@ def _save(request: HttpRequest, form: NotificationChannelForm) -> bool:
             outlet = form.save()
             # Of an address the trail says that it was changed, and not to what.
             changed = ", ".join(form.changed_data)
-            Entry.note(cast(User, request.user), "change outlet of alerts", outlet, changed=changed)
+            AuditEntry.note(
+                cast(User, request.user), "change outlet of alerts", outlet, changed=changed
+            )
     except SecretError as error:
         form.add_error("address", str(error))
         return False
@@ -76,9 +78,9 @@ def _save(request: HttpRequest, form: NotificationChannelForm) -> bool:
 @require_POST
 @allow(Permission.ADMINISTER)
 def outlet_delete(request: HttpRequest, pk: int) -> HttpResponse:
-    outlet = get_object_or_404(Outlet, pk=pk)
+    outlet = get_object_or_404(NotificationChannel, pk=pk)
     with transaction.atomic():
-        Entry.note(cast(User, request.user), "delete outlet of alerts", outlet)
+        AuditEntry.note(cast(User, request.user), "delete outlet of alerts", outlet)
         outlet.delete()
     live.alerts_changed()
     messages.success(request, f"{outlet} is deleted. Nothing is sent there any more.")
@@ -88,10 +90,10 @@ def outlet_delete(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @allow(Permission.ADMINISTER)
 def outlet_test(request: HttpRequest, pk: int) -> HttpResponse:
-    outlet = get_object_or_404(Outlet, pk=pk)
+    outlet = get_object_or_404(NotificationChannel, pk=pk)
     me = cast(User, request.user)
     verbs.ask_for_test(outlet, by=me)
-    Entry.note(me, "test outlet of alerts", outlet)
+    AuditEntry.note(me, "test outlet of alerts", outlet)
     return HttpResponse(status=DONE)
 
 

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_GET
 
 from servers import live
 from servers.launch.commandline import comparison
-from servers.models import Box, Likeness, Permission, User
+from servers.models import Box, Permission, ProfileImport, User
 from servers.views.access import allow
 from servers.views.profiles.profiles import find
 
@@ -37,7 +37,7 @@ def profile_compared(request: HttpRequest, slug: str) -> HttpResponse:
     """What the container or process was that a profile was made of, beside what it would start."""
     profile = find(request, slug)
     likeness = get_object_or_404(
-        Likeness.objects.select_related("version", "box").order_by("-made_at"),
+        ProfileImport.objects.select_related("version", "box").order_by("-made_at"),
         pk=_newest(profile.pk),
     )
     rows = [comparison.ComparedField.from_json(each) for each in likeness.rows]
@@ -54,5 +54,5 @@ def profile_compared(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _newest(profile: int) -> int:
-    found = Likeness.objects.filter(version__profile=profile).order_by("-made_at")
+    found = ProfileImport.objects.filter(version__profile=profile).order_by("-made_at")
     return found.values_list("pk", flat=True).first() or 0

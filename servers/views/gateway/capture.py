@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from servers import live
 from servers.forms.capture import CaptureForm
 from servers.gateway.routes import look
-from servers.models import Capture, Entry, Exchange, Permission
+from servers.models import AuditEntry, Capture, CapturedCall, Permission
 from servers.models.capture import KEPT
 from servers.views.access import PersonRequest, allow
 
@@ -31,7 +31,7 @@ def capture(request: PersonRequest) -> HttpResponse:
         _switch_on(request, form.cleaned_data)
         return redirect("capture")
     text = request.GET.get("q", "")[:200]
-    kept = Exchange.objects.recent()
+    kept = CapturedCall.objects.recent()
     page = Paginator(kept.for_table().search(text), PER_PAGE).get_page(request.GET.get("page"))
     captures = Capture.objects.select_related("by", "ended_by")
     return render(
@@ -67,7 +67,7 @@ def _switch_on(request: PersonRequest, said: dict[str, Any]) -> None:
             until=now + said["lasts"],
         )  # fmt: skip
         until = timezone.localtime(made.until).isoformat(timespec="minutes")
-        Entry.note(request.user, "switch capture on", made, until=until, reason=made.reason)
+        AuditEntry.note(request.user, "switch capture on", made, until=until, reason=made.reason)
         transaction.on_commit(live.capture_changed)
     messages.success(request, "Capture is on. Every page says so, to everybody.")
 
@@ -79,7 +79,7 @@ def capture_end(request: PersonRequest, pk: int) -> HttpResponse:
     with transaction.atomic():
         has_ended = Capture.objects.end(found, request.user)
         if has_ended:
-            Entry.note(request.user, "end capture", found)
+            AuditEntry.note(request.user, "end capture", found)
             transaction.on_commit(live.capture_changed)
     if has_ended:
         messages.success(request, "Capture is off. What was kept stays until it is deleted.")
@@ -91,7 +91,7 @@ def capture_end(request: PersonRequest, pk: int) -> HttpResponse:
 @require_GET
 @allow(Permission.ADMINISTER)
 def show_captured(request: PersonRequest, pk: int) -> HttpResponse:
-    exchange = get_object_or_404(Exchange.objects.recent().for_table(), pk=pk)
+    exchange = get_object_or_404(CapturedCall.objects.recent().for_table(), pk=pk)
     return render(request, "gateway/captured.html", {"exchange": exchange, "days": KEPT.days})
 
 
@@ -100,7 +100,7 @@ def show_captured(request: PersonRequest, pk: int) -> HttpResponse:
 def captured_download(request: PersonRequest) -> StreamingHttpResponse:
     """What is kept, or of it what matches: JSON, one exchange a line."""
     text = request.GET.get("q", "")[:200]
-    Entry.note(request.user, "download captured", text or "all")
+    AuditEntry.note(request.user, "download captured", text or "all")
     name = f"inferdash-captured-{timezone.localtime():%Y%m%d-%H%M}.jsonl"
     return StreamingHttpResponse(
         _lines(text),
@@ -110,7 +110,7 @@ def captured_download(request: PersonRequest) -> StreamingHttpResponse:
 
 
 async def _lines(text: str) -> AsyncIterator[str]:
-    async for each in Exchange.objects.recent().for_table().search(text).aiterator():
+    async for each in CapturedCall.objects.recent().for_table().search(text).aiterator():
         asked = each.request
         said = {
             "at": asked.at.isoformat(),
@@ -136,7 +136,7 @@ async def _lines(text: str) -> AsyncIterator[str]:
 @allow(Permission.ADMINISTER)
 def captured_delete(request: PersonRequest) -> HttpResponse:
     with transaction.atomic():
-        count, _of_which = Exchange.objects.all().delete()
-        Entry.note(request.user, "delete captured", f"{count} requests")
+        count, _of_which = CapturedCall.objects.all().delete()
+        AuditEntry.note(request.user, "delete captured", f"{count} requests")
     messages.success(request, "Deleted: all prompts and answers that were kept.")
     return redirect("capture")

@@ -31,7 +31,7 @@ from servers.host.runs.probes import Endpoint, EngineError
 from servers.launch import durations
 from servers.launch.engines import sampling
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
-from servers.models import Conversation, Entry, Permission, Run, Server, Use, User
+from servers.models import ActiveUser, AuditEntry, Conversation, Permission, Run, Server, User
 from servers.models.run import DesiredState, RunState
 from servers.views.access import PersonRequest, allow
 
@@ -329,12 +329,12 @@ async def _with_heartbeat(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes
 def _note(target: ChatTarget, person: User) -> None:
     now = timezone.now()
     Run.objects.filter(pk=target.run_id).update(last_request_at=now)
-    Use.objects.update_or_create(run_id=target.run_id, by=person, defaults={"at": now})
+    ActiveUser.objects.update_or_create(run_id=target.run_id, by=person, defaults={"at": now})
     # Who used a run is worth a line, each of their messages is not.
     began = Run.objects.values_list("created_at", flat=True).get(pk=target.run_id)
-    mine = Entry.objects.filter(by=person, action="chat", subject=target.server, at__gte=began)
+    mine = AuditEntry.objects.filter(by=person, action="chat", subject=target.server, at__gte=began)
     if not mine.exists():
-        Entry.note(person, "chat", target.server, run=target.run_id)
+        AuditEntry.note(person, "chat", target.server, run=target.run_id)
 
 
 def _cause(target: ChatTarget) -> str:

@@ -18,7 +18,7 @@ from redis.exceptions import RedisError
 from servers.forms.conversation import BODY_LIMIT, KEY, KeepError, Kept, read
 from servers.gateway import answers
 from servers.launch import numbers
-from servers.models import Conversation, Message, Permission
+from servers.models import ChatMessage, Conversation, Permission
 from servers.models.conversation import ConversationQuerySet, text_of, title_of
 from servers.views.access import PersonRequest, allow
 
@@ -158,9 +158,9 @@ def _write(request: PersonRequest, key: str, kept: Kept) -> Conversation:
     if not is_new and (row.deleted_at is not None or row.revision not in kept.was):
         raise ChangedError
     row.messages.filter(place__gte=kept.count).delete()
-    Message.objects.bulk_create(
+    ChatMessage.objects.bulk_create(
         [
-            Message(conversation=row, place=place, body=body, text=text_of(body))
+            ChatMessage(conversation=row, place=place, body=body, text=text_of(body))
             for place, body in kept.messages.items()
         ],
         update_conflicts=True,

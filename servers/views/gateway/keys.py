@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from servers.forms.keys import KeyForm
-from servers.models import Entry, Key, Permission, Role, User
+from servers.models import AuditEntry, Key, Permission, Role, User
 from servers.views.access import allow
 from servers.views.gateway.gateway import use_from
 
@@ -32,7 +32,7 @@ def keys(request: HttpRequest) -> HttpResponse:
                 models_allowed=form.cleaned_data["models_allowed"],
                 requests_per_minute=form.cleaned_data["requests_per_minute"],
             )
-            Entry.note(person, "make key", made, may=made.scope)
+            AuditEntry.note(person, "make key", made, may=made.scope)
         form = KeyForm(person=person)
     found = Key.objects.select_related("person")
     shown = found if person.may_administer else found.filter(person=person)
@@ -60,7 +60,7 @@ def key_revoke(request: HttpRequest, pk: int) -> HttpResponse:
     found = Key.objects.all() if person.may_administer else Key.objects.filter(person=person)
     key = get_object_or_404(found, pk=pk)
     if Key.objects.revoke(key):
-        Entry.note(person, "revoke key", key)
+        AuditEntry.note(person, "revoke key", key)
         messages.success(request, f"{key.name} is revoked: nothing can be done with it any more.")
     else:
         messages.info(request, f"{key.name} was revoked already.")

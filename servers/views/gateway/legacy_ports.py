@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from servers import live
 from servers.forms.legacy_port import LegacyPortForm
 from servers.lifecycle.runs import port_holders
-from servers.models import Box, Entry, OldPort, Permission, Request
+from servers.models import AuditEntry, Box, LegacyPort, Permission, Request
 from servers.views.access import PersonRequest, allow
 
 LATELY = timedelta(days=30)
@@ -30,8 +30,10 @@ def old_ports(request: PersonRequest) -> HttpResponse:
     form = LegacyPortForm(request.POST or None, box=box)
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
-            made = OldPort.objects.create(box=box, made_by=request.user, **form.cleaned_data)
-            Entry.note(request.user, "open old port", made, model=made.model, sources=made.sources)
+            made = LegacyPort.objects.create(box=box, made_by=request.user, **form.cleaned_data)
+            AuditEntry.note(
+                request.user, "open old port", made, model=made.model, sources=made.sources
+            )
             transaction.on_commit(live.ports_changed)
         if holder := port_holders.of_all(box).get(made.port):
             messages.warning(
@@ -41,7 +43,7 @@ def old_ports(request: PersonRequest) -> HttpResponse:
         else:
             messages.success(request, f"Programs may go on asking on port {made.port}.")
         return redirect("old_ports")
-    ports = OldPort.objects.filter(box=box).select_related("made_by")
+    ports = LegacyPort.objects.filter(box=box).select_related("made_by")
     return render(
         request,
         "gateway/old_ports.html",
@@ -49,7 +51,7 @@ def old_ports(request: PersonRequest) -> HttpResponse:
     )
 
 
-def _askers(port: OldPort) -> list[dict[str, Any]]:
+def _askers(port: LegacyPort) -> list[dict[str, Any]]:
     """Who still asks on it without a key: address, how often in these days, and when last."""
     asked = Request.objects.filter(old_port=port, at__gte=timezone.now() - LATELY)
     found = asked.order_by().values("source").annotate(count=Count("pk"), last=Max("at"))
@@ -59,9 +61,9 @@ def _askers(port: OldPort) -> list[dict[str, Any]]:
 @require_POST
 @allow(Permission.ADMINISTER)
 def old_port_close(request: PersonRequest, pk: int) -> HttpResponse:
-    port = get_object_or_404(OldPort, pk=pk)
+    port = get_object_or_404(LegacyPort, pk=pk)
     with transaction.atomic():
-        Entry.note(request.user, "close old port", port)
+        AuditEntry.note(request.user, "close old port", port)
         port.delete()
         transaction.on_commit(partial(live.ports_changed))
     messages.success(request, f"Port {port.port} is closed.")

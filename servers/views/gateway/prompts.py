@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from servers import live
 from servers.forms.conversation import BODY_LIMIT, COLUMNS, KeepError
 from servers.forms.prompts import PromptSetForm, read_answer, read_round
-from servers.models import Entry, Permission, PromptSet, Round, RoundAnswer, Run
+from servers.models import AuditEntry, Permission, PromptAnswer, PromptRun, PromptSet, Run
 from servers.models.run import DesiredState, RunState
 from servers.views.access import PersonRequest, allow
 from servers.views.gateway.chat import build_context
@@ -58,7 +58,7 @@ def _form(request: PersonRequest, found: PromptSet) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         found.prompts, found.by, found.saved_at = form.prompts, request.user, timezone.now()
         form.save()
-        Entry.note(request.user, "save prompt set", found, prompts=len(found.prompts))
+        AuditEntry.note(request.user, "save prompt set", found, prompts=len(found.prompts))
         return redirect("prompt_set", pk=found.pk)
     return render(request, "prompts/form.html", {"form": form, "set": found})
 
@@ -67,7 +67,7 @@ def _form(request: PersonRequest, found: PromptSet) -> HttpResponse:
 @allow(Permission.OPERATE)
 def prompt_set_delete(request: PersonRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(PromptSet, pk=pk)
-    Entry.note(request.user, "delete prompt set", found, rounds=found.rounds.count())
+    AuditEntry.note(request.user, "delete prompt set", found, rounds=found.rounds.count())
     found.delete()
     messages.success(request, f"“{found}” is deleted, with the answers to it.")
     return redirect("prompt_sets")
@@ -119,7 +119,7 @@ def round_begin(request: PersonRequest, pk: int) -> JsonResponse:
     except KeepError as error:
         return JsonResponse({"message": str(error)}, status=400)
     made = found.rounds.create(run=run, by=request.user, prompts=found.prompts, params=begun.params)
-    Entry.note(request.user, "ask prompt set", run.server, set=found.name)
+    AuditEntry.note(request.user, "ask prompt set", run.server, set=found.name)
     return JsonResponse({"url": f"{reverse('prompt_set', args=[found.pk])}?ask={made.pk}"})
 
 
@@ -127,33 +127,33 @@ def round_begin(request: PersonRequest, pk: int) -> JsonResponse:
 @allow(Permission.OPERATE)
 def round_answer(request: PersonRequest, pk: int, place: int) -> HttpResponse:
     """One answer of a round of one's own, as it came."""
-    found = get_object_or_404(Round, pk=pk, by=request.user)
+    found = get_object_or_404(PromptRun, pk=pk, by=request.user)
     try:
         if place >= len(found.prompts):
             raise KeepError("This round has no such prompt. Reload the page.")
         body = read_answer(request.read(BODY_LIMIT + 1), place)
     except KeepError as error:
         return JsonResponse({"message": str(error)}, status=400)
-    RoundAnswer.objects.update_or_create(round=found, place=place, defaults={"body": body})
+    PromptAnswer.objects.update_or_create(round=found, place=place, defaults={"body": body})
     return HttpResponse(status=DONE)
 
 
 @require_POST
 @allow(Permission.OPERATE)
 def round_delete(request: PersonRequest, pk: int) -> HttpResponse:
-    found = get_object_or_404(Round.objects.select_related("prompt_set", "run__server"), pk=pk)
-    Entry.note(request.user, "delete round", found.run.server, set=found.prompt_set.name)
+    found = get_object_or_404(PromptRun.objects.select_related("prompt_set", "run__server"), pk=pk)
+    AuditEntry.note(request.user, "delete round", found.run.server, set=found.prompt_set.name)
     found.delete()
     return redirect("prompt_set", pk=found.prompt_set_id)
 
 
-def _sees(request: PersonRequest, each: Round) -> bool:
+def _sees(request: PersonRequest, each: PromptRun) -> bool:
     """Whether the profile's page is there for who looks."""
     profile = each.run.version.profile
     return not profile.is_private or request.user.may_administer or profile.owner == request.user
 
 
-def _describe_round(request: PersonRequest, each: Round) -> dict[str, Any]:
+def _describe_round(request: PersonRequest, each: PromptRun) -> dict[str, Any]:
     """What the page's script has on a round."""
     run = each.run
     is_up = run.state == RunState.READY and run.wanted == DesiredState.RUNNING
@@ -178,13 +178,13 @@ def _is_here(run: Run) -> bool:
     return run.server.box.slug == settings.BOX
 
 
-def _changes(shown: list[Round]) -> list[dict[str, Any]]:
+def _changes(shown: list[PromptRun]) -> list[dict[str, Any]]:
     """Of each round and the one beside it, the older first: what was another one."""
     pairs = zip(shown[1:], shown, strict=False)
     return [_change(older, newer) for older, newer in pairs]
 
 
-def _change(older: Round, newer: Round) -> dict[str, Any]:
+def _change(older: PromptRun, newer: PromptRun) -> dict[str, Any]:
     before, after = older.run.version, newer.run.version
     is_same_profile = before.profile_id == after.profile_id
     said: list[str] = []

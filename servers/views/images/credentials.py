@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from servers.forms.image import RegistryCredentialForm
 from servers.lifecycle.images import credentials as verbs
 from servers.live import shelves
-from servers.models import Entry, Permission, RegistryLogin, User
+from servers.models import AuditEntry, Permission, RegistryCredential, User
 from servers.views.access import allow
 
 DONE = 204
@@ -35,7 +35,7 @@ def login_add(request: HttpRequest) -> HttpResponse:
     form.instance.created_by = me
     with transaction.atomic():
         login = form.save()
-        Entry.note(me, "add log-in of registry", login, name=login.username)
+        AuditEntry.note(me, "add log-in of registry", login, name=login.username)
     messages.success(request, f"The log-in at {login} is kept. Press Test to see whether it works.")
     return redirect("registry_logins")
 
@@ -44,7 +44,7 @@ def login_add(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @allow(Permission.ADMINISTER)
 def login_edit(request: HttpRequest, pk: int) -> HttpResponse:
-    login = get_object_or_404(RegistryLogin, pk=pk)
+    login = get_object_or_404(RegistryCredential, pk=pk)
     name = login.registry
     form = RegistryCredentialForm(request.POST or None, instance=login)
     if request.method == "POST" and form.is_valid():
@@ -52,7 +52,9 @@ def login_edit(request: HttpRequest, pk: int) -> HttpResponse:
             form.save()
             # Of a password the trail says that it was changed, and not to what.
             changed = ", ".join(form.changed_data)
-            Entry.note(cast(User, request.user), "change log-in of registry", name, changed=changed)
+            AuditEntry.note(
+                cast(User, request.user), "change log-in of registry", name, changed=changed
+            )
         messages.success(request, f"The log-in at {form.instance} is changed.")
         return redirect("registry_logins")
     return render(request, "images/login.html", {"form": form, "pk": pk, "name": name})
@@ -61,9 +63,9 @@ def login_edit(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @allow(Permission.ADMINISTER)
 def login_delete(request: HttpRequest, pk: int) -> HttpResponse:
-    login = get_object_or_404(RegistryLogin, pk=pk)
+    login = get_object_or_404(RegistryCredential, pk=pk)
     with transaction.atomic():
-        Entry.note(cast(User, request.user), "delete log-in of registry", login)
+        AuditEntry.note(cast(User, request.user), "delete log-in of registry", login)
         login.delete()
     messages.success(request, f"The log-in at {login} is deleted. Pulls from there go without it.")
     return redirect("registry_logins")
@@ -72,13 +74,13 @@ def login_delete(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @allow(Permission.ADMINISTER)
 def login_test(request: HttpRequest, pk: int) -> HttpResponse:
-    verbs.ask_for_test(get_object_or_404(RegistryLogin, pk=pk), by=cast(User, request.user))
+    verbs.ask_for_test(get_object_or_404(RegistryCredential, pk=pk), by=cast(User, request.user))
     return HttpResponse(status=DONE)
 
 
 def _page(request: HttpRequest, form: RegistryCredentialForm) -> HttpResponse:
     context = {
-        "logins": RegistryLogin.objects.select_related("created_by", "tested_on"),
+        "logins": RegistryCredential.objects.select_related("created_by", "tested_on"),
         "form": form,
         "jobs_mark": shelves.jobs_mark(),
     }

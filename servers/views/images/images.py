@@ -18,7 +18,16 @@ from servers.lifecycle.images import inventory, newer_builds
 from servers.lifecycle.images.inventory import Uses
 from servers.lifecycle.images.newer_builds import BuildForServer
 from servers.live import shelves
-from servers.models import Box, Entry, ImageFacts, Permission, Shelf, StoredImage, TagNews, User
+from servers.models import (
+    AuditEntry,
+    Box,
+    ImageFacts,
+    ImageInventory,
+    Permission,
+    StoredImage,
+    TagNews,
+    User,
+)
 from servers.views.access import allow
 
 SORTS = {"name": "name", "size": "size", "made": "newest", "used": "last used"}
@@ -57,7 +66,7 @@ class BoxImages:
     """The images of one box."""
 
     box: Box
-    shelf: Shelf | None
+    shelf: ImageInventory | None
     rows: list[ImageRow]  # with an engine in them, or used by inferdash, after the filter
     others: list[ImageRow]
     told: list[TagUpdate]
@@ -208,7 +217,7 @@ def image_ask(request: HttpRequest, pk: int) -> HttpResponse:
     """Have an image that no profile names asked for its engine's version and flags."""
     found = get_object_or_404(StoredImage.objects.exclude(engine=""), pk=pk)
     StoredImage.objects.filter(pk=pk).update(is_to_be_asked=True)
-    Entry.note(cast(User, request.user), "ask image", found, box=found.box.slug)
+    AuditEntry.note(cast(User, request.user), "ask image", found, box=found.box.slug)
     live.images_changed()
     return HttpResponse(status=204)
 
@@ -218,7 +227,7 @@ def image_ask(request: HttpRequest, pk: int) -> HttpResponse:
 def images_look(_request: HttpRequest, slug: str) -> HttpResponse:
     """Ask a box to look at its images now; the page changes by itself when it has."""
     box = get_object_or_404(Box, slug=slug)
-    Shelf.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
+    ImageInventory.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
     live.images_changed()
     live.wake_watcher(box.slug, live.Topic.IMAGES)
     return HttpResponse(status=204)

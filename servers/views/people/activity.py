@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from servers.models import Entry, Permission
+from servers.models import AuditEntry, Permission
 from servers.views import spreadsheet
 from servers.views.access import allow
 
@@ -31,8 +31,8 @@ async def activity_csv(request: HttpRequest) -> StreamingHttpResponse:
     return spreadsheet.download("inferdash-activity.csv", head, _rows(entries))
 
 
-def _filter_entries(q: str) -> QuerySet[Entry]:
-    found = Entry.objects.select_related("by")
+def _filter_entries(q: str) -> QuerySet[AuditEntry]:
+    found = AuditEntry.objects.select_related("by")
     for word in q.split():
         found = found.filter(
             Q(by__username__icontains=word) | Q(action__icontains=word) | Q(subject__icontains=word)
@@ -40,7 +40,7 @@ def _filter_entries(q: str) -> QuerySet[Entry]:
     return found
 
 
-async def _rows(entries: QuerySet[Entry]) -> AsyncIterator[list[str]]:
+async def _rows(entries: QuerySet[AuditEntry]) -> AsyncIterator[list[str]]:
     async for entry in entries.aiterator():
         more = ", ".join(f"{key} {value}" for key, value in entry.detail.items())
         who = entry.by.username if entry.by else "inferdash"

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST
 
 from servers import live
 from servers.forms.people import RoleForm
-from servers.models import Entry, Invite, Permission, Role, User
+from servers.models import AuditEntry, Invite, Permission, Role, User
 from servers.views.access import allow
 from servers.views.people.settings import page
 
@@ -29,7 +29,7 @@ def person_invite(request: HttpRequest) -> HttpResponse:
         return redirect("settings")
     with transaction.atomic():
         made = Invite.make(role=form.cleaned_data["role"], by=_me(request))
-        Entry.note(_me(request), "invite", made[0])
+        AuditEntry.note(_me(request), "invite", made[0])
     return page(request, link=made)
 
 
@@ -38,7 +38,7 @@ def person_invite(request: HttpRequest) -> HttpResponse:
 def invite_end(request: HttpRequest, pk: int) -> HttpResponse:
     invite = get_object_or_404(Invite, pk=pk)
     if Invite.objects.filter(pk=pk).end():
-        Entry.note(_me(request), "end invite", invite)
+        AuditEntry.note(_me(request), "end invite", invite)
         messages.success(request, f"The link for {invite} has ended.")
     else:
         messages.info(request, f"The link for {invite} was used or over already.")
@@ -54,7 +54,7 @@ def person_reset(request: HttpRequest, pk: int) -> HttpResponse:
         return redirect("settings")
     with transaction.atomic():
         made = Invite.make(role=Role(person.role), by=_me(request), person=person)
-        Entry.note(_me(request), "reset link", person)
+        AuditEntry.note(_me(request), "reset link", person)
     return page(request, link=made)
 
 
@@ -70,7 +70,7 @@ def person_role(request: HttpRequest, pk: int) -> HttpResponse:
     with transaction.atomic():
         changed = User.objects.change(pk, role=role)
         if changed:
-            Entry.note(
+            AuditEntry.note(
                 _me(request), "change role", person, old=Role(person.role).label, new=role.label
             )
             if role != Role.ADMIN:
@@ -92,7 +92,7 @@ def person_active(request: HttpRequest, pk: int) -> HttpResponse:
     with transaction.atomic():
         changed = User.objects.change(pk, is_active=enables)
         if changed:
-            Entry.note(_me(request), "enable person" if enables else "disable person", person)
+            AuditEntry.note(_me(request), "enable person" if enables else "disable person", person)
             if not enables:
                 _end_links(Q(person=person) | Q(created_by=person))
     if changed:

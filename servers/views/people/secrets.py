@@ -10,7 +10,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
 from servers.forms.people import SecretForm, SecretValueForm
-from servers.models import Entry, Permission, Secret, User
+from servers.models import AuditEntry, Permission, Secret, User
 from servers.views.access import allow
 from servers.views.people.settings import page, secret_uses
 
@@ -25,7 +25,7 @@ def secret_add(request: HttpRequest) -> HttpResponse:
     me = cast(User, request.user)
     with transaction.atomic():
         secret = Secret.seal(form.cleaned_data["name"], form.cleaned_data["value"], me)
-        Entry.note(me, "add secret", secret)
+        AuditEntry.note(me, "add secret", secret)
     then = " Choose it below for each box that is to use it." if secret.name == "HF_TOKEN" else ""
     messages.success(request, f"{secret} is kept, encrypted.{then}")
     return redirect("settings")
@@ -42,7 +42,7 @@ def secret_replace(request: HttpRequest, pk: int) -> HttpResponse:
     me = cast(User, request.user)
     with transaction.atomic():
         secret.replace(form.cleaned_data["value"], me)
-        Entry.note(me, "replace secret", secret)
+        AuditEntry.note(me, "replace secret", secret)
     messages.success(request, f"{secret} is replaced. Servers get it at their next start.")
     return redirect("settings")
 
@@ -60,6 +60,6 @@ def secret_delete(request: HttpRequest, pk: int) -> HttpResponse:
         return redirect("settings")
     with transaction.atomic():
         secret.delete()
-        Entry.note(cast(User, request.user), "delete secret", secret)
+        AuditEntry.note(cast(User, request.user), "delete secret", secret)
     messages.success(request, f"{secret} is deleted.")
     return redirect("settings")

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from servers import live
 from servers.forms.people import NAME_TAKEN, JoinForm, LoginForm, OwnPasswordForm, PasswordForm
-from servers.models import Entry, Invite, LoginFailure, Permission, Role, User, datafolder
+from servers.models import AuditEntry, Invite, LoginFailure, Permission, Role, User, datafolder
 from servers.views.access import allow
 
 GONE = 410
@@ -93,7 +93,7 @@ def _let_in(invite: Invite, form: PasswordForm) -> User:
             LoginFailure.objects.open(person.username)
         else:
             person.save()
-        Entry.note(person, "reset password" if invite.person else "join", person)
+        AuditEntry.note(person, "reset password" if invite.person else "join", person)
     return person
 
 
@@ -107,7 +107,7 @@ def password(request: HttpRequest) -> HttpResponse:
         with transaction.atomic():
             person.set_password(form.cleaned_data["password"])
             person.save(update_fields=["password"])
-            Entry.note(person, "change password", person)
+            AuditEntry.note(person, "change password", person)
         # Every other session of this person ends, this one goes on.
         update_session_auth_hash(request, person)
         live.person_changed(person.pk)

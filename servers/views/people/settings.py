@@ -15,8 +15,8 @@ from servers import tasks
 from servers.forms.people import BoxForm, RoleForm, SecretForm, SecretValueForm
 from servers.launch.engines.volumes import resolve
 from servers.models import (
+    AuditEntry,
     Box,
-    Entry,
     EnvironmentGroup,
     Invite,
     Permission,
@@ -52,7 +52,7 @@ def box_settings(request: HttpRequest, slug: str) -> HttpResponse:
         # Only these: the watcher writes the others at the same time.
         box.save(update_fields=list(BoxForm.Meta.fields))
         changed = {name: str(getattr(box, name) or "none") for name in form.changed_data}
-        Entry.note(cast(User, request.user), "change box", box, **changed)
+        AuditEntry.note(cast(User, request.user), "change box", box, **changed)
     messages.success(request, f"{box} is changed. It counts from each server's next start.")
     return redirect("settings")
 

@@ -13,7 +13,14 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from servers.forms.environment import EnvironmentForm
 from servers.launch.engines import diff
 from servers.launch.engines.diff import Difference
-from servers.models import Entry, EnvironmentGroup, EnvironmentVersion, Permission, Profile, User
+from servers.models import (
+    AuditEntry,
+    EnvironmentGroup,
+    EnvironmentVersion,
+    Permission,
+    Profile,
+    User,
+)
 from servers.models.environment import ABOUT
 from servers.models.profile import Stale
 from servers.views.access import allow
@@ -90,7 +97,7 @@ def group_new(request: HttpRequest) -> HttpResponse:
                 slug = form.slug_of(form.cleaned_data["name"])
                 made = EnvironmentGroup.objects.create(slug=slug, **form.describe())
                 made.save_version(form.variables(), by=person, message="First version")
-                Entry.note(person, "create environment group", made)
+                AuditEntry.note(person, "create environment group", made)
         except IntegrityError:
             form.add_error("name", "Somebody has just made a group with this name.")
         else:
@@ -138,7 +145,7 @@ def _save(request: HttpRequest, found: EnvironmentGroup, form: EnvironmentForm) 
             )
         else:
             messages.success(request, describe_unversioned(form, before, found.current))
-        Entry.note(person, "edit environment group", found)
+        AuditEntry.note(person, "edit environment group", found)
 
 
 @require_POST
@@ -156,7 +163,7 @@ def group_restore(request: HttpRequest, slug: str, number: int) -> HttpResponse:
             version = found.save_version(
                 old.variables, by=person, message=f"Back to version {number}"
             )
-            Entry.note(person, "restore environment group", found, version=number)
+            AuditEntry.note(person, "restore environment group", found, version=number)
     except Stale:
         messages.error(request, f"Somebody else has just saved {found}. Look at it and try again.")
     else:
@@ -171,7 +178,9 @@ def group_delete(request: HttpRequest, slug: str) -> HttpResponse:
     with transaction.atomic():
         said = found.variables
         names = [*said.env, *said.secret_env]
-        Entry.note(cast(User, request.user), "delete environment group", found, variables=names)
+        AuditEntry.note(
+            cast(User, request.user), "delete environment group", found, variables=names
+        )
         found.delete()
     messages.success(request, f"{found} is deleted. Profiles keep the variables they got from it.")
     return redirect("groups")

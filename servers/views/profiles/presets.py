@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from servers.forms.preset import LIMIT, PresetError, check_room, read
 from servers.launch.engines import defaults
-from servers.models import Entry, Permission, Preset, Server
+from servers.models import AuditEntry, Permission, Preset, Server
 from servers.views.access import PersonRequest, allow
 
 DONE = 204
@@ -31,7 +31,7 @@ def presets(request: PersonRequest, slug: str) -> HttpResponse:
             name=named.name,
             defaults={"values": named.values, "by": request.user, "saved_at": timezone.now()},
         )
-        Entry.note(request.user, "preset", server.profile.slug, name=named.name)
+        AuditEntry.note(request.user, "preset", server.profile.slug, name=named.name)
     found = server.profile.presets.select_related("by")
     return JsonResponse(
         {
@@ -48,7 +48,7 @@ def preset_delete(request: PersonRequest, slug: str, pk: int) -> HttpResponse:
     server = _server(slug)
     found = get_object_or_404(server.profile.presets, pk=pk)
     found.delete()
-    Entry.note(request.user, "preset deleted", server.profile.slug, name=found.name)
+    AuditEntry.note(request.user, "preset deleted", server.profile.slug, name=found.name)
     return HttpResponse(status=DONE)
 
 

@@ -17,8 +17,8 @@ from servers.launch.engines.launch import Launch
 from servers.launch.recipes.document import Document
 from servers.lifecycle.weights import checkpoints, inventory
 from servers.models import (
+    AuditEntry,
     Box,
-    Entry,
     Permission,
     Profile,
     Server,
@@ -87,7 +87,7 @@ def create(form: ProfileForm, *, by: User) -> Profile:
         made = Profile.objects.create(slug=slug, owner=by, **form.describe())
         made.save_version(form.launch(), by=by, message="First version")
         Server.objects.create(slug=made.slug, profile=made, box=form.cleaned_data["box"])
-        Entry.note(by, "create profile", made)
+        AuditEntry.note(by, "create profile", made)
         checkpoints.look_soon(made)
     live.servers_changed()
     return made
@@ -129,7 +129,7 @@ def _save(request: HttpRequest, found: Profile, form: ProfileForm) -> None:
             messages.success(
                 request, f"Saved as version {version.number}. It is used from the next start."
             )
-        Entry.note(person, "edit profile", found)
+        AuditEntry.note(person, "edit profile", found)
         checkpoints.look_soon(found)
 
 

@@ -19,12 +19,12 @@ from servers.launch.engines.launch import Launch
 from servers.lifecycle.profiles import preflight
 from servers.lifecycle.weights import checkpoints, download_offers
 from servers.models import (
+    AuditEntry,
     Box,
-    Entry,
     ImageFacts,
-    Likeness,
     Permission,
     Profile,
+    ProfileImport,
     Run,
     Server,
     User,
@@ -79,7 +79,7 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
             "profile": found,
             "launch": found.launch,
             "record": record.compute_record(found),
-            "is_compared": Likeness.objects.filter(version__profile=found).exists(),
+            "is_compared": ProfileImport.objects.filter(version__profile=found).exists(),
             "chart": start_chart.chart(record.starts(found)),
             "is_favourite": found.fans.filter(pk=cast(User, request.user).pk).exists(),
             "versions": found.versions.select_related("author"),
@@ -150,7 +150,7 @@ def save_launch(
         with transaction.atomic():
             found.claim(saves=found.saves)
             version = found.save_version(launch, by=person, message=message)
-            Entry.note(person, action, found, version=version.number)
+            AuditEntry.note(person, action, found, version=version.number)
             checkpoints.look_soon(found)
     except Stale:
         raise BadRequest(

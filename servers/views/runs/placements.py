@@ -13,7 +13,7 @@ from servers import live
 from servers.forms.profile_values import opens_the_box
 from servers.launch.engines import parameters
 from servers.lifecycle.weights import checkpoints
-from servers.models import Box, Entry, Permission, Profile, Server, User
+from servers.models import AuditEntry, Box, Permission, Profile, Server, User
 from servers.views.access import allow
 from servers.views.profiles.profiles import find
 
@@ -31,7 +31,7 @@ def profile_place(request: HttpRequest, slug: str) -> HttpResponse:
         made = Server.objects.create(
             profile=found, box=box, slug=_free_slug(f"{found.slug}-{said}"), values=values
         )
-        Entry.note(cast(User, request.user), "place", made, **values)
+        AuditEntry.note(cast(User, request.user), "place", made, **values)
         checkpoints.look_soon(found)
         live.servers_changed()
     return redirect("profile", slug=found.slug)
@@ -47,7 +47,7 @@ def server_values(request: HttpRequest, slug: str) -> HttpResponse:
     values = _values(request, found)
     if values != server.values:
         Server.objects.filter(pk=server.pk).update(values=values)
-        Entry.note(cast(User, request.user), "set parameters", server, **values)
+        AuditEntry.note(cast(User, request.user), "set parameters", server, **values)
         live.server_changed(server.pk)
     return redirect("profile", slug=found.slug)
 

@@ -8,7 +8,7 @@ from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_POST
 
 from servers import live
-from servers.models import Boot, Entry, Permission, User
+from servers.models import AuditEntry, Permission, Reboot, User
 from servers.views.access import allow
 
 
@@ -16,10 +16,10 @@ from servers.views.access import allow
 @allow(Permission.OPERATE)
 def box_boot_dismiss(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """For everybody: the audit log says who did."""
-    boot = get_object_or_404(Boot, pk=pk, box__slug=slug)
+    boot = get_object_or_404(Reboot, pk=pk, box__slug=slug)
     person = cast(User, request.user)
     with transaction.atomic():
         if boot.dismiss(person):
-            Entry.note(person, "put away restart", boot.box)
+            AuditEntry.note(person, "put away restart", boot.box)
     live.box_changed(boot.box_id)
     return HttpResponse(status=204)

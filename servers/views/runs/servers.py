@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET
 from servers import live
 from servers.launch import numbers
 from servers.lifecycle.external import guard
-from servers.models import Permission, Round, Run, Server, User
+from servers.models import Permission, PromptRun, Run, Server, User
 from servers.views.access import allow
 
 EARLIER = 50  # runs in the table
@@ -27,7 +27,7 @@ def server(request: HttpRequest, slug: str) -> HttpResponse:
         {
             **live.head(found, run, cast(User, request.user), request.get_host()),
             "runs": runs,
-            "rounds": Round.objects.filter(run=run).select_related("prompt_set", "by"),
+            "rounds": PromptRun.objects.filter(run=run).select_related("prompt_set", "by"),
         },
     )
 

@@ -16,7 +16,7 @@ from servers.launch.commandline.command import PasteError
 from servers.launch.commandline.read import read
 from servers.lifecycle.weights import deletion, inventory
 from servers.lifecycle.weights.inventory import ModelUse
-from servers.models import Action, Box, Download, Permission, Stock, StoredCheckpoint, User
+from servers.models import Action, Box, Download, ModelInventory, Permission, StoredCheckpoint, User
 from servers.views.access import allow
 
 STATES = {
@@ -52,7 +52,7 @@ class BoxModels:
     """The models of one box."""
 
     box: Box
-    stock: Stock | None
+    stock: ModelInventory | None
     rows: list[CheckpointRow]
     size: int  # bytes of all of them on the disks, those that are filtered away included
     count: int
@@ -86,7 +86,7 @@ def models(request: HttpRequest) -> HttpResponse:
             "state": state,
             "states": (STATES | WHOSE).items(),
             "is_filtered": bool(text or state),
-            "mark": Stock.objects.mark(),
+            "mark": ModelInventory.objects.mark(),
             "downloads": Download.objects.for_page(),
         },
     )
@@ -175,7 +175,7 @@ def _commands(text: str) -> int:
 def models_look(_request: HttpRequest, slug: str) -> HttpResponse:
     """Ask a box to look at its disks now; the page changes by itself when it has."""
     box = get_object_or_404(Box, slug=slug)
-    Stock.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
+    ModelInventory.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
     live.stock_changed()
     live.wake_watcher(box.slug, live.Topic.STOCK)
     return HttpResponse(status=204)

@@ -8,7 +8,7 @@ from django.db import close_old_connections
 from django.db.utils import InterfaceError, OperationalError
 
 from servers.lifecycle.alerts import channels
-from servers.models import Box, Delivery, Outlet
+from servers.models import Box, Notification, NotificationChannel
 from servers.models.outlet import ChannelKind
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class NotificationSender:
     def step(self) -> None:
         """Start what is due. Short; for every round."""
         self._threads = {pk: each for pk, each in self._threads.items() if each.is_alive()}
-        waiting: dict[int, list[Delivery]] = {}
+        waiting: dict[int, list[Notification]] = {}
         for delivery in channels.due(self.box):
             waiting.setdefault(delivery.outlet_id, []).append(delivery)
         for pk, deliveries in waiting.items():
@@ -41,13 +41,13 @@ class NotificationSender:
         for thread in self._threads.values():
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _start(self, pk: int, deliveries: list[Delivery]) -> None:
+    def _start(self, pk: int, deliveries: list[Notification]) -> None:
         if pk not in self._threads and len(self._threads) < MOST_THREADS:
             thread = threading.Thread(target=self._send, args=[deliveries], daemon=True)
             self._threads[pk] = thread
             thread.start()
 
-    def _send(self, deliveries: list[Delivery]) -> None:
+    def _send(self, deliveries: list[Notification]) -> None:
         try:
             for delivery in deliveries:
                 # Whoever does not take this one now would not take the next.
@@ -64,7 +64,7 @@ class NotificationSender:
         if box.is_silent:
             return
         now = time.monotonic()
-        pings = Outlet.objects.filter(kind=ChannelKind.PING, is_enabled=True, box=box)
+        pings = NotificationChannel.objects.filter(kind=ChannelKind.PING, is_enabled=True, box=box)
         for outlet in pings.select_related("box"):
             if now - self._pinged.get(outlet.pk, float("-inf")) < PING_EVERY:
                 continue
@@ -74,7 +74,7 @@ class NotificationSender:
                 self._threads[outlet.pk] = thread
                 thread.start()
 
-    def _ping(self, outlet: Outlet) -> None:
+    def _ping(self, outlet: NotificationChannel) -> None:
         try:
             channels.ping(outlet)
         except (OperationalError, InterfaceError) as error:

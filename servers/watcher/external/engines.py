@@ -28,7 +28,7 @@ from servers.lifecycle.external import (
     monitored_runs,
 )
 from servers.lifecycle.runs import creation
-from servers.models import Box, Run, Sighting
+from servers.models import Box, ExternalEngine, Run
 from servers.models.run import ENDED, ENGINE_KEYS, RunState
 from servers.watcher.external.container_cache import ContainerCache
 from servers.watcher.external.discovery import DiscoveredLife, EngineDiscovery, Life
@@ -124,7 +124,7 @@ class ExternalEngines:
             found = [*self._count_requests(running), *self._past]
             external.saw(found)
             import_diff.follow(self.box, running)
-            if Sighting.objects.renew(self.box, found):
+            if ExternalEngine.objects.renew(self.box, found):
                 live.box_changed(self.box.pk)
             engines = {each.container for each in running}
             workers = self._bare.workers

@@ -18,7 +18,7 @@ from servers.judge.external.origin import Origin
 from servers.launch.commandline.inspect import argv
 from servers.launch.commandline.ray import ray_start
 from servers.lifecycle.runs import creation
-from servers.models import Box, Neighbours
+from servers.models import Box, OtherWorkloads
 from servers.watcher.external.processes import RayWorkerProcess
 from servers.watcher.external.systemd_owners import NOBODY, SystemdOwner
 
@@ -70,10 +70,10 @@ class OtherWorkloadsMonitor:
         self._keep(trouble=str(error), unseen=[each.to_json() for each in unseen(standing, sample)])
 
     def _keep(self, **values: Any) -> None:
-        known, is_new = Neighbours.objects.get_or_create(box=self.box, defaults=values)
+        known, is_new = OtherWorkloads.objects.get_or_create(box=self.box, defaults=values)
         is_worker_new = _workers(values) != _workers({"containers": known.containers})
         if is_new or any(getattr(known, name) != value for name, value in values.items()):
-            Neighbours.objects.filter(pk=known.pk).update(looked_at=timezone.now(), **values)
+            OtherWorkloads.objects.filter(pk=known.pk).update(looked_at=timezone.now(), **values)
             live.box_changed(self.box.pk)
         if "containers" in values and (is_new or is_worker_new):
             # They stand on the card of the engine that they work for, on whichever box.

@@ -10,7 +10,7 @@ from servers import live
 from servers.host.docker.containers import ContainerError
 from servers.lifecycle.images import credentials, jobs, newer_builds, pruning
 from servers.lifecycle.runs import creation
-from servers.models import Box, Run, Shelf
+from servers.models import Box, ImageInventory, Run
 
 log = logging.getLogger(__name__)
 
@@ -30,19 +30,19 @@ class ImageInventories:
         """Begin and end what is asked for, and look if it is time or somebody wants it."""
         has_ended = jobs.obey(self.box)
         credentials.test_wanted(self.box, creation.docker())
-        known, _is_new = Shelf.objects.get_or_create(box=self.box)
+        known, _is_new = ImageInventory.objects.get_or_create(box=self.box)
         age = time.monotonic() - self._looked_at
         is_due = age >= LOOK_EVERY or (age >= AFTER_A_START and self._has_started(known))
         if is_due or has_ended or known.is_wanted:
             self._look(known, is_asked=has_ended or known.is_wanted)
 
-    def _has_started(self, known: Shelf) -> bool:
+    def _has_started(self, known: ImageInventory) -> bool:
         """Whether a container of a run began since the last look: its image may be new here."""
         if known.looked_at is None:
             return True
         return Run.objects.filter(server__box=self.box, started_at__gt=known.looked_at).exists()
 
-    def _look(self, known: Shelf, *, is_asked: bool) -> None:
+    def _look(self, known: ImageInventory, *, is_asked: bool) -> None:
         began = timezone.now()
         self._looked_at = time.monotonic()
         docker = creation.docker()
@@ -57,12 +57,12 @@ class ImageInventories:
             error, changed = str(failure), str(failure) != known.error
             log.warning("Images cannot be looked at: %s", failure)
         was_wanted = known.is_wanted
-        Shelf.objects.filter(pk=known.pk).update(looked_at=began, error=error)
+        ImageInventory.objects.filter(pk=known.pk).update(looked_at=began, error=error)
         if changed or was_wanted or known.looked_at is None:
             live.images_changed()
 
     def ask_registries(self, *, go_on: Callable[[], bool]) -> None:
         """If it is time. May take minutes: a registry may be far away, or not there."""
-        known = Shelf.objects.filter(box=self.box).first()
+        known = ImageInventory.objects.filter(box=self.box).first()
         if newer_builds.is_due(self.box, known):
             newer_builds.look(self.box, creation.docker(), go_on=go_on)

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from servers.host.kernel import shm
-from servers.models import Box, Run, Supplies
+from servers.models import Box, HostResources, Run
 from servers.models.run import ACTIVE, RunState
 
 # A worker that outlives its container is there for days, until somebody sees it.
@@ -30,7 +30,7 @@ def find_pending_start(box: Box) -> dict[str, Any] | None:
 
 def disks(box: Box, *, not_before: datetime | None = None) -> dict[str, Any] | None:
     """As the watcher has written them down last (models.supplies); None: not, or long ago."""
-    kept = Supplies.objects.filter(box__slug=box.slug)
+    kept = HostResources.objects.filter(box__slug=box.slug)
     if not_before is not None:
         kept = kept.filter(seen_at__gte=not_before)
     found = kept.values_list("found", flat=True).first()

@@ -15,7 +15,7 @@ from servers.host.weights.fetch.child import DownloadChild
 from servers.host.weights.fetch.job import FetchError, Job
 from servers.judge.sizes import size
 from servers.lifecycle.weights import downloads
-from servers.models import Box, Download, Entry
+from servers.models import AuditEntry, Box, Download
 from servers.models.download import DesiredDownloadState, DownloadState
 
 log = logging.getLogger(__name__)
@@ -199,7 +199,7 @@ class DownloadRunner:
         took = timezone.now() - row.asked_at
         said = f"All of it is in {row.folder}, and looked through."
         row.move(DownloadState.DONE, said=said, **_figures(row) | _STILL)
-        Entry.note(
+        AuditEntry.note(
             row.asked_by, "download done", row.repository, box=self.box.slug,
             size=row.total, seconds=round(took.total_seconds()),
         )  # fmt: skip
@@ -211,7 +211,9 @@ class DownloadRunner:
     def _fail(self, row: Download, says: str, advice: str) -> bool:
         log.warning("the download of %s failed: %s", row, says)
         row.move(DownloadState.FAILED, said=says, advice=advice, **_figures(row) | _STILL)
-        Entry.note(row.asked_by, "download failed", row.repository, box=self.box.slug, said=says)
+        AuditEntry.note(
+            row.asked_by, "download failed", row.repository, box=self.box.slug, said=says
+        )
         return True
 
 

@@ -17,7 +17,7 @@ from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import inventory
-from servers.models import Box, Run, Stock
+from servers.models import Box, ModelInventory, Run
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class ModelScan:
         May take minutes: disks may be slow or asleep. Returns in how many seconds a start is
         looked after; None where no start waits for that.
         """
-        known, _is_new = Stock.objects.get_or_create(box=self.box)
+        known, _is_new = ModelInventory.objects.get_or_create(box=self.box)
         now = timezone.now()
         is_due = known.looked_at is None or now - known.looked_at >= EVERY
         if not (is_due or known.is_wanted):
@@ -50,18 +50,18 @@ class ModelScan:
         began = time.monotonic()
         # By these settings of now: who changes them and asks during this look is not answered by it.
         self.box.refresh_from_db(fields=["home", "hf_cache", "model_folders"])
-        Stock.objects.filter(pk=known.pk).update(looking_since=now)
+        ModelInventory.objects.filter(pk=known.pk).update(looking_since=now)
         live.stock_changed()
         try:
             self._look(known, now, go_on)
         finally:
-            Stock.objects.filter(pk=known.pk).update(looking_since=None)
+            ModelInventory.objects.filter(pk=known.pk).update(looking_since=None)
             live.stock_changed()
             ended = time.monotonic()
             self._rests_until = ended + max(REST_AT_LEAST, REST * (ended - began))
         return None
 
-    def _look(self, known: Stock, began: datetime, go_on: Callable[[], bool]) -> None:
+    def _look(self, known: ModelInventory, began: datetime, go_on: Callable[[], bool]) -> None:
         try:
             roots = inventory.roots(self.box)
             files = creation.box_files()
@@ -78,7 +78,7 @@ class ModelScan:
             # One folder may lie below another.
             found |= {each.path: each for each in (looked.found if looked else ())}
         inventory.keep(self.box, found.values())
-        Stock.objects.filter(pk=known.pk).update(roots=reports, looked_at=began)
+        ModelInventory.objects.filter(pk=known.pk).update(roots=reports, looked_at=began)
 
 
 def mounted_since(box: Box, looked_at: datetime | None) -> bool:

@@ -18,12 +18,12 @@ from servers.lifecycle.people.backups.archive import BackupError, Row
 from servers.lifecycle.people.backups.tables import TABLES, Table
 from servers.models import (
     CheckpointFacts,
-    Outlet,
+    HostResources,
+    NotificationChannel,
     Profile,
-    RegistryLogin,
+    RegistryCredential,
     Secret,
     StoredCheckpoint,
-    Supplies,
 )
 from servers.models.secret import SecretError
 
@@ -82,10 +82,11 @@ def _secrets() -> dict[str, Any]:
         return {
             "secrets": {str(each.pk): each.reveal() for each in Secret.objects.order_by("pk")},
             "outlets": {
-                str(each.pk): [each.address, each.key] for each in Outlet.objects.order_by("pk")
+                str(each.pk): [each.address, each.key]
+                for each in NotificationChannel.objects.order_by("pk")
             },
             "registries": {
-                str(each.pk): each.password for each in RegistryLogin.objects.order_by("pk")
+                str(each.pk): each.password for each in RegistryCredential.objects.order_by("pk")
             },
         }
     except SecretError as error:
@@ -102,7 +103,7 @@ def _needs() -> dict[str, dict[str, int | None]]:
         launch = parameters.fill(profile.launch)
         images[launch.image] = None
         models[launch.checkpoint] = None
-    for supplies in Supplies.objects.all():
+    for supplies in HostResources.objects.all():
         for reference, image in supplies.images.items():
             if reference in images and image:
                 images[reference] = image.get("size")

@@ -15,7 +15,17 @@ from servers.launch.engines.launch import Launch
 from servers.lifecycle.people.backups import encryption
 from servers.lifecycle.people.backups.archive import Archive, BackupError
 from servers.lifecycle.people.backups.tables import BY_NAME, TABLES, Table
-from servers.models import Box, Entry, Invite, Outlet, Profile, RegistryLogin, Run, Secret, Server
+from servers.models import (
+    AuditEntry,
+    Box,
+    Invite,
+    NotificationChannel,
+    Profile,
+    RegistryCredential,
+    Run,
+    Secret,
+    Server,
+)
 from servers.models.secret import seal_text
 
 _NEWER = "It was made by a newer inferdash: upgrade inferdash here first. Nothing was restored."
@@ -161,7 +171,7 @@ def restore(
             _make_room(replace=replace)
             done = _write(checked, keep_boxes=keep_boxes)
             made_at = str(checked.archive.manifest.get("made_at", ""))
-            Entry.note(None, "restore", f"backup of {made_at}", **{"from": "command line"})
+            AuditEntry.note(None, "restore", f"backup of {made_at}", **{"from": "command line"})
     except DatabaseError as error:
         raise BackupError(
             f"The database did not take it, and nothing was restored: {str(error).strip()}"
@@ -252,7 +262,7 @@ def _seal(checked: RestorableBackup) -> None:
         value = secrets.get(str(secret.pk))
         secret.sealed = seal_text(value) if value is not None else b""
     for outlet in checked.rows["outlets"]:
-        assert isinstance(outlet, Outlet)
+        assert isinstance(outlet, NotificationChannel)
         address, key = outlets.get(str(outlet.pk)) or ("", "")
         if address:
             outlet.keep(address, key, outlet.hint)
@@ -260,7 +270,7 @@ def _seal(checked: RestorableBackup) -> None:
             outlet.sealed_address, outlet.is_enabled = b"", False
     passwords = checked.secrets.get("registries", {})
     for login in checked.rows["registries"]:
-        assert isinstance(login, RegistryLogin)
+        assert isinstance(login, RegistryCredential)
         login.sealed = b""
         if (password := passwords.get(str(login.pk))) is not None:
             login.keep(password)
@@ -275,12 +285,12 @@ def _to_enter(checked: RestorableBackup) -> list[str]:
     said += [
         f"the password at the registry {each.registry}"
         for each in checked.rows["registries"]
-        if isinstance(each, RegistryLogin) and not each.sealed
+        if isinstance(each, RegistryCredential) and not each.sealed
     ]
     return said + [
         f"the address of the outlet {each.name}, which is off until then"
         for each in checked.rows["outlets"]
-        if isinstance(each, Outlet) and not each.sealed_address
+        if isinstance(each, NotificationChannel) and not each.sealed_address
     ]
 
 
