@@ -14,7 +14,7 @@ from servers.models import (
     Secret,
     User,
 )
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories, shelves
 
 PUBLIC = None

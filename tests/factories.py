@@ -37,9 +37,9 @@ from servers.models import (
     StoredCheckpoint,
     User,
 )
-from servers.models.download import key_of
-from servers.models.environment import only_variables
-from servers.models.run import ENDED, DesiredState, RunState
+from servers.models.profiles.environment import only_variables
+from servers.models.runs.run import ENDED, DesiredState, RunState
+from servers.models.weights.download import key_of
 from servers.watcher.memory import snapshots
 from tests.awkward import LEFT
 from tests.samples import GIB, card, process, sample, unified

@@ -24,7 +24,7 @@ from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.utils import timezone
 from servers import live
 from servers.models import *
-from servers.models.run import RunState, DesiredState
+from servers.models.runs.run import RunState, DesiredState
 from tests import factories, samples
 # A password of a test is kept so that the web process can check it, but in no time.
 PBKDF2PasswordHasher.iterations = 1

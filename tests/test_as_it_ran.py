@@ -14,7 +14,7 @@ from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.lifecycle.runs import creation
 from servers.models import AuditEntry, Box, Role, Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from servers.watcher.runs import runs as watcher
 from tests import factories
 from tests.images import ENGINE

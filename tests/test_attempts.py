@@ -9,7 +9,7 @@ from django.test import Client
 from servers.launch.engines.change import LaunchChange
 from servers.lifecycle.profiles import attempts
 from servers.models import Box, Profile, Role, Run, Server, User
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 
 pytestmark = pytest.mark.django_db

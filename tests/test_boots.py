@@ -13,7 +13,7 @@ from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.lifecycle.runs import creation
 from servers.models import AuditEntry, Box, Run, Server
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 from tests import factories
 from tests.images import ENGINE
 

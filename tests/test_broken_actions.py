@@ -10,7 +10,7 @@ from servers.lifecycle.images import pull_profile
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.weights import deletion
 from servers.models import Action, Box
-from servers.models.action import ActionKind
+from servers.models.jobs.action import ActionKind
 from tests import factories
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]

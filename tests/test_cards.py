@@ -14,7 +14,7 @@ from servers.launch.engines.gpu_requirements import CardsError, Gpu
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.runs.gpu_assignment import settle
 from servers.models import Box
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 
 PRO: Gpu = ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "12.0")

@@ -29,8 +29,8 @@ from servers.models import (
     Server,
     User,
 )
-from servers.models.run import DesiredState, RunState
-from servers.models.sleeping import Sleep
+from servers.models.runs.run import DesiredState, RunState
+from servers.models.runs.sleep import Sleep
 from servers.views.gateway import chat as views
 from tests.cases import table
 from tests.scripted_engine import MODEL, ScriptedEngine

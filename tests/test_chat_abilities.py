@@ -14,7 +14,7 @@ from servers.launch.engines import parsers
 from servers.launch.engines.flaglist import load_shipped
 from servers.launch.engines.launch import Launch
 from servers.models import AuditEntry, Role, Run, Server, User
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from servers.templatetags.talk import chat_abilities, chat_lacks
 from tests import factories
 from tests.cases import table

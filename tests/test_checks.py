@@ -8,7 +8,7 @@ from django.test import Client
 
 from servers.lifecycle.profiles import checks
 from servers.models import Box, Profile, Role, Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]

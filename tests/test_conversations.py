@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from servers.forms import conversation as form
 from servers.models import ChatMessage, Conversation, Role, User
-from servers.models.conversation import text_of, title_of
+from servers.models.gateway.conversation import text_of, title_of
 
 KEY = "mabc0123"
 ASKED = {"role": "user", "content": "Why is the sky blue?"}

@@ -23,8 +23,8 @@ from servers.models import (
     StoredCheckpoint,
     User,
 )
-from servers.models.download import DownloadState
-from servers.models.run import RunState as RunState
+from servers.models.runs.run import RunState as RunState
+from servers.models.weights.download import DownloadState
 from servers.watcher.weights.inventory import ModelScan
 from tests import factories
 from tests.box_files import anywhere

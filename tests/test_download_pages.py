@@ -15,7 +15,7 @@ from servers.host.weights.fetch.choice import choose_files, groups
 from servers.host.weights.fetch.job import FetchError, RepositoryFile
 from servers.lifecycle.weights import downloads
 from servers.models import Box, CheckpointFacts, Download, Role, User
-from servers.models.download import DownloadState
+from servers.models.weights.download import DownloadState
 from tests import factories
 from tests.model_hub import ModelHub, model_hub
 

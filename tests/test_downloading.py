@@ -20,7 +20,7 @@ from servers.models import (
     StoredCheckpoint,
     User,
 )
-from servers.models.download import DownloadState
+from servers.models.weights.download import DownloadState
 from servers.watcher.weights.downloads import DownloadRunner
 from tests import factories
 from tests.model_hub import TOKEN, ModelHub, model_hub

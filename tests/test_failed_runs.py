@@ -9,7 +9,7 @@ from django.test import Client
 
 from servers.lifecycle.logs import diagnoses
 from servers.models import AuditEntry, LogChunk, Role, Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 
 pytestmark = pytest.mark.django_db

@@ -18,7 +18,7 @@ from servers.launch.spec import Mount, Spec
 from servers.lifecycle.profiles import files
 from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.secret_env import SecretsError
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.images import ENGINE
 

@@ -18,7 +18,7 @@ from servers.lifecycle.profiles.knowledge import Knowledge, LaunchOnBox
 from servers.lifecycle.weights import checkpoints
 from servers.live import answers
 from servers.models import Box, CheckpointFacts, Profile, Role, Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories, samples
 from tests.fit import models
 from tests.fit.models import GB, GIB

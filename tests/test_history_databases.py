@@ -15,7 +15,7 @@ import asyncio, json, time
 from django.conf import settings
 from django.test import Client
 from servers.judge.memory.history import SPANS, slot
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from servers.watcher import keeping
 from servers.watcher.memory.history import History
 from tests import factories, samples

@@ -13,7 +13,7 @@ from django.test import AsyncClient, Client
 
 from servers.judge.logs.phases import Reader
 from servers.models import Box, Run
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories, past
 
 pytestmark = pytest.mark.django_db

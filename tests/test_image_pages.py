@@ -20,7 +20,7 @@ from servers.models import (
     Role,
     StoredImage,
 )
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories, shelves
 from tests.shelves import image_id
 from tests.streamed import whole_of

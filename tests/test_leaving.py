@@ -12,7 +12,7 @@ from servers.launch.commandline.draft import draft
 from servers.launch.commandline.read import read
 from servers.lifecycle.profiles import export_all
 from servers.models import Box, Run, Secret, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]

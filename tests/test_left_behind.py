@@ -18,8 +18,8 @@ from servers.lifecycle.jobs import actions
 from servers.lifecycle.memory import orphans as memory_orphans
 from servers.lifecycle.runs import creation
 from servers.models import Action, AuditEntry, Box, Run, Server
-from servers.models.action import ActionKind
-from servers.models.run import DesiredState, RunState
+from servers.models.jobs.action import ActionKind
+from servers.models.runs.run import DesiredState, RunState
 from tests import factories
 from tests.images import ENGINE
 from tests.orphans import has_ended, orphans

@@ -13,7 +13,7 @@ from servers.judge.memory.load_guard import GuardThresholds, MemoryGuard
 from servers.judge.runs import limits
 from servers.lifecycle.memory import load_guard
 from servers.models import Box, CheckpointFacts, Run, Server
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 from servers.watcher.memory.load_guard import LoadMonitor
 from tests import factories
 from tests.fit import models

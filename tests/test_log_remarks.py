@@ -7,7 +7,7 @@ from servers.judge.logs import patterns as judge_patterns
 from servers.launch.commandline import text_boxes
 from servers.launch.commandline.text_boxes import WordsError
 from servers.models import LogChunk, Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from servers.watcher.logs import patterns as watcher_patterns
 from servers.watcher.runs.runs import Runs
 from tests import factories

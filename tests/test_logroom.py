@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from servers.host.docker.containers import DockerContainers
 from servers.models import Box, LogChunk, Run
-from servers.models.log import NOTE, StoredLine
-from servers.models.run import RunState
+from servers.models.logs.log import NOTE, StoredLine
+from servers.models.runs.run import RunState
 from servers.watcher.logs import retention
 from servers.watcher.logs.follower import Follower
 from tests import factories

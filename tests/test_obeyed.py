@@ -14,8 +14,8 @@ from django.test import Client
 from inferdash.terminal import safe
 from servers.judge.logs import parsing
 from servers.models import JobLog, Role, User
-from servers.models.log import LogChunk
-from servers.models.run import RunState
+from servers.models.logs.log import LogChunk
+from servers.models.runs.run import RunState
 from tests import factories, shelves
 from tests.cases import table
 from tests.hostile_server import HostileServer, Talk, hostile_server

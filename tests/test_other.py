@@ -19,7 +19,7 @@ from servers.launch.engines.placement import Site
 from servers.launch.recipes import document
 from servers.launch.recipes.document import Document
 from servers.models import Box, Profile, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from servers.watcher.runs import probes
 from tests import factories
 from tests.scripted_engine import ScriptedEngine

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from servers import live
 from servers.models import Box, Profile, Role, Run, Server, StoredImage
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories, samples
 
 

@@ -16,7 +16,7 @@ from servers.launch.engines.diff import compare
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes.document import read
 from servers.models import AuditEntry, Box, Role, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 
 TABLE = Launch(

@@ -13,8 +13,8 @@ type Outcome = Callable[[str], object]
 PREPARE = """
 from servers.launch.engines.launch import Launch
 from servers.lifecycle import secrets, wishes
-from servers.models.log import LogMovedError
-from servers.models.run import RunState
+from servers.models.logs.log import LogMovedError
+from servers.models.runs.run import RunState
 
 Server.objects.update(run=None)
 Profile.objects.update(current=None)
@@ -191,7 +191,7 @@ print(json.dumps([adopted.pk - last.pk, adopted.port, *numbers]))
 
 def test_profiles_are_found_by_what_they_launch(outcome: Outcome) -> None:
     code = r"""
-from servers.models.profile import ProfileFilter
+from servers.models.profiles.profile import ProfileFilter
 Box.objects.filter(pk=box.pk).update(facts={"docker": {"version": "28 – ✓"}})
 box.refresh_from_db()
 print(json.dumps([

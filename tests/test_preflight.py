@@ -32,7 +32,7 @@ from servers.models import (
     Run,
     Server,
 )
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories, samples
 from tests.fit import models
 from tests.fit.models import GB, GIB, subject

@@ -10,7 +10,7 @@ from servers.forms import prompts as form
 from servers.forms.conversation import KeepError
 from servers.launch.engines.launch import Launch
 from servers.models import PromptRun, PromptSet, Role, Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.test_conversations import client_of
 

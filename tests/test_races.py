@@ -132,7 +132,7 @@ def test_of_starts_at_once_on_one_pool_of_memory_one_loads(environment: dict[str
 import logging
 from servers import lifecycle
 from servers.lifecycle import turns
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 
 logging.disable(logging.ERROR)

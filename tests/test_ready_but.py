@@ -15,7 +15,7 @@ from servers.judge.logs.phases import Reader
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.profiles import checks
 from servers.models import Box, Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from servers.watcher.runs.runs import Runs
 from tests import factories
 from tests.scripted_engine import MODEL, EngineScript, ScriptedEngine

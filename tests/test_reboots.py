@@ -13,7 +13,7 @@ from servers.judge.runs import reboot
 from servers.judge.runs.reboot import RebootReport, ServerAfterReboot
 from servers.lifecycle.runs import gpu_queue, reboots
 from servers.models import AuditEntry, Box, Reboot, Role, Run, User
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]

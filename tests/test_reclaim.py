@@ -11,7 +11,7 @@ from servers.host.docker.containers import ContainerError, DockerContainers
 from servers.host.kernel import page_cache
 from servers.lifecycle.runs import creation
 from servers.models import Run
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories, samples
 from tests.images import ENGINE
 from tests.page_cache import PAGES, cached

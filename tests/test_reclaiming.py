@@ -12,7 +12,7 @@ from servers.host.kernel import page_cache as host
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.memory import reclaim
 from servers.models import Action, AuditEntry, Box, Role
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories, samples
 from tests.page_cache import PAGES, cached
 

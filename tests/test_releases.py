@@ -10,7 +10,7 @@ from django.utils import timezone
 from servers.lifecycle.memory import releases
 from servers.lifecycle.runs import creation
 from servers.models import Box, Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from servers.watcher.memory.monitor import MemoryMonitor
 from servers.watcher.memory.releases import ReleaseMonitor
 from tests import factories

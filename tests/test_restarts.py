@@ -14,7 +14,7 @@ from servers.host.docker.containers import ContainerError, DockerContainers
 from servers.judge.memory.available import unheld
 from servers.lifecycle.runs import creation, restart_policy
 from servers.models import AuditEntry, Box, Run, Server
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 from tests import factories, samples
 from tests.images import ENGINE
 

@@ -16,8 +16,8 @@ from servers.launch.engines.launch import Launch
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.models import Box, Role, Run, Server
-from servers.models.run import DesiredState, RunState
-from servers.models.sleeping import Sleep
+from servers.models.runs.run import DesiredState, RunState
+from servers.models.runs.sleep import Sleep
 from servers.templatetags import format
 from servers.watcher.runs import sleeping
 from servers.watcher.runs.sleeping import EngineSleeper

@@ -7,7 +7,7 @@ import pytest
 from servers import live
 from servers.live import standing
 from servers.models import Role, Server, User
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.samples import GIB, card, process, sample
 

@@ -7,8 +7,9 @@ from django.test import Client
 from django.utils import timezone
 
 from servers.judge.logs.phases import Reader
-from servers.models import Run, Server, record
-from servers.models.run import RunState
+from servers.models import Run, Server
+from servers.models.profiles import record
+from servers.models.runs.run import RunState
 from tests import factories
 
 pytestmark = pytest.mark.django_db

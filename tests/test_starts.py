@@ -15,7 +15,7 @@ from servers.host.docker.containers import DockerContainers
 from servers.judge.logs.phases import Reader
 from servers.judge.runs import start_progress
 from servers.models import LogChunk, Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from servers.watcher.logs.follower import Follower
 from servers.watcher.loop import Watcher
 from servers.watcher.runs import start_tracker

@@ -14,7 +14,7 @@ from django.utils import timezone
 from servers.judge.weights import checkpoints as judge
 from servers.lifecycle.weights import inventory
 from servers.models import Box, ImageFacts, ModelInventory, Role, Run, Server, StoredCheckpoint
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from servers.watcher.weights.inventory import ModelScan
 from tests import factories
 from tests.test_inventory import CONFIG, blob, folder, gguf, hub

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from servers.judge.runs import spinning as runs_spinning
 from servers.models import Run
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from servers.watcher.runs.start_tracker import StartTracker
 from tests import factories, samples
 from tests.cases import table

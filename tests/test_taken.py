@@ -17,7 +17,7 @@ from servers.judge.runs.gpu_conflicts import (
 )
 from servers.lifecycle.runs import gpu_queue
 from servers.models import ActiveUser, AuditEntry, Box, HostResources, Role, Run, Server, User
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 from servers.templatetags.format import clock
 from tests import factories, samples
 from tests.samples import GIB

@@ -9,7 +9,7 @@ from django.utils import timezone
 from servers import lifecycle
 from servers.lifecycle import QueueOptions
 from servers.models import AuditEntry, Box, Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories, samples
 from tests.images import ENGINE
 from tests.samples import GIB

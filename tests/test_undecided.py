@@ -24,7 +24,7 @@ from servers.host.docker.containers import (
 from servers.lifecycle.runs import creation, free_memory
 from servers.lifecycle.runs.creation_lock import lock_creation
 from servers.models import Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.chaos.docker_proxy import DockerProxy
 from tests.images import BASE, ENGINE

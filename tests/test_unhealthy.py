@@ -18,7 +18,7 @@ from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint, EngineError
 from servers.judge.runs import health
 from servers.models import AuditEntry, Box, Run, Server
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 from servers.watcher.runs import synthetic_probes
 from servers.watcher.runs.runs import Runs
 from tests import factories

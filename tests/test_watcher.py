@@ -7,7 +7,7 @@ import redis
 from django.utils import timezone
 
 from servers import lifecycle, live
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from servers.watcher.images import inventory
 from servers.watcher.loop import Watcher
 from servers.watcher.runs.runs import Runs

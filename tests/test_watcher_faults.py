@@ -17,7 +17,7 @@ from django.db.utils import DataError, OperationalError
 from servers import live
 from servers.host.docker.containers import ContainerError
 from servers.models import Box, Run
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from servers.watcher import box_row, error_isolation, loop
 from servers.watcher.loop import Watcher
 from servers.watcher.runs.runs import Runs

@@ -35,7 +35,7 @@ from servers.models import (  # noqa: E402
     Server,
     User,
 )
-from servers.models.run import RunState  # noqa: E402
+from servers.models.runs.run import RunState  # noqa: E402
 
 VLLM = "vllm/vllm-openai:v0.20.2"
 SGLANG = "lmsysorg/sglang:v0.5.12-cu130"

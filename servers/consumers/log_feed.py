@@ -15,7 +15,7 @@ from django.db import DatabaseError
 from servers import live
 from servers.consumers import log_search
 from servers.models import LogChunk, Run
-from servers.models.log import MOST_CHUNKS, StoredLine
+from servers.models.logs.log import MOST_CHUNKS, StoredLine
 
 log = logging.getLogger(__name__)
 

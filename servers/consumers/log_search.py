@@ -16,7 +16,7 @@ from servers.judge.logs.metric_rules import LogMetricMap
 from servers.judge.logs.metrics import Meter
 from servers.judge.logs.phases.progress import PHASES
 from servers.models import LogChunk, Run
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 
 # Line numbers that a browser gets; more are only counted.
 MOST_FOUND = 250_000

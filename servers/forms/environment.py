@@ -14,8 +14,8 @@ from servers.launch.commandline.comments import Environment
 from servers.launch.engines import choices
 from servers.launch.engines.launch import Launch
 from servers.models import EnvironmentGroup, Secret, User
-from servers.models.environment import ABOUT, only_variables
-from servers.models.secret import MASK
+from servers.models.people.secret import MASK
+from servers.models.profiles.environment import ABOUT, only_variables
 
 
 def read_variables(text: str, kept: Mapping[str, int]) -> Environment:

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from servers.models.preset import MOST, Preset
+from servers.models.profiles.preset import MOST, Preset
 
 LIMIT = 256 * 2**10  # bytes
 PARTS = ("params", "tools", "schema")

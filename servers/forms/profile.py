@@ -25,7 +25,7 @@ from servers.launch.engines.launch import Launch
 from servers.launch.engines.other import OTHER
 from servers.launch.engines.volumes import VolumeError, parse
 from servers.models import Profile, Secret, User
-from servers.models.profile import ABOUT
+from servers.models.profiles.profile import ABOUT
 
 _NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 

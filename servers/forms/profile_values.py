@@ -10,7 +10,7 @@ from servers.launch import durations
 from servers.launch.commandline import build_context, comments, text_boxes
 from servers.launch.engines import flagtext
 from servers.launch.engines.launch import Launch
-from servers.models.secret import MASK
+from servers.models.people.secret import MASK
 
 # The form's value is the launch's.
 _SAME = (

@@ -9,7 +9,7 @@ from django.http import QueryDict
 
 from servers.forms.conversation import KeepError, message, read_json
 from servers.models import PromptSet
-from servers.models.prompts import MOST
+from servers.models.gateway.prompts import MOST
 
 LONGEST = 20_000  # characters of a prompt
 PARAMS_LIMIT = 64 * 2**10  # bytes

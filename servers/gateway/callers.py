@@ -10,7 +10,7 @@ from asgiref.sync import sync_to_async
 
 from servers.gateway.refusal import Refusal
 from servers.models import Key, Permission
-from servers.models.key import PREFIX, digest_of
+from servers.models.people.key import PREFIX, digest_of
 
 # Seconds. A key that is revoked, or whose person may not chat any more, ends within this.
 REMEMBERED = 5.0

@@ -8,7 +8,7 @@ from servers.gateway.callers import Caller, brings_key
 from servers.gateway.hosts import is_ours, without_port
 from servers.gateway.refusal import Refusal
 from servers.models import LegacyPort, Permission
-from servers.models.oldport import plain
+from servers.models.gateway.legacy_port import plain
 
 
 @dataclass(frozen=True, kw_only=True)

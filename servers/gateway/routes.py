@@ -15,7 +15,7 @@ from servers.host.runs.probes import Endpoint
 from servers.judge.runs.start_progress import StartProgress
 from servers.lifecycle.gateway import scale_to_zero
 from servers.models import Run, Server
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 
 # Seconds. What was started or stopped is taken up within this.
 REMEMBERED = 1.0

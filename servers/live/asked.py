@@ -5,7 +5,7 @@ import hashlib
 from django.template.loader import render_to_string
 
 from servers.models import Request, Server, User
-from servers.models.request import LATEST
+from servers.models.gateway.request import LATEST
 
 type Key = tuple[str, int | None]
 

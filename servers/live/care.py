@@ -12,7 +12,7 @@ from servers.judge.memory.orphans import Orphan
 from servers.judge.memory.verdicts import ALARMS
 from servers.live import messages
 from servers.models import Action, Box, User
-from servers.models.action import TOLD_FOR, ActionKind
+from servers.models.jobs.action import TOLD_FOR, ActionKind
 
 
 @dataclass(frozen=True, kw_only=True)

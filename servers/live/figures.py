@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from servers.judge.runs.metrics import STALE, Figures
 from servers.live import messages
 from servers.models import Run
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 
 LINE = 90  # points of the small line, each of figurepoints.FINEST seconds: a quarter of an hour
 METRICS, LOG = "metrics", "log"

@@ -29,7 +29,7 @@ from servers.models import (
     StoredImage,
     User,
 )
-from servers.models.action import TOLD_FOR, ActionKind
+from servers.models.jobs.action import TOLD_FOR, ActionKind
 
 KINDS = (ActionKind.WATCH, ActionKind.PROFILE, ActionKind.TAKE_OVER)
 # After one of these something on the box is no longer as it was found.

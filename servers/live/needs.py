@@ -16,17 +16,9 @@ from servers.judge.alerts.attention import AttentionAlert, BoxState, Notice
 from servers.judge.alerts.case import KINDS
 from servers.judge.people import data_disk as folder
 from servers.live import messages
-from servers.models import (
-    Alert,
-    Box,
-    Notification,
-    NotificationChannel,
-    Run,
-    Server,
-    User,
-    datafolder,
-)
-from servers.models.outlet import What
+from servers.models import Alert, Box, Notification, NotificationChannel, Run, Server, User
+from servers.models.alerts.channel import What
+from servers.models.people import data_disk
 
 # A watcher that runs has taken up a test by then.
 TAKEN_UP = timedelta(seconds=20)
@@ -67,7 +59,7 @@ def attention(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]
 
 def _of_data_folder(states: list[BoxState]) -> list[Notice]:
     """Of this process's own box: while the disk is full, no alert of it can be written."""
-    disk = datafolder.disk()
+    disk = data_disk.disk()
     here = [state.slug for state in states if state.slug == settings.BOX]
     if disk is None or not here or not folder.is_low(disk.free, disk.total):
         return []

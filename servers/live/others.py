@@ -13,7 +13,7 @@ from servers.judge.images.names import find_image_name
 from servers.judge.memory.holders import memory_by_container
 from servers.live import messages
 from servers.models import Action, Box, ExternalEngine, Run, StoredImage, User
-from servers.models.action import TOLD_FOR, ActionKind
+from servers.models.jobs.action import TOLD_FOR, ActionKind
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from django.db.models import Prefetch
 
 from servers.judge.memory.holders import GpuMemory
 from servers.models import ActiveUser, Box, Run
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 
 
 @dataclass(frozen=True, kw_only=True)

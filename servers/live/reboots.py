@@ -8,7 +8,7 @@ from django.utils import timezone
 from servers.judge.runs import reboot
 from servers.judge.runs.reboot import RebootReport, ServerAfterReboot
 from servers.models import Reboot, Run, Server, User
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 
 # What restarts.plan_after_boot begins its sentences with; here the whole line says it.
 _PREFIX = "The box was restarted."

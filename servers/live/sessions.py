@@ -9,7 +9,7 @@ from django.contrib.sessions.backends.base import UpdateError
 from django.db.utils import DatabaseError
 
 from servers.live import store
-from servers.models import datafolder
+from servers.models.people import data_disk
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +33,11 @@ class SessionStore(db.SessionStore):
             super().save(must_create)
         except UpdateError as error:
             key = self.session_key or ""
-            if not datafolder.describe_full_disk(error) and not _get_value(key):
+            if not data_disk.describe_full_disk(error) and not _get_value(key):
                 raise
             self._keep()
         except DatabaseError as error:
-            if not datafolder.describe_full_disk(error):
+            if not data_disk.describe_full_disk(error):
                 raise
             self._keep()
 

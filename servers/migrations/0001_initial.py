@@ -4,7 +4,7 @@ import django.contrib.auth.validators
 import django.db.models.deletion
 import django.db.models.functions.text
 import django.utils.timezone
-import servers.models.user
+import servers.models.people.user
 from django.conf import settings
 from django.db import migrations, models
 
@@ -42,7 +42,7 @@ class Migration(migrations.Migration):
                 'abstract': False,
             },
             managers=[
-                ('objects', servers.models.user.UserManager()),
+                ('objects', servers.models.people.user.UserManager()),
             ],
         ),
         migrations.CreateModel(

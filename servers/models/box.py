@@ -7,10 +7,10 @@ from django.db import models
 from django.utils import timezone
 
 from servers.judge.memory.orphans import holds_memory
-from servers.models.secret import Secret
+from servers.models.people.secret import Secret
 
 if TYPE_CHECKING:
-    from servers.models.claim import Claim
+    from servers.models.people.claim import Claim
 
 # The worker writes a sign of life every 10 s; three missed ones are no accident.
 SILENT_AFTER = timedelta(seconds=35)

@@ -12,7 +12,7 @@ from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.logs.diagnoses import FailureReport, FixStep
 from servers.lifecycle.profiles import checks
 from servers.models import Box, Run, User
-from servers.models.action import ActionKind
+from servers.models.jobs.action import ActionKind
 
 register = template.Library()
 

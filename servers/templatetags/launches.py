@@ -15,7 +15,7 @@ from servers.launch.engines.flagtext import FlagRow
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.profiles import memory_fit
 from servers.models import ImageFacts, Server
-from servers.models.secret import MASK, mask
+from servers.models.people.secret import MASK, mask
 
 register = template.Library()
 

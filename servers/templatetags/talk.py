@@ -10,7 +10,7 @@ from servers.judge.profiles.features import MissingFeature
 from servers.lifecycle.profiles import features
 from servers.lifecycle.profiles.features import Chat
 from servers.models import Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from servers.templatetags.launches import change_words
 
 register = template.Library()

@@ -8,7 +8,7 @@ from django.core.exceptions import BadRequest, DisallowedHost
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from servers.models import datafolder
+from servers.models.people import data_disk
 
 BAD_REQUEST, FORBIDDEN, UNAVAILABLE = 400, 403, 503
 
@@ -26,7 +26,7 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def disk_full(request: HttpRequest, exception: Exception) -> HttpResponse | None:
     """None for what does not come of a full disk."""
-    why = datafolder.describe_full_disk(exception)
+    why = data_disk.describe_full_disk(exception)
     if not why:
         return None
     if "HX-Request" in request.headers:

@@ -11,7 +11,7 @@ from django.urls import resolve, reverse
 from django.views.decorators.http import require_GET
 
 from servers.models import Box, Permission, Profile, Server, StoredCheckpoint, User
-from servers.models.profile import ProfileFilter
+from servers.models.profiles.profile import ProfileFilter
 from servers.views.access import PersonRequest, allow
 
 EACH = 5  # of a kind

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from servers import live
 from servers.models import Alert, AuditEntry, Box, Notification, NotificationChannel, Role
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 
 pytestmark = pytest.mark.django_db

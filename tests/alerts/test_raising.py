@@ -12,7 +12,7 @@ from servers.judge.alerts import debounce
 from servers.judge.memory.hardware import HardwareFinding, Severity
 from servers.live import needs
 from servers.models import Alert, Box, Profile, Run, Server
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 from servers.watcher.alerts.alerts import AlertMonitor
 from tests import factories, shelves
 from tests.samples import card

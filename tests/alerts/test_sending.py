@@ -11,7 +11,7 @@ from servers.judge.alerts.case import AlertCase
 from servers.lifecycle.alerts import alerts, channels
 from servers.live import needs
 from servers.models import Alert, Box, Notification, NotificationChannel
-from servers.models.outlet import PATIENCE, What
+from servers.models.alerts.channel import PATIENCE, What
 from servers.watcher.alerts.notifications import NotificationSender
 from tests import factories, waiting
 from tests.alerts.receiver import Receiver, ReceiverResponse, receiver

@@ -8,7 +8,7 @@ from django.test import Client
 
 from servers import live
 from servers.models import Action, Box, Download, Role, Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.api.conftest import ClientOf
 from tests.waiting import wait_until

@@ -17,7 +17,7 @@ from servers.models import (
     StoredImage,
     User,
 )
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories, shelves
 from tests.api.conftest import ClientOf
 from tests.api.test_downloads import held, until_answered

@@ -11,7 +11,7 @@ from django.utils import timezone
 from servers.gateway.callers import Callers
 from servers.gateway.refusal import Refusal
 from servers.models import AuditEntry, Key, Role
-from servers.models.key import PREFIX, digest_of
+from servers.models.people.key import PREFIX, digest_of
 from tests import factories
 from tests.api.conftest import ClientOf, with_key
 

@@ -8,7 +8,7 @@ from django.test import Client
 
 from servers import live
 from servers.models import Box, LogChunk, Profile, Role, Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from servers.views.api import api
 from tests import factories, samples
 from tests.api.conftest import ClientOf

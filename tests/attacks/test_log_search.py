@@ -9,7 +9,7 @@ import pytest
 
 from servers.consumers import log_search
 from servers.models import LogChunk, Role, Run, User
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.cases import Cases
 from tests.logs.store import stamped

@@ -32,8 +32,8 @@ from servers.models import (
     Server,
     User,
 )
-from servers.models.run import RunState
-from servers.models.secret import SecretError
+from servers.models.people.secret import SecretError
+from servers.models.runs.run import RunState
 from tests import factories
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]

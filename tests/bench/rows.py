@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from servers.launch.engines.launch import Launch
 from servers.models import AuditEntry, Box, Profile, Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories, samples
 
 

@@ -20,8 +20,8 @@ from inferdash.celery import app
 from servers import lifecycle
 from servers.host.docker.containers import Container, DockerContainers
 from servers.models import Box, LogChunk, Run, Server
-from servers.models.log import NOTE
-from servers.models.run import RunState
+from servers.models.logs.log import NOTE
+from servers.models.runs.run import RunState
 from servers.tasks import TRIED
 from tests import factories
 from tests.chaos.docker_proxy import DockerProxy, Step

@@ -6,7 +6,7 @@ import docker
 import pytest
 
 from servers.models import Run
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests.chaos.place import ChaosSite
 from tests.dying import let_die
 from tests.ports import free_port

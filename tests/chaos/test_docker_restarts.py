@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from servers.models import Run
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import docker_engine
 from tests.chaos.place import ChaosSite
 from tests.docker_engine import RESTARTED, PrivateDockerEngine

@@ -3,7 +3,7 @@
 import pytest
 
 from servers.models import Run
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests.chaos.docker_proxy import Step
 from tests.chaos.place import ChaosSite
 

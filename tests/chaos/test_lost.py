@@ -14,7 +14,7 @@ from django.db import connection
 from django.utils import timezone
 
 from servers.models import Box, Run
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests.chaos.docker_proxy import Moment
 from tests.chaos.place import ChaosSite
 

@@ -10,7 +10,7 @@ from servers.judge.runs.metric_points import FINEST
 from servers.judge.runs.metrics import Figures
 from servers.live import LINE, EngineMetrics
 from servers.models import Run
-from servers.models.history import FiguresChunk
+from servers.models.memory.history import FiguresChunk
 from servers.watcher.memory.rollups import Rollups
 
 

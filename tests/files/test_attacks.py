@@ -13,7 +13,7 @@ from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import checkpoints, downloads
 from servers.lifecycle.weights.downloads import DownloadRequest
 from servers.models import Box, ModelInventory, Role, StoredCheckpoint, User
-from servers.models.run import RunState as RunState
+from servers.models.runs.run import RunState as RunState
 from servers.watcher.weights.inventory import ModelScan
 from tests import factories
 from tests.cases import Cases

@@ -17,7 +17,7 @@ from servers.lifecycle import external
 from servers.lifecycle.external import takeover
 from servers.lifecycle.external.takeover import TakeOverError
 from servers.models import Action, Server
-from servers.models.action import ActionKind
+from servers.models.jobs.action import ActionKind
 from tests import factories
 from tests.waiting import PATIENCE
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests.chaos.place import ChaosSite
 
 pytestmark = pytest.mark.docker

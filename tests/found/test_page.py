@@ -24,9 +24,9 @@ from servers.models import (
     Role,
     Server,
 )
-from servers.models.action import ActionKind
-from servers.models.run import RunState
-from servers.models.user import User
+from servers.models.jobs.action import ActionKind
+from servers.models.people.user import User
+from servers.models.runs.run import RunState
 from servers.watcher.external import other_workloads
 from tests import factories, samples, shelves
 from tests.watched import rows

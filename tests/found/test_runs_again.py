@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from servers.models import ExternalEngine, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.watched.rows import found
 

@@ -22,7 +22,7 @@ from servers.models import (
     Server,
     User,
 )
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.chaos.place import ChaosSite
 from tests.found.bare import bare

@@ -16,8 +16,8 @@ from django.utils import timezone
 from servers.gateway import Gateway, capture
 from servers.host.http import connections
 from servers.models import Capture, CapturedCall, Key, Request, Role, User
-from servers.models.run import RunState
-from servers.models.secret import MASK
+from servers.models.people.secret import MASK
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.gateway.test_gateway import CHAT, ask
 from tests.scripted_engine import EngineScript, ScriptedEngine
@@ -271,7 +271,7 @@ async def test_requests_that_nobody_keeps_do_not_each_look_for_it(
 async def test_a_full_one_ends(
     program: CapturingProgram, ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servers.models.capture.MOST", 100)
+    monkeypatch.setattr("servers.models.gateway.capture.MOST", 100)
     await on(ada)
     await program.ask(ask("hello"))
 

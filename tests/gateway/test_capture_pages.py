@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from servers import live
 from servers.models import AuditEntry, Capture, CapturedCall, Role, User
-from servers.models.capture import KEPT
+from servers.models.gateway.capture import KEPT
 from tests import factories
 from tests.access_rows import PUBLIC, ROWS, made
 from tests.streamed import whole_of

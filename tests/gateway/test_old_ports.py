@@ -11,7 +11,7 @@ from django.test import Client
 
 from servers.gateway.legacy_port_listener import LegacyPortListener
 from servers.models import AuditEntry, Box, LegacyPort, Role, User
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.gateway.conftest import Address
 from tests.gateway.test_gateway import CHAT, ask

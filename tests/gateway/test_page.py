@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from servers import live
 from servers.models import Key, Request, Role, Run, Server, User
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 
 pytestmark = pytest.mark.django_db

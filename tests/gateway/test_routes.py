@@ -5,7 +5,7 @@ from django.conf import settings
 
 from servers.gateway.routes import look
 from servers.models import Secret, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,7 @@ from django.utils import timezone
 from servers.gateway import calls
 from servers.judge.gateway.usage_chart import chart
 from servers.models import Key, Request, Role, Usage, User
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.streamed import whole_of
 

@@ -10,7 +10,7 @@ from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.live import store
 from servers.models import Run, Server
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 from tests import factories
 from tests.lifecycle.starts import started
 

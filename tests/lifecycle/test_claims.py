@@ -12,7 +12,7 @@ from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.lifecycle.people import claims
 from servers.lifecycle.people.claims import ClaimError
 from servers.models import AuditEntry, Box, Claim, Role, Run, Server, User
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 from tests import factories, samples
 from tests.samples import GIB
 from tests.test_checks import browser

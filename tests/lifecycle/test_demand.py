@@ -10,7 +10,7 @@ from servers import lifecycle
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.models import AuditEntry, Box, Role, Run, Server
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 from tests import factories, samples
 from tests.samples import GIB
 from tests.test_checks import browser

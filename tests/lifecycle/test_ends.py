@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from servers.host.docker.containers import Container
 from servers.lifecycle.runs import exit_reasons, out_of_band
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 from tests import factories
 
 ENDED = Container(

@@ -10,7 +10,7 @@ from servers.host.docker.containers import ContainerError, DockerContainers, Spe
 from servers.judge.runs import hardening as judge
 from servers.lifecycle.runs import creation, hardening
 from servers.models import Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests.lifecycle.starts import started
 
 pytestmark = [pytest.mark.docker, pytest.mark.django_db(transaction=True)]

@@ -9,7 +9,7 @@ from django.core.management import call_command
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.models import Run, Secret, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import ports
 from tests.lifecycle.starts import started
 

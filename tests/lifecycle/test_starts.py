@@ -12,7 +12,7 @@ from django.utils import timezone
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.models import Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.lifecycle.starts import started
 

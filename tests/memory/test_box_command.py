@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from servers.watcher.memory import snapshots
 from tests import factories
 from tests.cases import table

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from servers.models import Box
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from servers.watcher.memory.monitor import MemoryMonitor
 from tests import factories, samples
 from tests.memory.scenes import GIB, MemoryScene, crashed

@@ -10,7 +10,7 @@ from django.utils import timezone
 from servers.judge.logs import oom
 from servers.lifecycle.logs import diagnoses
 from servers.models import Run
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from servers.watcher.memory.oom import OomMonitor
 from tests import factories
 from tests.chaos.place import ChaosSite

@@ -7,9 +7,9 @@ from django.utils import timezone
 
 from servers import live
 from servers.models import Key, Permission, Role, User
-from servers.models.request import Request
-from servers.models.role import PERMISSIONS, name_roles
-from servers.models.run import RunState
+from servers.models.gateway.request import Request
+from servers.models.people.role import PERMISSIONS, name_roles
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.cases import Cases
 from tests.people.desk import as_, join

@@ -5,7 +5,7 @@ import pytest
 from django.urls import reverse
 
 from servers.models import Box, Run, Secret, User
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.people.desk import as_, said
 

@@ -22,7 +22,7 @@ from servers.models import (
     Server,
     StoredImage,
 )
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.hostile_server import hostile_server
 from tests.images import BASE

@@ -13,7 +13,7 @@ from servers.models import (
     StoredImage,
     TagNews,
 )
-from servers.models.shelf import KEPT
+from servers.models.images.inventory import KEPT
 from tests import factories, shelves
 from tests.registry import Registry
 from tests.shelf.steps import done, look, newer

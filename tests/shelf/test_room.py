@@ -18,7 +18,7 @@ from servers.models import (
     RegistryCredential,
     StoredImage,
 )
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from servers.watcher.images.inventory import ImageInventories
 from tests import factories, shelves
 from tests.registry import Registry, registry

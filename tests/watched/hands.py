@@ -8,7 +8,7 @@ import docker
 from servers.judge.external.engines import DiscoveredEngine
 from servers.lifecycle.jobs import actions
 from servers.models import Action, ExternalEngine, Run
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.chaos.place import ChaosSite
 from tests.dying import let_die

@@ -7,7 +7,7 @@ from django.utils import timezone
 from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.external.origin import Origin
 from servers.models import Box, ExternalEngine, Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 
 CONTAINER = "c0ffee0123456789" * 4

@@ -10,7 +10,7 @@ from servers.judge.external import clusters
 from servers.launch.commandline import ray
 from servers.launch.engines.launch import Launch
 from servers.models import HostResources, OtherWorkloads, Role, Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.cases import table
 from tests.watched import rows

@@ -6,7 +6,7 @@ import pytest
 
 from servers.lifecycle.external.monitored_runs import LOOP, LOOPS
 from servers.models import Run
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests.chaos.place import ChaosSite
 from tests.watched.hands import WORDS, Hands
 

@@ -8,7 +8,7 @@ from servers.host.docker.containers import Container
 from servers.host.external.containers import ExternalContainer
 from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.external.origin import Origin
-from servers.models.watched import find_boundary
+from servers.models.runs.external import find_boundary
 from tests.watched.moments import at
 
 COMPOSE = {

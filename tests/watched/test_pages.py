@@ -6,7 +6,7 @@ from django.test import Client
 from servers import live
 from servers.judge.external.origin import Origin
 from servers.models import Action, Box, Role
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories, samples
 from tests.watched import rows
 

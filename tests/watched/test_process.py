@@ -9,7 +9,7 @@ from servers.host.kernel.process_id import ProcessId
 from servers.lifecycle.external import guard, monitoring
 from servers.lifecycle.jobs import actions
 from servers.models import ExternalEngine, LogChunk, Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.chaos.place import ChaosSite
 from tests.found.bare import engine, llama_server

@@ -16,7 +16,7 @@ from servers.lifecycle.memory import orphans
 from servers.lifecycle.runs import creation, reconcile
 from servers.lifecycle.runs.secret_env import SecretsError
 from servers.models import AuditEntry, Box, ExternalEngine, Role, Run, Secret, Server
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 from servers.watcher.external.engines import ExternalEngines
 from tests import factories
 from tests.chaos.place import ChaosSite

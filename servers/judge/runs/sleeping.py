@@ -9,7 +9,7 @@ from servers.judge.memory import available
 def words(slept: Mapping[str, Any], state: str) -> str:
     """ "asleep: 71 GiB given back, wakes in about 3 s"; only what was measured is said.
 
-    `slept` is what models.sleeping keeps.
+    `slept` is what models.runs.sleep keeps.
     """
     if state == "falling":
         return "goes to sleep"

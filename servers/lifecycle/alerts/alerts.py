@@ -9,7 +9,7 @@ from servers import live
 from servers.judge.alerts.case import AlertCase
 from servers.judge.alerts.debounce import AGAIN, COMES_BACK
 from servers.models import Alert, AuditEntry, Box, Notification, NotificationChannel, Run, User
-from servers.models.outlet import What
+from servers.models.alerts.channel import What
 
 # What happened so long ago is kept, and not sent any more: nobody was there to see it.
 NEWS = timedelta(hours=6)

@@ -24,9 +24,9 @@ from servers.lifecycle.external.workload import (
 )
 from servers.lifecycle.runs import creation, exit_reasons, restart_policy
 from servers.models import Box, ProfileVersion, Run
-from servers.models.run import RunState
-from servers.models.secret import SecretError
-from servers.models.watched import find_boundary
+from servers.models.people.secret import SecretError
+from servers.models.runs.external import find_boundary
+from servers.models.runs.run import RunState
 
 log = logging.getLogger(__name__)
 

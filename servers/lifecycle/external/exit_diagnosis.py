@@ -13,8 +13,8 @@ from servers.lifecycle.external.workload import WatchError
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import creation
 from servers.models import Box
-from servers.models.secret import mask
-from servers.models.tokens import mask_tokens
+from servers.models.logs.redaction import mask_tokens
+from servers.models.people.secret import mask
 
 log = logging.getLogger(__name__)
 

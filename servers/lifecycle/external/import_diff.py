@@ -18,7 +18,7 @@ from servers.launch.spec import Spec
 from servers.lifecycle.runs import creation, hardening
 from servers.lifecycle.runs.secret_env import SecretsError
 from servers.models import Box, ImageFacts, Profile, ProfileImport, ProfileVersion
-from servers.models.secret import SecretError
+from servers.models.people.secret import SecretError
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from servers.lifecycle import external
 from servers.lifecycle.external import ExternalWorkload, WatchError, monitoring
 from servers.lifecycle.runs import crash_loops
 from servers.models import Box, Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 
 log = logging.getLogger(__name__)
 

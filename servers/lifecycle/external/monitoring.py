@@ -23,8 +23,8 @@ from servers.lifecycle.external import ExternalWorkload, WatchError, import_diff
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.runs import secret_env
 from servers.models import AuditEntry, Box, Profile, ProfileVersion, Run, Secret, Server, User
-from servers.models.run import ACTIVE, RunState
-from servers.models.secret import SecretError, SecretValues
+from servers.models.people.secret import SecretError, SecretValues
+from servers.models.runs.run import ACTIVE, RunState
 
 # Whoever was started less long ago is followed from the start.
 FRESH = timedelta(seconds=30)

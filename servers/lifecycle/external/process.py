@@ -30,8 +30,8 @@ from servers.lifecycle.external.workload import (
     format_lines,
 )
 from servers.models import Box, LogChunk, ProfileVersion, Run
-from servers.models.log import NOTE
-from servers.models.run import RunState
+from servers.models.logs.log import NOTE
+from servers.models.runs.run import RunState
 
 _BLOCK = 64 * 1024  # bytes at the end of a file in which its last lines stand
 

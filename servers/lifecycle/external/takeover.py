@@ -35,7 +35,7 @@ from servers.lifecycle.external.profile_import import ProfileError
 from servers.lifecycle.runs import commands, creation, secret_env
 from servers.live.waiting import wait
 from servers.models import Action, AuditEntry, Box, Profile, Run, Server, User
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 
 # Seconds: what has not come back by then is a matter for a person.
 MEMORY_WITHIN = 240.0

@@ -9,7 +9,7 @@ from servers.judge.external.engines import DiscoveredEngine
 from servers.launch.commandline.draft import Draft
 from servers.lifecycle.runs import secret_env
 from servers.models import Box, ProfileVersion, Run
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 
 TAIL = 20  # lines
 LONGEST_LAST_LINE = 4000  # characters
@@ -46,7 +46,7 @@ class ExternalWorkload(ABC):
     name: str
     started_at: datetime | None
     image_id = ""
-    log_from = ""  # see models.watched
+    log_from = ""  # see models.runs.external
     what = "container"
 
     @property
@@ -83,7 +83,7 @@ class ExternalWorkload(ABC):
 
     @abstractmethod
     def origin(self) -> dict[str, Any]:
-        """As models.watched keeps it, without remarks."""
+        """As models.runs.external keeps it, without remarks."""
 
     @abstractmethod
     def ways(self, port: int) -> tuple[tuple[str, int], ...]:

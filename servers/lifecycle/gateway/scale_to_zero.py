@@ -20,9 +20,10 @@ from servers.launch.engines.launch import Launch
 from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import checks, preflight
 from servers.lifecycle.runs import commands, gpu_conflicts
-from servers.models import AuditEntry, Box, Run, Server, User, datafolder
-from servers.models.run import DesiredState, RunState
-from servers.models.sleeping import Sleep
+from servers.models import AuditEntry, Box, Run, Server, User
+from servers.models.people import data_disk
+from servers.models.runs.run import DesiredState, RunState
+from servers.models.runs.sleep import Sleep
 
 # A start that waits for its GPUs outlives the request that wanted it: who asks again finds it.
 WAITS = timedelta(minutes=10)
@@ -68,8 +69,8 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | N
             brief=brief(server),
         )
     try:
-        datafolder.check_room()  # before anything is stopped for it
-    except datafolder.DiskFullError as error:
+        data_disk.check_room()  # before anything is stopped for it
+    except data_disk.DiskFullError as error:
         raise NotStartedError(f"{server} is not started: {error}", brief=brief(server)) from error
     _make_room(server, launch, passing, by, checked.known)
     patience = commands.QueueOptions(until=timezone.now() + WAITS)

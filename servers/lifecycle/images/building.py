@@ -13,7 +13,7 @@ from servers.lifecycle.images import build_names
 from servers.lifecycle.images.work import ImageJobError, ImageWork
 from servers.lifecycle.runs import creation
 from servers.models import JobLog
-from servers.models.tokens import mask_tokens
+from servers.models.logs.redaction import mask_tokens
 
 _LONGEST_LINE = 4000  # characters
 _MOST_LINES = 50_000

@@ -30,7 +30,7 @@ from servers.models import (
     TagNews,
     User,
 )
-from servers.models.run import ACTIVE
+from servers.models.runs.run import ACTIVE
 
 _OF_PROFILE = "profile "
 _CUDA = "CUDA_VERSION"  # of the environment of NVIDIA's base images

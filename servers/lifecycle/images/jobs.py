@@ -19,7 +19,7 @@ from servers.host.docker.containers import ContainerError
 from servers.lifecycle.images import building, pruning, pulls, tags
 from servers.lifecycle.images.work import HeldError, ImageJobError, ImageWork
 from servers.models import AuditEntry, Box, ImageJob, ProfileVersion, User
-from servers.models.imagejob import OPEN, ImageJobState
+from servers.models.images.image_job import OPEN, ImageJobState
 
 log = logging.getLogger(__name__)
 

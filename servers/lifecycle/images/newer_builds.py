@@ -30,7 +30,7 @@ from servers.models import (
     TagNews,
     User,
 )
-from servers.models.image import InspectionState
+from servers.models.images.image import InspectionState
 
 log = logging.getLogger(__name__)
 

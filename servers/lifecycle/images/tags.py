@@ -6,7 +6,7 @@ from servers.host.docker.containers import DockerContainers, Image
 from servers.lifecycle.images.work import ImageJobError, ImageWork
 from servers.lifecycle.runs import creation
 from servers.models import Box, TagNews, User
-from servers.models.shelf import KEPT
+from servers.models.images.inventory import KEPT
 
 
 def keep(docker: DockerContainers, image: Image) -> None:

@@ -36,7 +36,7 @@ from servers.lifecycle.runs import adoption, creation
 from servers.lifecycle.runs.adoption import AdoptionError
 from servers.lifecycle.weights import deletion
 from servers.models import Action, AuditEntry, Box, ModelInventory, Run, StoredCheckpoint, User
-from servers.models.action import GOOD_FOR, ActionKind
+from servers.models.jobs.action import GOOD_FOR, ActionKind
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from servers.launch.engines.change import LaunchChange
 from servers.launch.engines.diff import Difference
 from servers.lifecycle.profiles import attempts, checks
 from servers.models import Box, LogChunk, Run, User
-from servers.models.log import NOTE
-from servers.models.run import ACTIVE, RunState
+from servers.models.logs.log import NOTE
+from servers.models.runs.run import ACTIVE, RunState
 
 # Failed runs that are looked at in one round.
 AT_ONCE = 3

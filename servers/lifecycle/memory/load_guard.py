@@ -11,7 +11,7 @@ from servers.lifecycle.profiles import checks, memory_fit
 from servers.lifecycle.profiles.knowledge import Knowledge, LaunchOnBox
 from servers.lifecycle.runs.reconcile import advance
 from servers.models import Run
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 
 WHY = (
     "inferdash stopped it before the machine ran out: one that shares its memory with its GPU "

@@ -20,7 +20,7 @@ from servers.judge.memory.orphans import ContainerRecord, Orphan, OwnContainer
 from servers.launch import numbers
 from servers.lifecycle.runs import creation
 from servers.models import Box, Run, Server
-from servers.models.run import ACTIVE, RunState
+from servers.models.runs.run import ACTIVE, RunState
 
 # Nothing outlives a restart of the box; where nobody knows of one, this is long enough.
 _REMEMBERED = timedelta(days=30)

@@ -11,7 +11,7 @@ from servers.judge.memory.pools import GIB, Pool, pools
 from servers.judge.runs import limits
 from servers.lifecycle.runs import creation, secret_env
 from servers.models import Box, Run
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 
 LEVELS = (1, 2, 3)
 _LOADED = (RunState.CREATING, RunState.STARTING, RunState.READY, RunState.STOPPING)

@@ -13,7 +13,7 @@ from servers.host.kernel import shm
 from servers.judge.memory import release, release_words
 from servers.judge.memory.release import Release, ReleaseLook
 from servers.models import Box, Run
-from servers.models.run import ACTIVE, ENDED
+from servers.models.runs.run import ACTIVE, ENDED
 
 
 def measure_before(

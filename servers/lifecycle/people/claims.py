@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from servers import live
 from servers.models import AuditEntry, Box, Claim, Run, Server, User
-from servers.models.claim import LONGEST
+from servers.models.people.claim import LONGEST
 
 
 class ClaimError(Exception):

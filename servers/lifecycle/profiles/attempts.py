@@ -11,7 +11,7 @@ from servers.judge.logs import failure_catalog
 from servers.launch.engines import diff
 from servers.launch.engines.diff import Difference
 from servers.models import ProfileVersion, Run, User
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 
 # What people write about a launch does not change what it does.
 _SAID_ABOUT = ("reasons", "hardware", "expected")

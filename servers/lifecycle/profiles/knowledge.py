@@ -28,7 +28,7 @@ from servers.models import (
     Server,
     StoredCheckpoint,
 )
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from servers.launch.engines.launch import Launch
 from servers.lifecycle.runs import creation, secret_env
 from servers.lifecycle.runs.out_of_band import NO_END
 from servers.models import Box, ProfileVersion, Run, Server, User
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 
 
 class AdoptionError(Exception):

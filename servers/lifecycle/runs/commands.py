@@ -9,8 +9,9 @@ from django.utils import timezone
 
 from servers import live
 from servers.lifecycle.external import guard
-from servers.models import AuditEntry, Run, Server, User, datafolder
-from servers.models.run import ACTIVE, DesiredState
+from servers.models import AuditEntry, Run, Server, User
+from servers.models.people import data_disk
+from servers.models.runs.run import ACTIVE, DesiredState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +76,7 @@ def queue(run: Run, *, by: User | None, action: str, **detail: Any) -> Run | Non
     """
     server = run.server
     guard.check(server)
-    datafolder.check_room()
+    data_disk.check_room()
     try:
         with transaction.atomic():
             run.save()

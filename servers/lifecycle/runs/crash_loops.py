@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from servers.models import Run, Server
-from servers.models.run import ACTIVE, STEADY, RunState
+from servers.models.runs.run import ACTIVE, STEADY, RunState
 
 # Ends in a row that make a loop, and how long the oldest of them counts.
 LOOP = 3

@@ -31,7 +31,7 @@ from servers.lifecycle.profiles import files
 from servers.lifecycle.runs import gpu_assignment, hardening
 from servers.lifecycle.runs.secret_env import SecretsError, mask_secrets, remember, site
 from servers.models import Box, ImageFacts, Run
-from servers.models.run import ACTIVE
+from servers.models.runs.run import ACTIVE
 
 log = logging.getLogger(__name__)
 

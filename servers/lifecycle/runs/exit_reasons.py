@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from servers.host.docker.containers import Container
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 
 # What a container's init or shell ends with when it cannot run the program.
 NO_PROGRAM = (126, 127)

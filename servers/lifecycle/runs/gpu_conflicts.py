@@ -23,7 +23,7 @@ from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import gpu_assignment
 from servers.lifecycle.runs.gpu_assignment import CardsError
 from servers.models import Box, Run, Server
-from servers.models.run import ENDED
+from servers.models.runs.run import ENDED
 
 # What has not come back by then is a matter for the box's page, and no longer waited for.
 RETURNS_WITHIN = timedelta(minutes=10)

@@ -13,7 +13,7 @@ from servers.judge.runs.smoke_test import FirstAnswer, slowness
 from servers.launch import durations
 from servers.lifecycle.runs import reconcile, restart_policy, secret_env
 from servers.models import Run
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 
 # Earlier runs among which the last good answer is looked for.
 EARLIER_RUNS = 10

@@ -12,7 +12,7 @@ from servers import live
 from servers.host.docker.containers import IDENTITY, Container, ContainerError
 from servers.lifecycle.runs import creation, restart_policy, secret_env
 from servers.models import AuditEntry, Box, Run
-from servers.models.run import ENDED, DesiredState, RunState
+from servers.models.runs.run import ENDED, DesiredState, RunState
 
 log = logging.getLogger(__name__)
 

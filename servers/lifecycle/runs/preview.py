@@ -11,7 +11,7 @@ from servers.launch.engines.volumes import Volume, VolumeError
 from servers.launch.spec import Spec
 from servers.lifecycle.runs import gpu_assignment
 from servers.models import Box, HostResources, ImageFacts
-from servers.models.secret import mask
+from servers.models.people.secret import mask
 
 
 @dataclass(frozen=True, kw_only=True)

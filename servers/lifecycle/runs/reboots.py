@@ -7,7 +7,7 @@ from django.db import transaction
 from servers import live
 from servers.lifecycle.runs import creation, reconcile, restart_policy
 from servers.models import Box, Reboot, Run
-from servers.models.run import ENDED, DesiredState, RunState
+from servers.models.runs.run import ENDED, DesiredState, RunState
 
 # A box that goes down ends its containers a while before the watcher.
 SHUTDOWN = timedelta(minutes=2)

@@ -29,7 +29,7 @@ from servers.lifecycle.runs import (
 from servers.lifecycle.runs.creation_lock import lock_creation
 from servers.lifecycle.runs.gpu_assignment import CardsError
 from servers.models import Box, Run
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 
 log = logging.getLogger(__name__)
 

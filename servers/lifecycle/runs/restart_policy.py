@@ -17,8 +17,8 @@ from servers.judge.memory import available
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import commands
 from servers.models import Box, Run, Server
-from servers.models.datafolder import DiskFullError
-from servers.models.run import DesiredState
+from servers.models.people.data_disk import DiskFullError
+from servers.models.runs.run import DesiredState
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from servers.launch.engines import placement
 from servers.launch.engines.engine import secret_words
 from servers.models import Run, Secret
-from servers.models.secret import SecretError, SecretValues, mask, unseal_given
-from servers.models.tokens import mask_tokens
+from servers.models.logs.redaction import mask_tokens
+from servers.models.people.secret import SecretError, SecretValues, mask, unseal_given
 
 log = logging.getLogger(__name__)
 

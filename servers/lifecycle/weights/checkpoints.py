@@ -23,7 +23,7 @@ from servers.launch.engines.volumes import VolumeError
 from servers.lifecycle.runs.creation import box_files, hub
 from servers.live import answers
 from servers.models import Box, CheckpointFacts, Profile
-from servers.models.secret import SecretError
+from servers.models.people.secret import SecretError
 
 # The Hub's cache in containers.
 _HUB = f"{HF_HOME}/hub"

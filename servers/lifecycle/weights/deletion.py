@@ -22,8 +22,8 @@ from servers.lifecycle.weights import downloads, inventory
 from servers.lifecycle.weights.inventory import ModelUse
 from servers.live import answers
 from servers.models import Action, Box, Download, Run, StoredCheckpoint, User
-from servers.models.action import TOLD_FOR, ActionKind
-from servers.models.download import DownloadState as DownloadState
+from servers.models.jobs.action import TOLD_FOR, ActionKind
+from servers.models.weights.download import DownloadState as DownloadState
 
 SHOWN = 12  # names of files
 

@@ -32,7 +32,7 @@ from servers.lifecycle.weights import inventory
 from servers.lifecycle.weights.checkpoints import hub_token
 from servers.live import answers
 from servers.models import AuditEntry, Box, Download, User
-from servers.models.download import OVER, DesiredDownloadState, DownloadState, key_of
+from servers.models.weights.download import OVER, DesiredDownloadState, DownloadState, key_of
 
 log = logging.getLogger(__name__)
 

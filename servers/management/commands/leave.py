@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 from servers.lifecycle.profiles import export_all
 from servers.lifecycle.profiles.export_all import ExportedFile
 from servers.management.database import DatabaseCommand
-from servers.models.secret import SecretError
+from servers.models.people.secret import SecretError
 
 
 class Command(DatabaseCommand):

@@ -15,7 +15,7 @@ from servers.forms.notification_channel import NotificationChannelForm
 from servers.lifecycle.alerts import channels as verbs
 from servers.live import needs
 from servers.models import AuditEntry, NotificationChannel, Permission, User
-from servers.models.secret import SecretError
+from servers.models.people.secret import SecretError
 from servers.views.access import allow
 
 DONE = 204

@@ -8,7 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from servers.models import datafolder
+from servers.models.people import data_disk
 from servers.views.api import bodies
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, UNPROCESSABLE = 401, 403, 404, 422
@@ -63,7 +63,7 @@ def register(api: NinjaAPI) -> None:
 
     @api.exception_handler(OperationalError)
     def no_room(request: HttpRequest, error: OperationalError) -> HttpResponse:
-        said = datafolder.describe_full_disk(error)
+        said = data_disk.describe_full_disk(error)
         if not said:
             raise error
         return answer(request, UNAVAILABLE, Fault(code="disk_full", message=said))

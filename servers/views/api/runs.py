@@ -10,7 +10,7 @@ from servers import live
 from servers.judge.logs import failure_catalog
 from servers.live.waiting import wait_async
 from servers.models import LogChunk, Permission, Run
-from servers.models.log import MOST_CHUNKS
+from servers.models.logs.log import MOST_CHUNKS
 from servers.views.api.auth import ByKey, ByKeyAsync
 from servers.views.api.errors import Problem
 from servers.views.api.schemas import RunOut

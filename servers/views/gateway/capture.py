@@ -16,7 +16,7 @@ from servers import live
 from servers.forms.capture import CaptureForm
 from servers.gateway.routes import look
 from servers.models import AuditEntry, Capture, CapturedCall, Permission
-from servers.models.capture import KEPT
+from servers.models.gateway.capture import KEPT
 from servers.views.access import PersonRequest, allow
 
 PER_PAGE = 25

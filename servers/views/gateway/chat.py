@@ -32,7 +32,7 @@ from servers.launch import durations
 from servers.launch.engines import sampling
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.models import ActiveUser, AuditEntry, Conversation, Permission, Run, Server, User
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 from servers.views.access import PersonRequest, allow
 
 # Reverse proxies give up on a silent answer after a minute or so; a long prompt takes longer.

@@ -19,7 +19,7 @@ from servers.forms.conversation import BODY_LIMIT, KEY, KeepError, Kept, read
 from servers.gateway import answers
 from servers.launch import numbers
 from servers.models import ChatMessage, Conversation, Permission
-from servers.models.conversation import ConversationQuerySet, text_of, title_of
+from servers.models.gateway.conversation import ConversationQuerySet, text_of, title_of
 from servers.views.access import PersonRequest, allow
 
 A_PAGE = 50

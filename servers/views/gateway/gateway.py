@@ -13,7 +13,7 @@ from servers.gateway.clients import clients
 from servers.gateway.routes import list_models, look
 from servers.lifecycle.gateway import scale_to_zero
 from servers.models import Permission, Request, User
-from servers.models.request import LATEST
+from servers.models.gateway.request import LATEST
 from servers.views.access import PersonRequest, allow
 
 

@@ -16,7 +16,7 @@ from servers import live
 from servers.forms.conversation import BODY_LIMIT, COLUMNS, KeepError
 from servers.forms.prompts import PromptSetForm, read_answer, read_round
 from servers.models import AuditEntry, Permission, PromptAnswer, PromptRun, PromptSet, Run
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 from servers.views.access import PersonRequest, allow
 from servers.views.gateway.chat import build_context
 

@@ -17,7 +17,7 @@ from servers.lifecycle.jobs import actions
 from servers.lifecycle.memory import reclaim
 from servers.live.care import may
 from servers.models import Box, Permission, User
-from servers.models.action import ActionKind
+from servers.models.jobs.action import ActionKind
 from servers.views.access import allow
 
 DONE = 204

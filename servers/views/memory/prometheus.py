@@ -14,7 +14,7 @@ from servers import live
 from servers.host.gateway.exposition import CONTENT_TYPE, Families
 from servers.judge.memory import exported
 from servers.models import Alert, Box, Key, Permission, Run, Server
-from servers.models.run import RunState
+from servers.models.runs.run import RunState
 
 UNAUTHORIZED = 401
 

@@ -16,7 +16,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from servers import live
 from servers.forms.people import NAME_TAKEN, JoinForm, LoginForm, OwnPasswordForm, PasswordForm
-from servers.models import AuditEntry, Invite, LoginFailure, Permission, Role, User, datafolder
+from servers.models import AuditEntry, Invite, LoginFailure, Permission, Role, User
+from servers.models.people import data_disk
 from servers.views.access import allow
 
 GONE = 410
@@ -37,7 +38,7 @@ def login(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid() and form.person is not None:
         log_in(request, form.person)
         # Sessions stand in the database, and nobody else sweeps out those that are over.
-        with datafolder.unless_full():
+        with data_disk.unless_full():
             type(request.session).clear_expired()
         return redirect(target)
     return render(request, "people/login.html", {"form": form, "next": target})

@@ -21,8 +21,8 @@ from servers.models import (
     Profile,
     User,
 )
-from servers.models.environment import ABOUT
-from servers.models.profile import Stale
+from servers.models.profiles.environment import ABOUT
+from servers.models.profiles.profile import Stale
 from servers.views.access import allow
 from servers.views.profiles.profiles import find
 from servers.views.profiles.saved import describe_unversioned

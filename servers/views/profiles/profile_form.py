@@ -25,7 +25,7 @@ from servers.models import (
     StoredCheckpoint,
     User,
 )
-from servers.models.profile import ABOUT, Stale
+from servers.models.profiles.profile import ABOUT, Stale
 from servers.views.access import allow
 from servers.views.profiles.profiles import find
 from servers.views.profiles.recipes import find_recipe

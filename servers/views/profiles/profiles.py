@@ -28,9 +28,9 @@ from servers.models import (
     Run,
     Server,
     User,
-    record,
 )
-from servers.models.profile import ProfileFilter, ProfileHealth, ProfileVersion, Stale
+from servers.models.profiles import record
+from servers.models.profiles.profile import ProfileFilter, ProfileHealth, ProfileVersion, Stale
 from servers.views.access import allow
 
 A_PAGE = 100

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from servers.forms.environment import EnvironmentForm
 from servers.forms.profile import ProfileForm
 from servers.models import ProfileVersion
-from servers.models.environment import EnvironmentVersion
+from servers.models.profiles.environment import EnvironmentVersion
 
 
 def describe_unversioned(

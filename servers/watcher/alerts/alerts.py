@@ -15,8 +15,9 @@ from servers.judge.alerts.runs import RunFacts
 from servers.judge.logs import failure_catalog
 from servers.lifecycle.alerts import alerts
 from servers.lifecycle.runs import crash_loops
-from servers.models import Alert, Box, Download, ImageJob, Run, Server, datafolder
-from servers.models.run import ACTIVE, RunState
+from servers.models import Alert, Box, Download, ImageJob, Run, Server
+from servers.models.people import data_disk
+from servers.models.runs.run import ACTIVE, RunState
 
 # Seconds: a sample that is older tells nothing of now.
 FRESH = 15.0
@@ -99,7 +100,7 @@ class AlertMonitor:
         return boxes.of_sample(self.box.slug, judged, is_low=boxes.FLOOR in told)
 
     def _of_data_folder(self, told: frozenset[Key]) -> Iterator[AlertCase]:
-        disk = datafolder.disk()
+        disk = data_disk.disk()
         if disk is None:
             return
         is_told = boxes.DATA_FOLDER in told

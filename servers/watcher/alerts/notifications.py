@@ -9,7 +9,7 @@ from django.db.utils import InterfaceError, OperationalError
 
 from servers.lifecycle.alerts import channels
 from servers.models import Box, Notification, NotificationChannel
-from servers.models.outlet import ChannelKind
+from servers.models.alerts.channel import ChannelKind
 
 log = logging.getLogger(__name__)
 

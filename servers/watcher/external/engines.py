@@ -29,7 +29,7 @@ from servers.lifecycle.external import (
 )
 from servers.lifecycle.runs import creation
 from servers.models import Box, ExternalEngine, Run
-from servers.models.run import ENDED, ENGINE_KEYS, RunState
+from servers.models.runs.run import ENDED, ENGINE_KEYS, RunState
 from servers.watcher.external.container_cache import ContainerCache
 from servers.watcher.external.discovery import DiscoveredLife, EngineDiscovery, Life
 from servers.watcher.external.ended import EndedEngines

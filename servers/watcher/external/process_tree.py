@@ -14,7 +14,7 @@ from servers.host.kernel import process_id
 from servers.host.kernel.proc import Kernel
 from servers.host.kernel.process_id import ProcessId
 from servers.models import Box, Run
-from servers.models.run import ACTIVE
+from servers.models.runs.run import ACTIVE
 
 # Seconds after which somebody looks whether it is still watched.
 _LOOK_EVERY = 5.0

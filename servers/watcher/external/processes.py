@@ -20,7 +20,7 @@ from servers.launch.commandline.process import without_python
 from servers.launch.commandline.ray import ray_start
 from servers.launch.engines import ENGINES
 from servers.launch.engines.engine import flag_value
-from servers.models.run import ENGINE_KEYS
+from servers.models.runs.run import ENGINE_KEYS
 from servers.watcher.external.discovery import DiscoveredLife, Ways
 from servers.watcher.external.ended import model
 

@@ -20,8 +20,8 @@ from servers.launch.engines.flaglist import FlagList
 from servers.lifecycle.images import newer_builds
 from servers.lifecycle.runs import creation
 from servers.models import Box, ImageFacts, Run, Server
-from servers.models.image import InspectionState
-from servers.models.run import RunState
+from servers.models.images.image import InspectionState
+from servers.models.runs.run import RunState
 from servers.watcher import host_resources
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from servers.host.logs.log_stream import LONGEST
 from servers.host.logs.printed import PrintedError, ProcessStream
 from servers.lifecycle.external import LogProgress, own_log
 from servers.models import Run
-from servers.models.tokens import mask_tokens
+from servers.models.logs.redaction import mask_tokens
 from servers.watcher.logs.records import note, records, secrets_pattern
 from servers.watcher.logs.writer import LogWriter
 

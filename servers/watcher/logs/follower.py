@@ -20,9 +20,9 @@ from servers.host.kernel.process_id import ProcessId
 from servers.host.logs.log_stream import Line, LogStream
 from servers.lifecycle.runs import creation
 from servers.models import LogChunk, Run
-from servers.models.log import NOTE
-from servers.models.tokens import mask_lines
-from servers.models.watched import find_boundary
+from servers.models.logs.log import NOTE
+from servers.models.logs.redaction import mask_lines
+from servers.models.runs.external import find_boundary
 from servers.watcher.logs.file_follower import FileFollower
 from servers.watcher.logs.read_ahead import LogReadAhead
 from servers.watcher.logs.records import (

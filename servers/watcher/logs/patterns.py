@@ -3,7 +3,7 @@
 from servers import live
 from servers.judge.logs import patterns
 from servers.models import LogChunk, Run
-from servers.models.log import NOTE
+from servers.models.logs.log import NOTE
 
 # At once: the tick in which it is done asks engines, too.
 MOST_LINES, MOST_CHUNKS = 20_000, 32

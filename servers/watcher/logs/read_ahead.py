@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from servers.host.logs.log_stream import LogStream, LogStreamError
-from servers.models.tokens import mask_tokens
+from servers.models.logs.redaction import mask_tokens
 
 BATCH_LINES = 8192
 BATCH_BYTES = 4 * 1024 * 1024

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from servers.models.log import NOTE
-from servers.models.secret import MASK, shapes
+from servers.models.logs.log import NOTE
+from servers.models.people.secret import MASK, shapes
 
 type Frame = tuple[str, str, bytes]  # RFC 3339 timestamp, "o" or "e", a line
 

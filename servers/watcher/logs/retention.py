@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from servers import live
 from servers.models import Box, LogChunk, Run
-from servers.models.run import ENDED
+from servers.models.runs.run import ENDED
 from servers.watcher.logs.records import note, stamp
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,9 @@ from servers import live
 from servers.host.docker.containers import ContainerError
 from servers.host.logs.log_stream import LogStreamError
 from servers.host.logs.printed import PrintedError
-from servers.models import LogChunk, Run, datafolder
-from servers.models.log import LogMovedError, StoredLine
+from servers.models import LogChunk, Run
+from servers.models.logs.log import LogMovedError, StoredLine
+from servers.models.people import data_disk
 
 log = logging.getLogger(__name__)
 
@@ -76,9 +77,7 @@ class LogWriter(threading.Thread, ABC):
         except LogMovedError:
             self._tell_once("another watcher stores the same log; is inferdash running twice?")
         except (DatabaseError, InterfaceError) as error:
-            self._tell_once(
-                datafolder.describe_full_disk(error) or f"the database is away: {error}"
-            )
+            self._tell_once(data_disk.describe_full_disk(error) or f"the database is away: {error}")
             close_old_connections()
         else:
             self._trouble = ""

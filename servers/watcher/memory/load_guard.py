@@ -9,7 +9,7 @@ from django.conf import settings
 from servers.judge.memory.load_guard import GuardThresholds, MemoryGuard
 from servers.lifecycle.memory import load_guard
 from servers.models import Box, Run
-from servers.models.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, RunState
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from servers.judge.logs import oom
 from servers.judge.logs.oom import Oom
 from servers.lifecycle.runs import creation
 from servers.models import Box, Run
-from servers.models.run import ACTIVE, RunState
+from servers.models.runs.run import ACTIVE, RunState
 
 log = logging.getLogger(__name__)
 

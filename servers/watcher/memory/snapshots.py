@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from servers.host.kernel import shm
 from servers.models import Box, HostResources, Run
-from servers.models.run import ACTIVE, RunState
+from servers.models.runs.run import ACTIVE, RunState
 
 # A worker that outlives its container is there for days, until somebody sees it.
 REMEMBERED = timedelta(days=7)

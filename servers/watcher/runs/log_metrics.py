@@ -7,7 +7,7 @@ from servers.judge.logs.metric_rules import by_engine
 from servers.judge.logs.metrics import GAP, Meter, MetricRule
 from servers.judge.runs.metrics import Figures
 from servers.models import LogChunk, Run
-from servers.models.log import NOTE
+from servers.models.logs.log import NOTE
 
 EVERY = 10.0  # seconds between two looks
 # At once: the tick in which it is done asks engines, too.

@@ -26,7 +26,7 @@ from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.people import claims
 from servers.lifecycle.runs import creation, health, secret_env
 from servers.models import Box, Run
-from servers.models.run import ENDED, DesiredState, RunState
+from servers.models.runs.run import ENDED, DesiredState, RunState
 from servers.watcher.error_isolation import ErrorIsolation
 from servers.watcher.logs import follower, patterns
 from servers.watcher.runs import probes

@@ -23,8 +23,8 @@ from servers.launch.engines import ENGINES
 from servers.lifecycle.gateway import scale_to_zero
 from servers.live.waiting import wait
 from servers.models import Box, Run
-from servers.models.run import DesiredState, RunState
-from servers.models.sleeping import Sleep
+from servers.models.runs.run import DesiredState, RunState
+from servers.models.runs.sleep import Sleep
 from servers.watcher.runs.probe_queue import Questions
 
 log = logging.getLogger(__name__)

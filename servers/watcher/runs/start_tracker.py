@@ -13,8 +13,8 @@ from servers.judge.external import clusters
 from servers.judge.logs.phases import PhaseProgress, Reader
 from servers.judge.runs import spinning, start_progress
 from servers.models import Box, LogChunk, Run
-from servers.models.log import NOTE
-from servers.models.run import ENDED, RunState
+from servers.models.logs.log import NOTE
+from servers.models.runs.run import ENDED, RunState
 from servers.watcher.runs.download_meter import DownloadMeter
 
 # At once: the tick in which it is done asks engines, too.

@@ -16,7 +16,7 @@ from servers.host.weights.fetch.job import FetchError, Job
 from servers.judge.sizes import size
 from servers.lifecycle.weights import downloads
 from servers.models import AuditEntry, Box, Download
-from servers.models.download import DesiredDownloadState, DownloadState
+from servers.models.weights.download import DesiredDownloadState, DownloadState
 
 log = logging.getLogger(__name__)
 

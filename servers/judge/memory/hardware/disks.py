@@ -10,7 +10,7 @@ from servers.judge.memory.hardware.sample import GIB, HardwareSample
 
 MIB = 2**20
 
-# What a full one stops, by the names of models.supplies.
+# What a full one stops, by the names of models.memory.host_resources.
 _WHAT = {
     "images": ("Docker's folder", "no image can be pulled and no log be written"),
     "cache": ("the models' folder", "no checkpoint can be downloaded"),

@@ -25,7 +25,7 @@ from servers.models import (
     Secret,
     StoredCheckpoint,
 )
-from servers.models.secret import SecretError
+from servers.models.people.secret import SecretError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ from servers.models import (
     Secret,
     Server,
 )
-from servers.models.secret import seal_text
+from servers.models.people.secret import seal_text
 
 _NEWER = "It was made by a newer inferdash: upgrade inferdash here first. Nothing was restored."
 

@@ -1,0 +1,201 @@
+"""Launch profiles and their versions. A version never changes: a save makes the next one."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from django.db import models, transaction
+from django.utils import timezone
+
+from servers.launch.engines.launch import Launch
+from servers.models.people.user import User
+
+# What people write about a profile; it may change without a new version.
+ABOUT = ("name", "notes", "source", "tags", "is_private")
+
+
+class ProfileQuerySet(models.QuerySet["Profile"]):
+    def active(self) -> Self:
+        return self.filter(archived_at=None)
+
+    def seen_by(self, person: User) -> Self:
+        if person.may_administer:
+            return self.active()
+        return self.active().filter(models.Q(is_private=False) | models.Q(owner=person))
+
+    def with_health(self) -> Self:
+        """With the latest start of each, which decides its health."""
+        runs = self.model._meta.apps.get_model("servers", "Run").objects
+        latest = runs.filter(server__profile=models.OuterRef("pk")).order_by("-pk")
+        return self.annotate(
+            last_state=models.Subquery(latest.values("state")[:1]),
+            last_ready=models.Subquery(latest.values("ready_at")[:1]),
+        )
+
+    def for_list(self, person: User, wanted: "ProfileFilter | None" = None) -> Self:
+        """What this person sees and wants, with what a row shows; favourites come first."""
+        wanted = wanted or ProfileFilter()
+        fans = self.model.fans.through._default_manager.filter(
+            profile=models.OuterRef("pk"), user=person
+        )
+        found = (
+            self.seen_by(person)
+            .select_related("current", "owner")
+            .prefetch_related("servers__run", "servers__box")
+            .with_health()
+            .annotate(is_favourite=models.Exists(fans))
+            .order_by("-is_favourite", "name")
+        )
+        for word in wanted.text.split():
+            found = found.filter(_has(word))
+        if wanted.engine:
+            found = found.filter(current__spec__engine=wanted.engine)
+        if wanted.health:
+            found = found.filter(_HEALTH[ProfileHealth(wanted.health)])
+        return found
+
+
+def _has(word: str) -> models.Q:
+    parts = ("checkpoint", "image", "engine", "hardware", "served_name")
+    found = models.Q(name__icontains=word) | models.Q(notes__icontains=word)
+    found |= models.Q(tags__icontains=word)
+    for part in parts:
+        found |= models.Q(**{f"current__spec__{part}__icontains": word})
+    return found
+
+
+class ProfileHealth(models.TextChoices):
+    """What the latest start says of a profile."""
+
+    WORKED = "worked", "last start worked"
+    FAILING = "failing", "failing"
+    NEVER = "never", "never started"
+    OPEN = "open", "starting"
+
+
+_HEALTH = {
+    ProfileHealth.WORKED: models.Q(last_ready__isnull=False),
+    ProfileHealth.FAILING: models.Q(last_ready=None, last_state="failed"),
+    ProfileHealth.NEVER: models.Q(last_state=None),
+    ProfileHealth.OPEN: models.Q(last_ready=None, last_state__isnull=False)
+    & ~models.Q(last_state="failed"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileFilter:
+    """What somebody looks for in the list; empty means all."""
+
+    text: str = ""
+    engine: str = ""
+    health: str = ""
+
+
+class Stale(Exception):
+    """Somebody else has saved the profile since it was read."""
+
+
+class Profile(models.Model):
+    slug = models.SlugField(max_length=63, unique=True)
+    name = models.CharField(max_length=100)
+    notes = models.TextField(blank=True)
+    source = models.URLField(max_length=500, blank=True)  # where it was published
+    tags = models.CharField(max_length=200, blank=True)  # words, a space between
+    is_private = models.BooleanField(default=False)  # for its owner's and admins' eyes
+    fans = models.ManyToManyField(User, related_name="favourites", blank=True)
+    owner = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="profiles")
+    created_at = models.DateTimeField(default=timezone.now)
+    saves = models.PositiveIntegerField(default=0)
+    archived_at = models.DateTimeField(null=True, blank=True)
+    current = models.ForeignKey(
+        "ProfileVersion", null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    objects = ProfileQuerySet.as_manager()
+
+    # Of with_health() alone.
+    last_state: str | None
+    last_ready: datetime | None
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def health(self) -> ProfileHealth:
+        """Of a profile that was read with_health()."""
+        if self.last_ready is not None:
+            return ProfileHealth.WORKED
+        if self.last_state is None:
+            return ProfileHealth.NEVER
+        return ProfileHealth.FAILING if self.last_state == "failed" else ProfileHealth.OPEN
+
+    @property
+    def tag_list(self) -> list[str]:
+        return self.tags.split()
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What it says of itself, apart from its versions."""
+        return {name: getattr(self, name) for name in ABOUT}
+
+    @property
+    def launch(self) -> Launch:
+        if self.current is None:
+            raise ValueError(f"Profile {self.slug} has no version.")
+        return self.current.launch
+
+    def claim(self, *, saves: int) -> None:
+        """Begin a save on top of what somebody has seen, inside the save's transaction.
+
+        Raises Stale when somebody else has saved since.
+        """
+        mine = Profile.objects.filter(pk=self.pk, saves=saves)
+        if not mine.update(saves=saves + 1):
+            raise Stale
+        self.saves = saves + 1
+
+    def save_version(
+        self, launch: Launch, *, by: User | None, message: str = ""
+    ) -> "ProfileVersion":
+        with transaction.atomic():
+            # Two at once would both want the next number.
+            Profile.objects.select_for_update().get(pk=self.pk)
+            last = self.versions.order_by("-number").first()
+            version = self.versions.create(
+                number=last.number + 1 if last else 1,
+                author=by,
+                message=message,
+                spec=launch.to_json(),
+            )
+            self.current = version
+            self.save(update_fields=["current"])
+        return version
+
+
+class ProfileVersion(models.Model):
+    profile = models.ForeignKey(Profile, on_delete=models.CASCADE, related_name="versions")
+    number = models.PositiveIntegerField()
+    author = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    created_at = models.DateTimeField(default=timezone.now)
+    message = models.CharField(max_length=200, blank=True)
+    spec: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField()
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [
+            models.UniqueConstraint(fields=["profile", "number"], name="one_version_a_number")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.profile} v{self.number}"
+
+    @property
+    def label(self) -> str:
+        return f"Version {self.number}"
+
+    @property
+    def launch(self) -> Launch:
+        return Launch.from_json(self.spec)
