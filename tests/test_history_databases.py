@@ -16,7 +16,7 @@ from django.conf import settings
 from django.test import Client
 from servers.judge.memory.history import SPANS, slot
 from servers.models.runs.run import RunState
-from servers.watcher import keeping
+from servers.watcher.memory import rollups
 from servers.watcher.memory.history import History
 from tests import factories, samples
 
@@ -58,7 +58,7 @@ async def read():
 lines = asyncio.run(read()).decode().splitlines()
 
 old = {str(step): HistoryChunk.objects.filter(step=step).count() for step in SPANS}
-keeping.STEADY = 0.0
+rollups.STEADY = 0.0
 history._tidied_at = float("-inf")
 history._tidy()
 kept = {str(step): HistoryChunk.objects.filter(step=step).count() for step in SPANS}

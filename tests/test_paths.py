@@ -66,7 +66,7 @@ def test_a_link_in_a_folder_that_is_closed_to_us_is_not_taken_for_a_folder() -> 
 def as_nobody(box: Path, path: str) -> str:
     """What `resolve` says to a process that is not root; permissions are nothing to root."""
     program = (
-        "import os, sys; from pathlib import Path; from servers.host import paths\n"
+        "import os, sys; from pathlib import Path; from servers.host.files import paths\n"
         "if os.geteuid() == 0: os.setgid(65534); os.setuid(65534)\n"
         "else: Path(sys.argv[1] + '/data/of-a-container').chmod(0)\n"
         "try: print(paths.resolve(sys.argv[2], root=Path(sys.argv[1])))\n"

@@ -12,7 +12,7 @@ type Outcome = Callable[[str], object]
 
 PREPARE = """
 from servers.launch.engines.launch import Launch
-from servers.lifecycle import secrets, wishes
+from servers.lifecycle.runs import secret_env, commands
 from servers.models.logs.log import LogMovedError
 from servers.models.runs.run import RunState
 
@@ -168,7 +168,7 @@ def test_runs_are_counted_on_from_the_number_of_one_that_was_adopted(outcome: Ou
     code = """
 from datetime import UTC, datetime
 from servers.host.docker.containers import Container, Port
-from servers.lifecycle import adoption
+from servers.lifecycle.runs import adoption
 last = wishes.start(server, by=ada)
 Run.objects.filter(pk=last.pk).update(state=RunState.STOPPED)
 port = Port(container_port=8000, host_port=18000, host_ip="127.0.0.1")

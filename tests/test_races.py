@@ -131,7 +131,7 @@ def test_of_starts_at_once_on_one_pool_of_memory_one_loads(environment: dict[str
     code = """
 import logging
 from servers import lifecycle
-from servers.lifecycle import turns
+from servers.lifecycle.runs import gpu_queue
 from servers.models.runs.run import RunState
 from tests import factories
 
@@ -143,7 +143,7 @@ servers = [factories.server(box, f"model-{number}", model="gemma-tiny") for numb
 
 def start(server):
     run = lifecycle.start(server, by=None)
-    with turns.alone(run) as is_alone:
+    with gpu_queue.alone(run) as is_alone:
         if is_alone:
             Run.objects.filter(pk=run.pk).move(old=[RunState.QUEUED], new=RunState.CREATING)
 

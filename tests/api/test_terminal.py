@@ -204,7 +204,7 @@ def test_what_somebody_has_claimed_is_told_before_a_start_and_a_stop(
 ) -> None:
     assert terminal("profile", "import", "-", given=DOCUMENT).returncode == 0
     place.run(
-        "from datetime import timedelta\nfrom servers.lifecycle import claims\n"
+        "from datetime import timedelta\nfrom servers.lifecycle.people import claims\n"
         "server = Server.objects.get(slug='echo')\n"
         "claims.claim(server.box, by=User.objects.create(username='ben', role=Role.OPERATOR),"
         " until=timezone.now() + timedelta(hours=2), note='evaluation', server=server)"

@@ -21,7 +21,7 @@ Secret.seal("HF_TOKEN", "hf_verysecret", ada)
 """
 TAKE = """
 from pathlib import Path
-from servers.lifecycle import backups
+from servers.lifecycle.people import backups
 backups.take(Path({path!r}), passphrase="several words")
 """
 RESTORE = """
@@ -29,7 +29,7 @@ import json
 from pathlib import Path
 from django.conf import settings
 from servers.launch.engines.launch import Launch
-from servers.lifecycle import backups
+from servers.lifecycle.people import backups
 settings.BOX = "rtx8"
 backups.restore(backups.check(backups.read(Path({path!r})), passphrase="several words"), replace=True)
 last = max(Profile.objects.values_list("pk", flat=True))
@@ -47,10 +47,10 @@ DURING = """
 import threading
 from pathlib import Path
 from django.db import connection
-from servers.lifecycle import backups
-from servers.lifecycle.people.backups import archive, taking
+from servers.lifecycle.people import backups
+from servers.lifecycle.people.backups import archive, backup
 
-rows_of, begun, changed = taking._row, threading.Event(), threading.Event()
+rows_of, begun, changed = backup._row, threading.Event(), threading.Event()
 
 def change():
     begun.wait()
@@ -65,7 +65,7 @@ def slowly(table, of):
         changed.wait(0.5 if connection.vendor == "sqlite" else 30)
     return rows_of(table, of)
 
-taking._row = slowly
+backup._row = slowly
 other = threading.Thread(target=change)
 other.start()
 backups.take(Path({path!r}), passphrase="")

@@ -23,7 +23,7 @@ PREPARE = """
 import time
 import django
 django.setup()
-from servers.judge import history
+from servers.judge.memory import history
 from servers.models import Box, HistoryChunk
 from tests import factories, past, samples
 NOW = 1_795_262_400

@@ -12,7 +12,7 @@ from tests.web_stack import WebStack
 pytestmark = pytest.mark.browser
 
 SEED = """
-from servers.lifecycle import diagnoses
+from servers.lifecycle.logs import diagnoses
 from servers.models import LogChunk
 box = factories.box("rtx8")
 server = factories.server(box, "tight", model="minimax-m2.7", flags=("--tensor-parallel-size", "2"))

@@ -95,10 +95,10 @@ FULL = (
     + FILL
     + ASKED
     + """
-from servers.judge.alerts import steady
+from servers.judge.alerts import debounce
 from servers.watcher.alerts.alerts import AlertMonitor
 
-steady.AFTER["disk"] = steady.CALM["disk"] = 0
+debounce.AFTER["disk"] = debounce.CALM["disk"] = 0
 box = Box.objects.get()
 _key, token = Key.make(ada, "laptop", Role.ADMIN, expires_at=None)
 alerts = AlertMonitor(box)
