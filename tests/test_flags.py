@@ -105,5 +105,5 @@ def test_an_engine_that_does_not_exist_has_none(eva: Client, engine: str) -> Non
 def test_the_form_loads_help_and_completion(eva: Client) -> None:
     page = eva.get("/profiles/new/").content.decode()
 
-    assert re.search(r'<script type="module" src="[^"]*js/flag-help', page)
+    assert re.search(r'<script type="module" src="[^"]*js/profiles/flags/help', page)
     assert re.search(r'<link rel="stylesheet" href="[^"]*css/flags', page)

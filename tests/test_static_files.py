@@ -28,11 +28,11 @@ async def ask(path: str, method: str = "GET", **headers: str) -> httpx.Response:
         return await client.request(method, path, headers=headers)
 
 
-CSS = (Path(__file__).parents[1] / "static/css/app.css").read_bytes()
+CSS = (Path(__file__).parents[1] / "static/css/page/app.css").read_bytes()
 
 
 def test_an_address_with_the_version_is_kept_for_good() -> None:
-    address = static("css/app.css")
+    address = static("css/page/app.css")
     assert static_files.version() in address
 
     answer = ask(address)
@@ -46,10 +46,10 @@ def test_an_address_with_the_version_is_kept_for_good() -> None:
 @pytest.mark.parametrize("of", ["", "0123456789ab/"])
 def test_an_address_of_another_version_is_asked_for_again(of: str) -> None:
     """A page from before an upgrade goes on, and keeps nothing under its own version."""
-    answer = ask(f"/static/{of}css/app.css")
+    answer = ask(f"/static/{of}css/page/app.css")
 
     assert (answer.content, answer.headers["cache-control"]) == (CSS, "public, no-cache")
-    again = ask(f"/static/{of}css/app.css", if_none_match=answer.headers["etag"])
+    again = ask(f"/static/{of}css/page/app.css", if_none_match=answer.headers["etag"])
     assert (again.status_code, again.content) == (304, b"")
 
 
@@ -65,8 +65,8 @@ def test_what_scripts_import_comes_with_their_own_version() -> None:
 
 
 def test_text_is_sent_compressed_to_who_takes_it() -> None:
-    plain = ask(static("css/app.css"), accept_encoding="identity")
-    packed = ask(static("css/app.css"), accept_encoding="gzip, br")
+    plain = ask(static("css/page/app.css"), accept_encoding="identity")
+    packed = ask(static("css/page/app.css"), accept_encoding="gzip, br")
 
     assert plain.content == packed.content == CSS  # httpx unpacks
     assert "content-encoding" not in plain.headers
@@ -77,10 +77,10 @@ def test_text_is_sent_compressed_to_who_takes_it() -> None:
 def test_only_files_that_are_there_are_answered_and_only_to_readers() -> None:
     for path in ("/static/", "/static/css", "/static/css/no.css", "/static/%2e%2e/manage.py", "/"):
         assert ask(path).content == b"Django's", path
-    head = ask(static("css/app.css"), "HEAD")
+    head = ask(static("css/page/app.css"), "HEAD")
     assert (head.status_code, head.content) == (200, b"")
     assert int(head.headers["content-length"]) > 0
-    refused = ask(static("css/app.css"), "POST")
+    refused = ask(static("css/page/app.css"), "POST")
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
 
 

@@ -49,7 +49,7 @@ def test_the_wheel_runs_where_nothing_else_of_the_checkout_is(tmp_path: Path) ->
     try:
         up.waits_for("opens this link")
         base = f"http://127.0.0.1:{port}"
-        for path in ("/login/", "/static/css/app.css", "/static/vendor/htmx/htmx.min.js"):
+        for path in ("/login/", "/static/css/page/app.css", "/static/vendor/htmx/htmx.min.js"):
             with urlopen(base + path, timeout=30) as answer:  # noqa: S310 - our own
                 assert answer.status == 200, path
     finally:

@@ -26,7 +26,7 @@ def test_a_button_that_is_pressed_too_early_is_not_pressed_in_vain(
         held.append(route)
         came.set()
 
-    page.route("**/js/page*.js", hold)
+    page.route("**/js/page/index*.js", hold)
     page.goto(f"{stack.url}/", wait_until="commit")
     card = page.get_by_role("article").filter(has_text="qwen3-8b")
     card.get_by_role("button", name="Start", exact=True).click()

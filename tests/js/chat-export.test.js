@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { FORMS, TOGETHER, fileName } from "../../static/js/chat-export.js";
+import { FORMS, TOGETHER, fileName } from "../../static/js/gateway/chat/export.js";
 import { answer, call, conversation, question, result } from "./chat-messages.js";
 
 const PICTURE = { name: "a_[b].png", url: "data:image/png;base64,AAAA", width: 2, height: 1, bytes: 3, note: "" };

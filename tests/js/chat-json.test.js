@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { parse } from "../../static/js/chat-json.js";
-import { curl } from "../../static/js/chat-raw.js";
+import { parse } from "../../static/js/gateway/chat/json.js";
+import { curl } from "../../static/js/gateway/chat/raw.js";
 
 test("what is JSON is its value", () => {
   assert.deepEqual(parse('{"a": 1}'), { value: { a: 1 } });

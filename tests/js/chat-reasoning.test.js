@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { reasoningTokens, split } from "../../static/js/chat-reasoning.js";
+import { reasoningTokens, split } from "../../static/js/gateway/chat/reasoning.js";
 
 const FORMS = [
   ["a field of its own", "42", "Hm.", ["Hm.", "42", false]],

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { asked, history, resultsOf, turnsOf } from "../../static/js/chat-request.js";
+import { asked, history, resultsOf, turnsOf } from "../../static/js/gateway/chat/request.js";
 import { answer, call, question, result } from "./chat-messages.js";
 
 const PICTURE = { name: "a.png", url: "data:image/png;base64,AAAA", width: 1, height: 1, bytes: 3, note: "" };

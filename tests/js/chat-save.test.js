@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Saving } from "../../static/js/chat-save.js";
+import { Saving } from "../../static/js/gateway/chat/save.js";
 import { answer, conversation, question } from "./chat-messages.js";
 
 function saving(messages, how = {}) {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 
-import { AwayError, CUT_OFF, Store, newAnswer, newQuestion, settle, titleOf, wordsOf } from "../../static/js/chat-store.js";
+import { AwayError, CUT_OFF, Store, newAnswer, newQuestion, settle, titleOf, wordsOf } from "../../static/js/gateway/chat/store.js";
 import { answer, conversation, question } from "./chat-messages.js";
 
 // As a browser's: its keys are its own.

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 
-import { ChatError, ask, stop, takeUp } from "../../static/js/chat-stream.js";
+import { ChatError, ask, stop, takeUp } from "../../static/js/gateway/chat/stream.js";
 import { answer as made } from "./chat-messages.js";
 
 const real = globalThis.fetch;

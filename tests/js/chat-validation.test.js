@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { problems, schemaProblem, unchecked } from "../../static/js/chat-validation.js";
-import { knows, parametersOf, toolsProblem } from "../../static/js/chat-tools.js";
+import { problems, schemaProblem, unchecked } from "../../static/js/gateway/chat/validation.js";
+import { knows, parametersOf, toolsProblem } from "../../static/js/gateway/chat/tools.js";
 
 const OBJECT = { type: "object", properties: { a: { type: "integer" } }, required: ["a"] };
 const CLOSED = { ...OBJECT, additionalProperties: false };

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { begin, change, follow, forgetEmpty, leafOf, shown, stored } from "../../static/js/chat-versions.js";
+import { begin, change, follow, forgetEmpty, leafOf, shown, stored } from "../../static/js/gateway/chat/versions.js";
 import { answer, conversation, question } from "./chat-messages.js";
 
 // The contents of the path, after what the steps have done to a new conversation.

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { MEASURES, fastest } from "../../static/js/compare-bars.js";
+import { MEASURES, fastest } from "../../static/js/gateway/compare/bars.js";
 import { answer } from "./chat-messages.js";
 
 const [first] = MEASURES;

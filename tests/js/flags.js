@@ -2,9 +2,9 @@
 
 import { readFileSync } from "node:fs";
 
-import { FlagList } from "../../static/js/flag-list.js";
-import { flagMarks, variableMarks } from "../../static/js/flag-marks.js";
-import { cut, flags, variables } from "../../static/js/flag-text.js";
+import { FlagList } from "../../static/js/profiles/flags/list.js";
+import { flagMarks, variableMarks } from "../../static/js/profiles/flags/marks.js";
+import { cut, flags, variables } from "../../static/js/profiles/flags/text.js";
 
 const { list: said, words = [], texts = [], environments = [], marked = null } = JSON.parse(readFileSync(0, "utf-8"));
 const list = said && new FlagList(said);

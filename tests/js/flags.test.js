@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { closest, closestValue, likeness } from "../../static/js/flag-likeness.js";
-import { FlagList } from "../../static/js/flag-list.js";
-import { MOST, flagMarks, variableMarks } from "../../static/js/flag-marks.js";
-import { suggest } from "../../static/js/flag-suggest.js";
-import { flags, here, stray, typing, variables } from "../../static/js/flag-text.js";
+import { closest, closestValue, likeness } from "../../static/js/profiles/flags/edit-distance.js";
+import { FlagList } from "../../static/js/profiles/flags/list.js";
+import { MOST, flagMarks, variableMarks } from "../../static/js/profiles/flags/marks.js";
+import { suggest } from "../../static/js/profiles/flags/suggest.js";
+import { flags, here, stray, typing, variables } from "../../static/js/profiles/flags/text.js";
 
 const LIST = {
   engine: "vllm", version: "9.9", title: "vLLM", is_exact: true, asked: "", written: ["--port"], lent: {},

@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { relative, span } from "../../static/js/ago.js";
-import { lines } from "../../static/js/history-engines.js";
-import { spaced } from "../../static/js/history-marks.js";
-import { opening, seconds } from "../../static/js/history-range.js";
-import { heights, layers, tone } from "../../static/js/history-stack.js";
+import { relative, span } from "../../static/js/page/ago.js";
+import { lines } from "../../static/js/memory/history-engines.js";
+import { spaced } from "../../static/js/memory/history-marks.js";
+import { opening, seconds } from "../../static/js/memory/history-range.js";
+import { heights, layers, tone } from "../../static/js/memory/history-stack.js";
 
 const GIB = 2 ** 20; // KiB
 

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { LogModel } from "../../static/js/log-model.js";
-import { bar, periodic } from "../../static/js/log-rows.js";
+import { LogModel } from "../../static/js/logs/model.js";
+import { bar, periodic } from "../../static/js/logs/rows.js";
 
 const BARS = [
   ["tqdm with a total", "Loading:  25%|██▌       | 1/4 [00:01<00:03,  1.2s/it]", ["Loading: 4", 25, true]],

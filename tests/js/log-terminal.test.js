@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { plain, runs } from "../../static/js/log-terminal.js";
+import { plain, runs } from "../../static/js/logs/terminal.js";
 
 const SHOWN = [
   ["text without a control character", "INFO ready", "INFO ready"],

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { events, isAbort, parsed, textOf } from "../../static/js/stream.js";
+import { events, isAbort, parsed, textOf } from "../../static/js/gateway/chat/stream-reader.js";
 
 function streamOf(...pieces) {
   return new ReadableStream({

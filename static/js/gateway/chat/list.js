@@ -1,0 +1,130 @@
+// @ts-check
+// The list of conversations: the newest first, searched on the server, more of it as one scrolls.
+
+import { button, element } from "./message.js";
+import { AwayError, titleOf } from "./store.js";
+
+/** @import { Store } from "./store.js" */
+
+const TYPING = 250; // ms of silence before a search is asked
+
+export class List {
+  /** @type {Chat.Row[]} */
+  rows = [];
+  before = "";
+  found = ""; // what is said where there are no rows
+  isLoading = false;
+  /** The open conversation. @type {Chat.Conversation | null} */
+  current = null;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  typing;
+  /** What is shown, by what it says. @type {Map<string, HTMLElement>} */
+  items = new Map();
+
+  /**
+   * Comparisons have pages below `compared`.
+   * @param {{
+   *   store: Store,
+   *   list: HTMLElement,
+   *   search: HTMLInputElement,
+   *   more: HTMLElement,
+   *   compared: string | undefined,
+   *   open: (id: string) => void,
+   *   remove: (id: string, title: string) => void,
+   * }} parts
+   */
+  constructor({ store, list, search, more, compared, open, remove }) {
+    this.store = store;
+    this.list = list;
+    this.search = search;
+    this.more = more;
+    this.compared = compared;
+    this.open = open;
+    this.remove = remove;
+    search.addEventListener("input", () => {
+      clearTimeout(this.typing);
+      this.typing = setTimeout(() => this.load(), TYPING);
+    });
+    more.addEventListener("click", () => this.load({ further: true }));
+    new IntersectionObserver(([entry]) => {
+      if (entry?.isIntersecting && this.before && !this.isLoading) this.load({ further: true });
+    }).observe(more);
+  }
+
+  // What the server has; what is shown stays where it does not answer.
+  /** @param {{further?: boolean}} [how] */
+  async load({ further = false } = {}) {
+    const query = this.search.value.trim();
+    this.isLoading = true;
+    try {
+      const found = await this.store.list({ query, before: further ? this.before : "" });
+      if (query !== this.search.value.trim()) return;
+      this.rows = further ? [...this.rows, ...found.conversations] : found.conversations;
+      this.before = found.before;
+      this.found = query ? "Nothing that matches." : "";
+    } catch (error) {
+      if (!(error instanceof AwayError)) throw error;
+      this.found = error.message;
+    } finally {
+      this.isLoading = false;
+    }
+    this.draw();
+  }
+
+  // The conversation that is open, or one that has just been kept.
+  /** @param {Chat.Conversation} conversation @param {boolean} [isCurrent] */
+  put(conversation, isCurrent = false) {
+    if (isCurrent) this.current = conversation;
+    const { id, updated, comparison } = conversation;
+    const row = this.rows.find((each) => each.id === id);
+    const title = titleOf(conversation);
+    if (row && row.title === title && row.updated >= updated && !isCurrent) return;
+    if (row) Object.assign(row, { title, updated });
+    else if (conversation.messages.length && !this.search.value.trim()) this.rows.push({ id, title, updated, ...(comparison && { comparison }) });
+    this.rows.sort((a, b) => b.updated - a.updated);
+    this.draw();
+  }
+
+  /** @param {string} id */
+  drop(id) {
+    this.rows = this.rows.filter((each) => each.id !== id);
+    this.draw();
+  }
+
+  // As the server said; none for one that is not listed.
+  /** @param {string} id */
+  revisionOf(id) {
+    return this.rows.find((each) => each.id === id)?.revision;
+  }
+
+  // A row that stays is not taken out: a press that has begun on it would be lost.
+  draw() {
+    const before = this.items;
+    this.items = new Map();
+    for (const row of this.rows) {
+      const key = JSON.stringify([row.id, row.title, row.comparison || ""]);
+      const item = before.get(key) ?? this.row(row);
+      const open = item.querySelector(".open");
+      if (row.id === this.current?.id) open?.setAttribute("aria-current", "true");
+      else open?.removeAttribute("aria-current");
+      this.items.set(key, item);
+    }
+    const shown = [...this.items.values()];
+    if (!shown.length && this.found) shown.push(element("li", "note", this.found));
+    for (const old of [...this.list.children]) if (!shown.includes(/** @type {HTMLElement} */ (old))) old.remove();
+    shown.forEach((item, at) => {
+      if (this.list.children[at] !== item) this.list.insertBefore(item, this.list.children[at] ?? null);
+    });
+    this.more.hidden = !this.before;
+  }
+
+  /** @param {Chat.Row} row */
+  row({ id, title, comparison }) {
+    const open = comparison
+      ? Object.assign(element("a", "", title), { href: `${this.compared}${comparison}/` })
+      : button(title, "", () => this.open(id));
+    open.className = "open";
+    open.title = title;
+    return element("li", "", open, comparison ? element("span", "note", "compared") : "", button("×", `Delete “${title}”`, () => this.remove(id, title)));
+  }
+}

@@ -1,0 +1,396 @@
+// @ts-check
+// Two to four columns that are asked the same, side by side: puts columns, parameters and turns
+// together.
+
+import { outcome } from "../chat/answering.js";
+import { Composer } from "../chat/composer.js";
+import { CsrfToken, element } from "../../page/dom.js";
+import { emptyState } from "../chat/empty.js";
+import { End } from "../chat/end.js";
+import { pictures } from "../chat/images.js";
+import { Menus } from "../chat/menu.js";
+import { turnsOf } from "../chat/request.js";
+import { newKey } from "../chat/save.js";
+import { AwayError, Store, newQuestion } from "../chat/store.js";
+import { begin, change, follow, forgetEmpty, versionsView } from "../chat/versions.js";
+import { Asking } from "./asking.js";
+import { Column } from "./column.js";
+import { $, page } from "./page.js";
+import { Panel } from "./panel.js";
+import { TITLES, Turn } from "./turns.js";
+import { told } from "../../page/parts.js";
+
+/** @import { Pair } from "./asking.js" */
+
+/** @typedef {Partial<Chat.Settings> & {preselected?: string | undefined}} Settings */
+
+class Compare {
+  name = "";
+  /** @type {Column[]} */
+  columns = [];
+  /** @type {Turn<Column>[]} */
+  turns = [];
+  isAway = false;
+
+  constructor() {
+    this.csrf = new CsrfToken(page, $("chat-composer"));
+    this.key = page.dataset.comparison || newKey();
+    this.composer = new Composer({
+      send: () => this.send(),
+      stop: () => this.asking.stop(),
+      typed: () => this.refresh(),
+      unsent: `compare.${page.dataset.user}`,
+      about: page.dataset.comparison,
+    });
+    this.store = new Store({ user: page.dataset.user ?? "", url: page.dataset.conversations ?? "", csrf: this.csrf });
+    this.asking = new Asking({ url: page.dataset.url ?? "", csrf: this.csrf, store: this.store });
+    this.panel = new Panel({ csrf: this.csrf, presets: page.dataset.presets });
+    this.end = new End($("chat-transcript"));
+    this.menus = new Menus({
+      share: $("chat-share"), files: $("chat-files-menu"), store: this.store,
+      current: () => this.first,
+      columns: () => this.columns,
+      asked: () => ({ base: `${location.origin}/v1`, params: this.columns[0]?.request ?? {}, model: this.columns[0]?.server?.model ?? "" }),
+      say: (text) => this.notice(text),
+    });
+    this.listen();
+    this.begin();
+  }
+
+  // What stands for all of it: the first column's conversation.
+  get first() {
+    return this.columns[0]?.conversation ?? this.store.create({}, "");
+  }
+
+  get hasBegun() {
+    return this.turns.some((turn) => !turn.isCopied);
+  }
+
+  listen() {
+    this.panel.addEventListener("edit", () => this.changed());
+    for (const name of ["choose", "refresh"]) this.panel.addEventListener(name, () => this.refresh());
+    this.asking.addEventListener("change", () => this.refresh());
+    $("compare-system").addEventListener("input", () => this.changed());
+    $("compare-order").addEventListener("change", () => this.refresh());
+    $("compare-add").addEventListener("click", () => this.add());
+    $("chat-name").addEventListener("change", () => {
+      this.name = $("chat-name").value.trim();
+      this.changed();
+    });
+    const { store } = this;
+    store.on("kept", () => this.kept());
+    store.on("away", ({ message }) => {
+      this.isAway = true;
+      this.notice(message);
+    });
+    store.on("refused", ({ message }) => this.notice(`This comparison is shown, but not kept. ${message}`));
+    store.on("reloaded", () => this.show());
+    store.on("copied", () => this.notice("Another tab has changed this comparison, or deleted it. What a column said since stands in the list of conversations, as one of its own."));
+    window.addEventListener("pagehide", () => this.asking.leave());
+    document.addEventListener("htmx:before:history:restore", (event) => event.preventDefault());
+  }
+
+  // The kept one of this address; the conversation that it is to begin with; or an empty one.
+  async begin() {
+    /** @type {string[]} */
+    const keys = told("compare-columns");
+    try {
+      if (keys.length) await this.open(keys);
+      else await this.prepare(page.dataset.beginning);
+    } catch (error) {
+      if (!(error instanceof AwayError)) throw error;
+      this.notice(error.message);
+    }
+    this.composer.focus();
+  }
+
+  /** @param {string[]} keys */
+  async open(keys) {
+    const found = (await Promise.all(keys.map((key) => this.store.get(key)))).filter(Boolean);
+    const systems = new Set(found.map(({ params }) => params.system ?? ""));
+    const shared = systems.size === 1 ? ([...systems][0] ?? "") : "";
+    for (const conversation of found) {
+      const { system = "", ...others } = conversation.params;
+      const params = system === shared ? others : { ...others, system };
+      this.put({ ...conversation, params, preselected: conversation.server }, conversation);
+    }
+    this.name = found[0]?.name ?? "";
+    this.tellAll(shared);
+    this.show();
+    this.end.settle();
+  }
+
+  /** @param {string | undefined} key */
+  async prepare(key) {
+    const from = key ? await this.store.get(key) : null;
+    const { system = "", ...params } = from?.params ?? {};
+    const preselected = page.dataset.preselected || from?.server;
+    const last = from ? from.messages.findLastIndex(({ role }) => role === "user") : 0;
+    for (let count = 0; count < 2; count++) {
+      const column = this.fresh({ ...from, params: { ...params }, preselected: count ? this.other() : preselected });
+      begin(column.conversation, (from?.messages.slice(0, Math.max(0, last)) ?? []).map((message) => ({ ...message, copied: true })));
+    }
+    this.tellAll(system);
+    const question = from?.messages[last];
+    if (question?.role === "user") {
+      this.composer.input.value = question.content;
+      this.panel.images.images = pictures(question);
+      this.panel.images.draw();
+    }
+    this.show();
+  }
+
+  /** @param {string} system */
+  tellAll(system) {
+    $("compare-system").value = system;
+    $("compare-told").open = Boolean(system);
+  }
+
+  // A ready server that no column asks yet; else that of the first.
+  other() {
+    const taken = new Set(this.columns.map((column) => column.servers.wanted));
+    const servers = this.columns[0]?.servers;
+    return servers?.all.find(({ isReady, slug }) => isReady && !taken.has(slug))?.slug ?? servers?.wanted;
+  }
+
+  /** @param {Settings} settings @param {Chat.Conversation} conversation */
+  put({ params, tools, schema, preselected = "" }, conversation) {
+    const here = page.dataset.here ?? "";
+    const column = new Column({ list: $("chat-servers"), here, preselected, conversation, params, tools, schema });
+    column.addEventListener("change", () => {
+      this.panel.heard(column);
+      this.refresh();
+    });
+    column.addEventListener("choose", () => this.panel.choose(column));
+    column.addEventListener("open", () => this.panel.open(column));
+    column.addEventListener("stop", () => column.controller?.abort());
+    column.addEventListener("remove", () => this.remove(column));
+    this.columns.push(column);
+    return column;
+  }
+
+  // One in which nothing has been said.
+  /** @param {Settings} settings */
+  fresh(settings) {
+    const column = this.put(settings, this.store.create({}, ""));
+    column.conversation.server = column.server?.slug ?? "";
+    return column;
+  }
+
+  add() {
+    const column = this.fresh({ ...structuredClone(this.columns.at(-1)?.values), preselected: this.other() });
+    begin(column.conversation, this.first.messages);
+    this.panel.choose(column);
+    this.show();
+    column.select.focus();
+  }
+
+  /** @param {Column} column */
+  remove(column) {
+    this.columns.splice(this.columns.indexOf(column), 1);
+    const [first] = this.columns;
+    if (first && this.panel.column === column) this.panel.choose(first);
+    this.show();
+    this.columns.at(-1)?.select.focus();
+  }
+
+  // What all columns are told, or one, is kept as soon as something was said.
+  changed() {
+    this.settle();
+    if (this.hasBegun) this.save();
+    this.refresh();
+  }
+
+  // What the conversations say of themselves.
+  settle() {
+    for (const [at, column] of this.columns.entries()) {
+      column.tell($("compare-system").value);
+      Object.assign(column.conversation, { name: this.name, comparison: this.key, column: at });
+    }
+  }
+
+  show() {
+    if (!this.panel.column && this.columns[0]) this.panel.choose(this.columns[0]);
+    $("chat-name").value = this.name;
+    $("compare-heads").replaceChildren(...this.columns.map(({ root }) => root));
+    this.titles();
+    const count = Math.max(0, ...this.columns.map(({ conversation }) => turnsOf(conversation).length));
+    this.turns = Array.from({ length: count }, (_each, at) => this.turn(at));
+    $("chat-transcript").replaceChildren(...this.turns.map(({ root }) => root));
+    for (const turn of this.turns.slice(0, -1)) turn.close();
+    this.panel.offer(this.columns);
+    this.settle();
+    this.refresh();
+  }
+
+  titles() {
+    for (const [at, column] of this.columns.entries()) column.title = TITLES.charAt(at);
+    for (const place of [$("compare-heads"), page]) place.dataset.columns = String(this.columns.length);
+  }
+
+  /** @param {number} at */
+  turn(at) {
+    const turn = new Turn(at, this.columns, (/** @type {Column} */ column) => ({
+      regenerate: () => this.regenerate(column),
+      respond: (_answer, results) => this.respond(column, results),
+      versionsOf: (message) => versionsView(column.conversation, message, (step) => this.change(column, message, step)),
+    }));
+    turn.onDraw = () => this.end.follow();
+    return turn;
+  }
+
+  refresh() {
+    if (!this.columns.every(({ title }) => title)) return; // the servers speak first
+    const isRunning = this.asking.isBusy;
+    const { columns } = this;
+    for (const column of columns) {
+      const isShown = column === this.panel.column;
+      column.draw({ title: column.title, isShown, isOnly: columns.length < 3, isRunning, hasBegun: this.hasBegun });
+    }
+    const faulty = columns.find(({ problem }) => problem);
+    const problem = faulty ? `Column ${faulty.title}: ${faulty.problem}` : columns.some(({ servers }) => servers.chosen) ? "" : "No server of these columns is ready.";
+    $("compare-told-badge").textContent = $("compare-system").value.trim() ? "set" : "";
+    $("compare-add").hidden = this.hasBegun || columns.length >= Number(page.dataset.most);
+    const hasPictures = this.panel.images.images.length > 0;
+    this.composer.draw({ hint: problem, isRunning, mayNot: Boolean(problem), hasPictures });
+    this.remark();
+    this.invite();
+    this.menus.refresh();
+  }
+
+  // What stands where nothing has been said yet.
+  invite() {
+    $("chat-empty").hidden = this.turns.length > 0;
+    if (this.turns.length) return;
+    const ready = this.columns.some(({ servers }) => servers.chosen);
+    const words = "One question goes to all columns. A column’s letter shows its parameters. Enter sends, Shift+Enter makes a new line, Esc stops.";
+    $("chat-empty").replaceChildren(...(ready || !this.columns[0] ? [element("p", "", words)] : emptyState(this.columns[0].servers, page.dataset.dashboard ?? "")));
+  }
+
+  // Columns that share an engine share its speed, and those that are the same compare nothing.
+  remark() {
+    const bySlug = Map.groupBy(this.columns, ({ server }) => server?.slug ?? "");
+    const sharing = [...bySlug].filter(([slug, columns]) => slug && columns.length > 1);
+    const words = sharing.map(([slug, columns]) => {
+      const titles = columns.map(({ title }) => title);
+      const names = `${titles.slice(0, -1).join(", ")} and ${titles.at(-1)}`;
+      const isSame = new Set(columns.map(({ summary, params }) => summary + JSON.stringify(params))).size < columns.length;
+      if (isSame && !this.hasBegun) return `${names} ask ${slug} with the same parameters. Change one: its letter shows them.`;
+      return $("compare-order").value ? "" : `${names} ask ${slug} at the same time, so that each is slower than alone.`;
+    });
+    $("compare-shared").textContent = words.filter(Boolean).join(" ");
+    $("compare-shared").hidden = !$("compare-shared").textContent;
+  }
+
+  send() {
+    if (!this.composer.maySend || this.asking.isBusy) return;
+    const faulty = this.panel.readAll(this.columns);
+    if (faulty) {
+      this.panel.open(faulty);
+      this.refresh();
+      return;
+    }
+    const question = newQuestion(this.composer.give(), this.panel.images.give());
+    this.composer.rename(this.key);
+    this.turns.at(-1)?.close();
+    for (const { conversation } of this.columns) follow(conversation, { ...question });
+    /** @type {Pair[]} */
+    const answers = this.columns.map((column) => [column, column.expect()]);
+    const turn = this.turn(this.turns.length);
+    this.turns.push(turn);
+    $("chat-transcript").append(turn.root);
+    this.ask(turn, answers);
+  }
+
+  // The last answer of this column anew; the others stay.
+  /** @param {Column} column */
+  regenerate(column) {
+    if (!this.mayAsk(column)) return;
+    const { messages } = column.conversation;
+    const last = messages.at(-1);
+    messages.length = messages.findLastIndex(({ role }) => role === "user") + 1;
+    if (last?.role === "assistant") forgetEmpty(column.conversation, last);
+    this.again(column);
+  }
+
+  // Another version of what this column says to the last question.
+  /** @param {Column} column @param {Chat.Message} message @param {1 | -1} step */
+  change(column, message, step) {
+    if (this.asking.isBusy) {
+      this.notice("Answers are arriving. Stop them first.");
+      return;
+    }
+    const next = change(column.conversation, message, step);
+    const turn = this.turns.at(-1);
+    turn?.draw(column);
+    /** @type {HTMLElement | null | undefined} */
+    const way = turn?.views.get(next)?.root.querySelector(".versions button:not(:disabled)");
+    way?.focus();
+    this.store.save(column.conversation);
+  }
+
+  // What the tools have answered that the last answer of this column called.
+  /** @param {Column} column @param {Chat.Result[]} results */
+  respond(column, results) {
+    if (!this.mayAsk(column)) return;
+    const { messages } = column.conversation;
+    messages.length = messages.findLastIndex((each) => each.role === "assistant" && each.calls.some(Boolean)) + 1;
+    for (const result of results) follow(column.conversation, result);
+    this.again(column);
+  }
+
+  /** @param {Column} column */
+  mayAsk(column) {
+    const problem = this.asking.isBusy ? "Answers are arriving. Stop them first." : column.servers.problem || this.panel.readAll(this.columns)?.problem;
+    this.notice(problem);
+    return !problem;
+  }
+
+  /** @param {Column} column */
+  again(column) {
+    const turn = this.turns.at(-1);
+    if (!turn) return;
+    const message = column.expect();
+    turn.draw(column);
+    this.ask(turn, [[column, message]]);
+  }
+
+  /** @param {Turn<Column>} turn @param {Pair[]} answers */
+  async ask(turn, answers) {
+    this.settle();
+    this.notice();
+    this.save();
+    this.end.follow(true);
+    const asked = answers.filter(([, message]) => message.running);
+    this.say(`${asked.length} of ${answers.length} columns are being asked.`);
+    await this.asking.ask(turn, asked, Boolean($("compare-order").value));
+    this.end.rest();
+    this.say(answers.map(([column, message]) => `${column.title}: ${outcome(message)}`).join(" "));
+  }
+
+  save() {
+    for (const { conversation } of this.columns) this.store.save(conversation);
+  }
+
+  kept() {
+    const path = `${page.dataset.address}${this.key}/`;
+    if (location.pathname !== path) window.history.replaceState(null, "", path);
+    if (this.isAway) this.notice();
+    this.isAway = false;
+  }
+
+  /** @param {string} [text] */
+  notice(text = "") {
+    $("chat-notice").textContent = text;
+    $("chat-notice").hidden = !text;
+  }
+
+  // For screen readers: the beginning and the end of the answers, not each token.
+  /** @param {string} text */
+  say(text) {
+    $("chat-status").textContent = text;
+  }
+}
+
+$("chat-params").open = window.matchMedia("(min-width: 60.01rem)").matches;
+new Compare();
