@@ -88,4 +88,4 @@ def _offer_action(
 
 
 def html(box: Box, person: User) -> str:
-    return render_to_string("boxes/_live_care.html", {"care": care_of(box, person)})
+    return render_to_string("memory/_live_care.html", {"care": care_of(box, person)})

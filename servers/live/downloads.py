@@ -13,4 +13,4 @@ def parts(keys: set[Key], person: User, page: str) -> list[str]:
     if page != "stock" or not is_about:
         return []
     context = {"downloads": Download.objects.for_page(), "person": person}
-    return [render_to_string("downloads/_live_list.html", context)]
+    return [render_to_string("weights/_live_downloads.html", context)]

@@ -294,4 +294,4 @@ def _moment(seconds: float | None) -> datetime | None:
 
 
 def html(box: Box, person: User) -> str:
-    return render_to_string("found/_live.html", {"findings": found_on(box, person)})
+    return render_to_string("external/_live.html", {"findings": found_on(box, person)})

@@ -85,4 +85,4 @@ def held_by(pids: Collection[int], sample: Mapping[str, Any]) -> int | None:
 
 
 def html(box: Box, person: User) -> str:
-    return render_to_string("boxes/_live_others.html", {"others": others_of(box, person)})
+    return render_to_string("memory/_live_others.html", {"others": others_of(box, person)})

@@ -169,7 +169,7 @@ def render(
         server = Server.objects.with_details().filter(pk=pk).first()
         if server is not None:
             shown = head(server, server.run, person, host)
-            parts.append(_html("servers/_live_head.html", **shown))
+            parts.append(_html("runs/_live_head.html", **shown))
     elif page == "box":
         for box in (box for box in changed_boxes if box.pk == pk):
             parts += [_detail_html(panel(box)), care.html(box, person), others.html(box, person)]
@@ -180,7 +180,7 @@ def render(
     elif page in ("profile", "form") and (everything or ("images", None) in keys):
         parts.append(_html("profiles/_live_images.html", mark=ImageFacts.objects.mark()))
     elif page == "stock" and (everything or ("stock", None) in keys):
-        parts.append(_html("stock/_live_mark.html", mark=ModelInventory.objects.mark()))
+        parts.append(_html("weights/_live_mark.html", mark=ModelInventory.objects.mark()))
     elif page == "chat":
         if is_about_servers:
             parts.append(_chat_html(person))
@@ -207,7 +207,7 @@ def _is_about_servers(keys: set[Key]) -> bool:
 
 
 def _chat_html(person: User) -> str:
-    return _html("chat/_live.html", servers=Server.objects.for_dashboard(), person=person)
+    return _html("gateway/chat/_live.html", servers=Server.objects.for_dashboard(), person=person)
 
 
 def _about_server(pk: int) -> set[Key]:
@@ -235,10 +235,10 @@ def _dashboard(
     parts = [reboots.html(person), needs.list_html(tuple(notices)), needs.bell_html(len(notices))]
     servers = Server.objects.for_dashboard()
     if everything or ("servers", None) in keys:
-        parts.append(_html("servers/_live_cards.html", servers=servers, person=person))
+        parts.append(_html("runs/_live_cards.html", servers=servers, person=person))
     elif changed := [pk for kind, pk in keys if kind == "server" and pk is not None]:
         parts += [
-            _html("servers/_live_card.html", server=server, run=server.run, person=person)
+            _html("runs/_live_card.html", server=server, run=server.run, person=person)
             for server in servers.filter(pk__in=clusters.with_others(changed))
         ]
     return parts + [_box_html(shown) for shown in panels(changed_boxes, samples)]
@@ -247,16 +247,16 @@ def _dashboard(
 # Every viewer gets the same panels each second: they are rendered once.
 @lru_cache(maxsize=64)
 def _box_html(panel: Panel) -> str:
-    return _html("boxes/_live_box.html", panel=panel)
+    return _html("memory/_live_box.html", panel=panel)
 
 
 @lru_cache(maxsize=16)
 def _detail_html(panel: Panel) -> str:
-    return _html("boxes/_live_detail.html", panel=panel)
+    return _html("memory/_live_detail.html", panel=panel)
 
 
 def _dot_html(box: Box) -> str:
-    return _html("boxes/_live_dot.html", box=box)
+    return _html("memory/_live_dot.html", box=box)
 
 
 def _html(template: str, **context: Any) -> str:

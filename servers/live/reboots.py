@@ -31,7 +31,7 @@ def lines() -> list[RebootNotice]:
 
 
 def html(person: User) -> str:
-    return render_to_string("boxes/_live_reboots.html", {"reboots": lines(), "person": person})
+    return render_to_string("memory/_live_reboots.html", {"reboots": lines(), "person": person})
 
 
 def _build_report(boot: Reboot) -> RebootReport:

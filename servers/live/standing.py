@@ -75,5 +75,5 @@ def _build_status(server: Server, sample: dict[str, Any]) -> ServerStatus:
 
 def html(person: User) -> str:
     return render_to_string(
-        "chat/_live_standing.html", {"standings": standings(), "person": person}
+        "gateway/chat/_live_standing.html", {"standings": standings(), "person": person}
     )

@@ -22,7 +22,7 @@ def box_watch_ask(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """What it means to watch it, and the button that does it."""
     box = get_object_or_404(Box, slug=slug)
     context = {"box": box, "found": _find_watchable(box, key), "key": key}
-    return render(request, "boxes/_watch.html", context)
+    return render(request, "memory/_watch.html", context)
 
 
 @require_POST
@@ -68,7 +68,7 @@ def box_take_over_ask(request: PersonRequest, slug: str, key: str) -> HttpRespon
             "profile": import_diff.profile_of(box, found.container),
             "revivers": found.origin.revivers("" if found.is_process else found.name),
         }
-    return render(request, "found/_take_over.html", context)
+    return render(request, "external/_take_over.html", context)
 
 
 @require_POST

@@ -28,7 +28,7 @@ def box_found(request: HttpRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     person = cast(User, request.user)
     context = {"box": box, "findings": live.found_on(box, person)}
-    return render(request, "found/page.html", context)
+    return render(request, "external/page.html", context)
 
 
 @require_GET
@@ -50,7 +50,7 @@ def profile_compared(request: HttpRequest, slug: str) -> HttpResponse:
         ],
         "is_current": likeness.version_id == profile.current_id,
     }
-    return render(request, "found/compared.html", context)
+    return render(request, "external/compared.html", context)
 
 
 def _newest(profile: int) -> int:

@@ -68,7 +68,7 @@ def chat(request: PersonRequest, key: str = "") -> HttpResponse:
         "person": request.user,
         "conversation": key,
     }
-    return render(request, "chat/page.html", build_context(request) | more)
+    return render(request, "gateway/chat/page.html", build_context(request) | more)
 
 
 @require_GET
@@ -90,7 +90,7 @@ def compare(request: PersonRequest, key: str = "") -> HttpResponse:
         "told_default": "as all columns",
         "beginning": request.GET.get("from", ""),
     }
-    return render(request, "chat/compare.html", build_context(request) | more)
+    return render(request, "gateway/chat/compare.html", build_context(request) | more)
 
 
 def build_context(request: PersonRequest) -> dict[str, Any]:

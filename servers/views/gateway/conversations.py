@@ -130,7 +130,7 @@ def conversation_shared(request: PersonRequest, token: str) -> HttpResponse:
         found
     ]
     told = [list(each.list_messages().values_list("body", flat=True)) for each in columns]
-    return render(request, "chat/shared.html", {"conversation": found, "told": told})
+    return render(request, "gateway/chat/shared.html", {"conversation": found, "told": told})
 
 
 def _keep(request: PersonRequest, key: str) -> JsonResponse:

@@ -33,7 +33,7 @@ def prompt_sets(request: PersonRequest) -> HttpResponse:
     server = request.GET.get("server", "")
     return render(
         request,
-        "prompts/list.html",
+        "gateway/prompts/list.html",
         {
             "sets": found,
             "query": f"?{urlencode({'server': server})}" if server else "",
@@ -60,7 +60,7 @@ def _form(request: PersonRequest, found: PromptSet) -> HttpResponse:
         form.save()
         AuditEntry.note(request.user, "save prompt set", found, prompts=len(found.prompts))
         return redirect("prompt_set", pk=found.pk)
-    return render(request, "prompts/form.html", {"form": form, "set": found})
+    return render(request, "gateway/prompts/form.html", {"form": form, "set": found})
 
 
 @require_POST
@@ -87,7 +87,7 @@ def prompt_set(request: PersonRequest, pk: int) -> HttpResponse:
     ]
     return render(
         request,
-        "prompts/set.html",
+        "gateway/prompts/set.html",
         build_context(request)
         | {
             "set": found,

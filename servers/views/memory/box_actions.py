@@ -42,7 +42,7 @@ def box_action_ask(request: HttpRequest, slug: str, kind: str, key: str) -> Http
         context["image"] = _image(box, key)
     else:
         context |= {"left": _find_orphan(box, wanted, key)}
-    return render(request, "boxes/_action.html", context)
+    return render(request, "memory/_action.html", context)
 
 
 @require_POST

@@ -18,7 +18,7 @@ def box(request: HttpRequest, slug: str) -> HttpResponse:
     found = get_object_or_404(Box, slug=slug)
     return render(
         request,
-        "boxes/page.html",
+        "memory/page.html",
         {
             "box": found,
             "panel": live.panel(found),

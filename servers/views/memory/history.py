@@ -38,7 +38,7 @@ def history(request: HttpRequest, slug: str) -> HttpResponse:
     newest = [moment for each in kinds if (moment := each.newest(box))]
     told = {"box": box, "gpus": gpus, "spans": SPANS, "engines": metrics.servers_of(box)}
     told |= {"oldest": min(oldest, default=0), "newest": max(newest, default=0)}
-    return render(request, "boxes/history.html", told)
+    return render(request, "memory/history.html", told)
 
 
 def _gpus(box: Box) -> list[tuple[str, str]]:

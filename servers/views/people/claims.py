@@ -49,7 +49,7 @@ def _claim(request: HttpRequest, box: Box, server: Server | None) -> HttpRespons
             return HttpResponse(status=DONE)
     active = box.claims.active().filter(server=server)
     context = {"box": box, "server": server, "form": form, "claims": active, "person": person}
-    answer = render(request, "claims/dialog.html", context)
+    answer = render(request, "people/claims/dialog.html", context)
     if form.errors:
         # A dialog is shown again with what is wrong in it.
         answer["HX-Retarget"] = "#dialog"

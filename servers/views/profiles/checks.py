@@ -222,7 +222,7 @@ def _objection(
             "action": request.path,
         }
         context["is_of_profile"] = is_of_profile
-        return starts.ask_in_dialog(request, "servers/_despite.html", context)
+        return starts.ask_in_dialog(request, "runs/_despite.html", context)
     return None
 
 

@@ -40,7 +40,7 @@ class GroupUser:
 @allow(Permission.VIEW)
 def groups(request: HttpRequest) -> HttpResponse:
     found = EnvironmentGroup.objects.select_related("current__author")
-    return render(request, "groups/list.html", {"groups": found})
+    return render(request, "profiles/groups/list.html", {"groups": found})
 
 
 @require_GET
@@ -65,7 +65,7 @@ def group(request: HttpRequest, slug: str) -> HttpResponse:
             (each, _differences(old, each)) for each, old in zip(versions, before, strict=True)
         ],
     }
-    return render(request, "groups/group.html", context)
+    return render(request, "profiles/groups/group.html", context)
 
 
 def _holder(found: EnvironmentGroup, profile: Profile) -> GroupUser | None:
@@ -102,7 +102,7 @@ def group_new(request: HttpRequest) -> HttpResponse:
             form.add_error("name", "Somebody has just made a group with this name.")
         else:
             return redirect("group", slug=made.slug)
-    return render(request, "groups/form.html", {"form": form, "source": source})
+    return render(request, "profiles/groups/form.html", {"form": form, "source": source})
 
 
 @sensitive_post_parameters("env")
@@ -122,7 +122,7 @@ def group_edit(request: HttpRequest, slug: str) -> HttpResponse:
             context |= {"group": found, "conflict": diff.compare(theirs, mine)}
         else:
             return redirect("group", slug=found.slug)
-    return render(request, "groups/form.html", context)
+    return render(request, "profiles/groups/form.html", context)
 
 
 def _save(request: HttpRequest, found: EnvironmentGroup, form: EnvironmentForm) -> None:

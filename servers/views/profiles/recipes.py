@@ -43,7 +43,7 @@ def recipes(request: HttpRequest) -> HttpResponse:
     shows_all = "all" in request.GET or not any(row.fits_somewhere for row in rows)
     return render(
         request,
-        "recipes/list.html",
+        "profiles/recipes/list.html",
         {
             "rows": [row for row in rows if shows_all or row.fits_somewhere],
             "hidden": 0 if shows_all else sum(not row.fits_somewhere for row in rows),
@@ -63,7 +63,7 @@ def recipe(request: HttpRequest, key: str) -> HttpResponse:
         (migration, diff.compare(launch, found.launch(migration))) for migration in found.migrated
     ]
     context = {"row": _row(found), "recipe": found, "launch": launch, "migrations": migrations}
-    return render(request, "recipes/recipe.html", context)
+    return render(request, "profiles/recipes/recipe.html", context)
 
 
 def find_recipe(key: str) -> Recipe:
@@ -96,7 +96,7 @@ def profile_overlays(request: HttpRequest, slug: str) -> HttpResponse:
         if each.is_for(launch)
     ]
     context = {"profile": found, "overlays": fitting, "groups": groups}
-    return render(request, "recipes/overlays.html", context)
+    return render(request, "profiles/recipes/overlays.html", context)
 
 
 @require_http_methods(["GET", "POST"])
@@ -135,7 +135,7 @@ def _laid_over(request: HttpRequest, found: Profile, overlay: Overlay) -> HttpRe
         _lay_over(request, found, overlay, has_effect=bool(differences))
         return redirect("profile", slug=found.slug)
     context = {"profile": found, "overlay": overlay, "differences": differences}
-    return render(request, "recipes/overlay.html", context)
+    return render(request, "profiles/recipes/overlay.html", context)
 
 
 def _lay_over(request: HttpRequest, found: Profile, overlay: Overlay, *, has_effect: bool) -> None:

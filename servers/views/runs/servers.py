@@ -23,7 +23,7 @@ def server(request: HttpRequest, slug: str) -> HttpResponse:
     runs = found.runs.select_related("started_by", "stopped_by", "version")[:EARLIER]
     return render(
         request,
-        "servers/page.html",
+        "runs/page.html",
         {
             **live.head(found, run, cast(User, request.user), request.get_host()),
             "runs": runs,
@@ -47,7 +47,7 @@ def server_stop_ask(request: HttpRequest, slug: str) -> HttpResponse:
     guard.check(found)
     return render(
         request,
-        "servers/_stop.html",
+        "runs/_stop.html",
         {
             "server": found,
             "run": found.run,

@@ -62,7 +62,7 @@ def question(
         return None
     return ask_in_dialog(
         request,
-        "servers/_taken.html",
+        "runs/_taken.html",
         {
             "server": server,
             "taken": found,
@@ -97,7 +97,7 @@ def claim_question(
         for value in request.POST.getlist(name)
     ]
     context = {"server": server, "claims": found, "answers": answers, "action": request.path}
-    return ask_in_dialog(request, "claims/start.html", context)
+    return ask_in_dialog(request, "people/claims/start.html", context)
 
 
 def ask_in_dialog(request: HttpRequest, template: str, context: dict[str, object]) -> HttpResponse:

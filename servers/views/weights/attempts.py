@@ -32,7 +32,7 @@ def checkpoint(request: HttpRequest) -> HttpResponse:
     )
     return render(
         request,
-        "checkpoints/page.html",
+        "profiles/attempts/page.html",
         {
             "name": name,
             "page": page,

@@ -30,7 +30,7 @@ def model_delete(request: PersonRequest, pk: int) -> HttpResponse:
         "missers": deletion.missers(stored, request.user),
         "look": f"{reverse('model_delete_look', args=[pk])}?{query}",
     }
-    return render(request, "stock/delete.html", context)
+    return render(request, "weights/delete.html", context)
 
 
 def _request_deletion(request: PersonRequest, stored: StoredCheckpoint) -> HttpResponse:
@@ -57,7 +57,7 @@ def model_delete_look(request: HttpRequest, pk: int) -> HttpResponse:
     if said is None:
         tasks.ask_about_stored(stored, asked)
         said = answers.wait_for_answer(asked, seconds=ANSWERS_WITHIN)
-    return render(request, "stock/_delete_look.html", {"stored": stored, "said": said})
+    return render(request, "weights/_delete_look.html", {"stored": stored, "said": said})
 
 
 def _find(pk: int) -> StoredCheckpoint:

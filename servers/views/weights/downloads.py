@@ -61,14 +61,14 @@ def download_new(request: HttpRequest) -> HttpResponse:
         try:
             name, found = downloads.read_name(typed)
         except DownloadRequestError as error:
-            return render(request, "downloads/new.html", context | {"fault": str(error)})
+            return render(request, "weights/new_download.html", context | {"fault": str(error)})
         repository, _colon, quantization = name.partition(":")
         asked = {
             "of": repository, "quantization": quantization, "revision": revision or found or "main",
             "box": box.slug, "asked": str(uuid4()),
         }  # fmt: skip
         context |= {"look": f"{reverse('download_look')}?{urlencode(asked)}", "name": repository}
-    return render(request, "downloads/new.html", context)
+    return render(request, "weights/new_download.html", context)
 
 
 def _off() -> str:
@@ -94,10 +94,10 @@ def download_look(request: HttpRequest) -> HttpResponse:
         query = request.GET.copy()
         query["looks"] = str(looks + 1)
         again = f"{reverse('download_look')}?{query.urlencode()}" if looks < MOST_LOOKS else ""
-        return render(request, "downloads/_look.html", context | {"again": again})
+        return render(request, "weights/_repository.html", context | {"again": again})
     if "files" in said:
         context |= _build_offer(box, said, request.GET.get("quantization", ""))
-    return render(request, "downloads/_look.html", context)
+    return render(request, "weights/_repository.html", context)
 
 
 def _build_offer(box: Box, said: dict[str, Any], quantization: str) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def download_ask(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
     if verb not in ("cancel", "limit"):
         raise Http404(f"A download is not asked about {verb}.")
     context = {"download": found, "verb": verb, "paces": PACES, "pace": found.limit // MIB}
-    return render(request, "downloads/_ask.html", context)
+    return render(request, "weights/_download_ask.html", context)
 
 
 @require_POST

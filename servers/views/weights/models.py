@@ -79,7 +79,7 @@ def models(request: HttpRequest) -> HttpResponse:
     shelves = [_shelf(box, person, text, state) for box in Box.objects.select_related("stock")]
     return render(
         request,
-        "stock/list.html",
+        "weights/list.html",
         {
             "shelves": shelves,
             "text": text,
@@ -150,7 +150,7 @@ def model(request: HttpRequest, pk: int) -> HttpResponse:
     row = _rows(found.box, [found], everything, cast(User, request.user))[0]
     return render(
         request,
-        "stock/model.html",
+        "weights/model.html",
         {
             "row": row,
             "stored": found,
