@@ -106,4 +106,4 @@ def test_the_form_loads_help_and_completion(eva: Client) -> None:
     page = eva.get("/profiles/new/").content.decode()
 
     assert re.search(r'<script type="module" src="[^"]*js/profiles/flags/help', page)
-    assert re.search(r'<link rel="stylesheet" href="[^"]*css/flags', page)
+    assert re.search(r'<link rel="stylesheet" href="[^"]*css/profiles/flags', page)
