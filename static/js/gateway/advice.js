@@ -21,7 +21,7 @@ const KNOWN = {
 
 const NO_TOOLS =
   "It refuses tools, which this program sends. For vLLM and SGLang its profile needs a tool parser: the playground " +
-  "lists that under “Missing in its profile” and adds it with one click.";
+  "lists that under “Unavailable features” and adds it with one click.";
 
 // Whether the engine itself will not take what was asked.
 /** @param {Gateway.Refusal} refused */

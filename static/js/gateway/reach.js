@@ -11,7 +11,7 @@ export function reach(address, here) {
     return `The lines say ${origin}, and this page is open at ${here}: a test asks the latter. Put it into the lines where the other is not reached.`;
   }
   if (OWN.test(hostname)) {
-    return `${hostname} is a different machine to each who says it: these lines work where this browser runs, and neither in a container nor on another machine. Open this page by the name of the box, and they say that.`;
+    return `${hostname} works only on this machine. Open this page by the box’s hostname to get examples to share.`;
   }
   return "";
 }

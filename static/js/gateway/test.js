@@ -119,7 +119,7 @@ function begin(button) {
 function end(button) {
   for (const each of buttons) each.disabled = false;
   button.setAttribute("aria-label", button.dataset.label ?? "");
-  button.textContent = "Test these lines";
+  button.textContent = "Send test request";
 }
 
 // One step after the other, as far as they work; what came of them in a sentence.

@@ -102,7 +102,7 @@ export function explain(row, button) {
 /** @param {Log.Row} row */
 function refreshed(row) {
   const isFold = Boolean(row.line.periodic);
-  const words = `${row.refreshes} ${isFold ? "like this" : "refreshes"}`;
+  const words = `${row.refreshes} ${isFold ? "like this" : "updates"}`;
   const button = make("button", "log-refreshes", words);
   button.type = "button";
   button.tabIndex = -1;

@@ -7,7 +7,7 @@ import { sectionOf } from "./plot.js";
 
 /** @import { Charts } from "./history-charts.js" */
 
-const SHOWN = { half: "half within", most: "95 % within" };
+const SHOWN = { half: "p50", most: "p95" };
 /**
  * `by`: what the values are multiplied by; `of`: which line stands for a server among several.
  * @typedef {{unit: string, lines: [column: string, words: string][], by?: number, of?: number, least?: number, range?: [number, number]}} Chart

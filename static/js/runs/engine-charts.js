@@ -41,7 +41,7 @@ const CHARTS = [
     unit: " s",
     least: 0.1,
     lines: [
-      { key: "first_p50", words: "half within", colour: "--accent" },
+      { key: "first_p50", words: "p50", colour: "--accent" },
       { key: "first_p95", words: "95 % within", colour: "--attention", dash: [4, 3] },
     ],
   },

@@ -8,7 +8,7 @@ import { find } from "../../page/parts.js";
 const REMARKS = {
   tools: "A call of a tool came as text",
   reasoning: "Reasoning came within the text",
-  cached: "cached tokens not told",
+  cached: "cached tokens: n/a",
 };
 
 export class Abilities {

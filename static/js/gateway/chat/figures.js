@@ -96,7 +96,7 @@ function finish(message) {
     const isMine = limit && (message.usage?.completion_tokens ?? limit) >= limit;
     return isMine
       ? figure("cut off at max tokens", "Raise max tokens for a longer answer", "figure attention")
-      : figure("cut off: no room left", "The context is full, or the engine's own limit is reached", "figure attention");
+      : figure("context length reached", "The context is full, or the engine's own limit is reached", "figure attention");
   }
   // vLLM, as OpenAI, says "stop" of a call that the request itself has named.
   if (message.finish === "stop" && message.calls?.some(Boolean)) return figure("calls a tool", "finish_reason: stop");

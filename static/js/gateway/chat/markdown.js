@@ -1,7 +1,7 @@
 // @ts-check
 // Turns an engine's Markdown into safe DOM, piece by piece while it streams.
 
-import DOMPurify from "../vendor/dompurify/purify.es.mjs";
+import DOMPurify from "../../../vendor/dompurify/purify.es.mjs";
 import hljs from "../../../vendor/highlight/highlight.min.js";
 import { Lexer, Parser, Renderer } from "../../../vendor/marked/marked.esm.js";
 import { copyButton } from "./copy.js";
