@@ -139,7 +139,7 @@ def take_film(browser: Browser, url: str) -> None:
     film.follow(lambda: failed.count() > 0, every=0.8, shown=0.28, most=60)
     page.wait_for_timeout(700)
     film.show(3.0)
-    page.locator("button", has_text="Change it and start: ").first.click()
+    page.locator("button", has_text="Apply fix and start: ").first.click()
     page.wait_for_timeout(500)
     chat = page.locator("a", has_text="Chat in the playground")
     film.follow(lambda: chat.count() > 0, every=0.9, shown=0.25, most=60)

@@ -87,7 +87,7 @@ def test_it_is_offered_beside_each_run_that_had_an_image(box: Box) -> None:
         assert f"/servers/{slug}/runs/{run.pk}/start/" in text, page
         assert f"/servers/{slug}/runs/{never.pk}/start/" not in text
         assert "runs-title" in text
-        assert "Start as it ran" not in viewer.get(page).content.decode()
+        assert "Start with these settings" not in viewer.get(page).content.decode()
     assert click(Role.OPERATOR, never).status_code == 404
 
 

@@ -115,7 +115,7 @@ def test_the_page_says_why_the_image_could_not_be_asked(box: Box) -> None:
 )
 def test_the_page_says_where_the_asking_stands(box: Box, values: dict[str, Any], said: str) -> None:
     server = factories.server(box, "coder", "gpt-oss-120b", image=ASKED)
-    assert "rtx8 has not looked at the image yet" in page(server)
+    assert "Image not inspected yet on rtx8" in page(server)
     again_at = timezone.now() + timedelta(minutes=9) if values["asking"] == "trouble" else None
 
     image_facts(box, asked_at=None, again_at=again_at, **values)
@@ -123,7 +123,7 @@ def test_the_page_says_where_the_asking_stands(box: Box, values: dict[str, Any],
     text = page(server)
     assert said in text
     assert "Until then the lists that come with inferdash serve." in text
-    assert "has not looked at the image" not in text
+    assert "not inspected yet" not in text
 
 
 def test_what_an_image_said_before_is_shown_while_it_is_asked_again(box: Box) -> None:

@@ -1,7 +1,9 @@
 """Static files: who may keep them for how long, and that a running server keeps its own."""
 
 import gzip
+import re
 from collections.abc import Iterator
+from os.path import normpath
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,18 @@ def test_what_scripts_import_comes_with_their_own_version() -> None:
         .headers["content-type"]
         .startswith("text/javascript")
     )
+
+
+def test_all_that_scripts_import_is_there() -> None:
+    script = Path(__file__).parents[1] / "static/js"
+    imported = re.compile(r'(?:from|import)\s*\(?\s*"(\.[^"]+)"')
+    absent = [
+        f"{each.name}: {name}"
+        for each in script.rglob("*.js")
+        for name in imported.findall(each.read_text())
+        if ask(static(normpath(each.relative_to(script.parent).parent / name))).status_code != 200
+    ]
+    assert absent == []
 
 
 def test_text_is_sent_compressed_to_who_takes_it() -> None:

@@ -388,7 +388,7 @@ def test_pages_say_who_started_it_and_who_uses_it(ivan: Client, glm: Server) -> 
         assert "no request for <time" in said(page)
         assert ">3 h 12 min</time>" in said(page)
     Run.objects.update(requests_running=None, last_request_at=None)
-    assert "its engine does not say whether anybody uses it" in said("/servers/glm-5/")
+    assert "usage unknown: metrics are off" in said("/servers/glm-5/")
     assert "<dd>not known</dd>" in said("/")
 
 

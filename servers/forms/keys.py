@@ -32,7 +32,7 @@ class KeyForm(forms.Form):
         required=False,
         min_value=1,
         max_value=100_000,
-        help_text="To models, at most. Empty: as many as it likes.",
+        help_text="Requests to models a minute. Empty: unlimited.",
     )
     lives = forms.TypedChoiceField(label="It lives", coerce=int, choices=LIVES.items(), initial=90)
 

@@ -58,7 +58,7 @@ class ProfileForm(ProfileFields):
         ("Files", ("volumes", "digests")),
         ("Network", ("port", "host_port", "host_address", "network")),
         (
-            "Life",
+            "Lifecycle",
             (
                 *("grace", "init", "ready_path", "ready_limit"),
                 *("restart", "restart_tries", "restart_unhealthy", "start_with_box"),
@@ -66,7 +66,7 @@ class ProfileForm(ProfileFields):
                 *("ask_when_ready", "ask_every", "log_must", "log_must_not"),
             ),
         ),
-        ("Where it comes from", ("source", "hardware", "expected")),
+        ("Source", ("source", "hardware", "expected")),
     )
     RARE = (
         "dockerfile",

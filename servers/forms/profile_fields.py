@@ -23,10 +23,10 @@ def text_box(rows: int, placeholder: str = "") -> forms.Textarea:
 
 
 class ProfileFields(forms.Form):
-    name = forms.CharField(max_length=100, help_text="How the team calls it.")
+    name = forms.CharField(max_length=100, label="Display name", help_text="Shown in lists.")
     box = forms.ModelChoiceField(Box.objects.all(), empty_label=None)
     tags = forms.CharField(
-        required=False, max_length=200, help_text="Words to find it by: moe nvfp4 coding."
+        required=False, max_length=200, help_text="For search and filters: moe nvfp4 coding."
     )
     is_private = forms.BooleanField(
         required=False,
@@ -34,7 +34,10 @@ class ProfileFields(forms.Form):
         help_text="Only you and admins see the profile; what runs is seen by all.",
     )
     notes = forms.CharField(
-        required=False, max_length=20_000, widget=text_box(3), help_text="What to know about it."
+        required=False,
+        max_length=20_000,
+        widget=text_box(3),
+        help_text="Anything the team should know.",
     )
     source = forms.URLField(
         required=False,
@@ -43,14 +46,16 @@ class ProfileFields(forms.Form):
         help_text="Where it was published: the guide, wiki or thread.",
     )
     hardware = forms.CharField(
-        required=False, max_length=100, help_text="What it was made for: 4x RTX PRO 6000."
+        required=False,
+        max_length=100,
+        help_text="The hardware that the source used: 4x RTX PRO 6000.",
     )
     expected = forms.CharField(
         required=False,
         max_length=1000,
-        label="Expected figures",
+        label="Expected performance",
         widget=text_box(2, "tokens per second: 30-35\nfirst token: 0.3 s"),
-        help_text="What its source promises, one a line; shown beside what is measured.",
+        help_text="From the source, one a line; shown beside measured values.",
     )
 
     checkpoint = forms.CharField(
@@ -64,20 +69,20 @@ class ProfileFields(forms.Form):
         label="Served model name",
         required=False,
         max_length=200,
-        help_text="What requests call it. Empty: the model's own name.",
+        help_text="The model name in requests. Empty: the model's own name.",
     )
 
     aliases = forms.CharField(
         required=False,
         max_length=4_000,
-        label="Other names",
-        help_text="By which programs may ask the gateway for it, too: gpt-4o-mini, default.",
+        label="Model aliases",
+        help_text="Further model names at the gateway: gpt-4o-mini, default.",
     )
 
     engine = forms.ChoiceField(
         choices=choices,
-        help_text="Other: any program with a port and a path that answers when it is ready. It "
-        "needs both, and no model; it has a log and memory, and no chat.",
+        help_text="Other: any program with a port and a readiness path. It needs both, and no "
+        "model; it has a log and memory, but no chat.",
     )
     image = forms.CharField(max_length=300, validators=[image_reference])
     dockerfile = forms.CharField(
@@ -85,7 +90,7 @@ class ProfileFields(forms.Form):
         max_length=64 << 10,
         label="Dockerfile",
         widget=text_box(4, "FROM vllm/vllm-openai:v0.20.2\nRUN pip install transformers==5.3.0"),
-        help_text="For an image of its own: a patched one. It is built on the profile’s page.",
+        help_text="For a patched image. Built on the profile’s page.",
     )
     build_files = forms.CharField(
         required=False,
@@ -131,7 +136,7 @@ class ProfileFields(forms.Form):
     host_address = forms.GenericIPAddressField(
         initial="127.0.0.1",
         label="Address on the box",
-        help_text="127.0.0.1: this box only. 0.0.0.0: everybody who reaches the box.",
+        help_text="127.0.0.1: this box only. 0.0.0.0: every network of the box.",
     )
     network = forms.CharField(
         initial="bridge", max_length=100, help_text="bridge, host, or a Docker network."
@@ -195,93 +200,91 @@ class ProfileFields(forms.Form):
     ready_path = forms.CharField(
         required=False,
         max_length=200,
-        label="Ready when this answers",
-        help_text="A path, such as /health. Empty: the engine's own. The model must be listed too.",
+        label="Readiness path",
+        help_text="Such as /health. Empty: the engine's own. The model must be listed, too.",
     )
     ready_limit = forms.CharField(
         required=False,
         max_length=20,
-        label="Time limit for the start",
-        help_text="20m, 90s. Past it the start is stopped and has failed. Empty: no limit.",
+        label="Start timeout",
+        help_text="20m, 90s. After it the start fails. Empty: no limit.",
     )
     restart = forms.ChoiceField(
         required=False,
-        choices=[("", "never"), ("on-failure", "when it fails"), ("always", "always")],
-        label="Start it again",
-        help_text="When it ends and nobody asked. Always: however often. A person's stop ends it.",
+        choices=[("", "never"), ("on-failure", "on failure"), ("always", "always")],
+        label="Restart policy",
+        help_text="When it exits unasked. Always: without a limit. Stop ends it.",
     )
     restart_tries = forms.IntegerField(
         initial=2,
         min_value=1,
         max_value=MOST_TRIES,
-        label="Tries in a row",
-        help_text="So many starts in a row may fail before inferdash gives up.",
+        label="Max restarts",
+        help_text="Failed starts in a row before inferdash gives up.",
     )
     restart_unhealthy = forms.CharField(
         required=False,
         max_length=20,
-        label="Also when unhealthy for",
-        help_text="5m: it is ended, and started again. Empty: being unhealthy is only told.",
+        label="Restart if unhealthy for",
+        help_text="5m. Empty: an unhealthy server is shown and alerted, not restarted.",
     )
     start_with_box = forms.BooleanField(
         required=False,
         label="Start with the box",
-        help_text="After a restart of the box, unless somebody had stopped it before.",
+        help_text="After a reboot of the box, unless a person had stopped it.",
     )
     start_on_request = forms.BooleanField(
         required=False,
-        label="Start it when it is asked for",
-        help_text="A request to the gateway starts it. Room is made by stopping idle servers that "
-        "requests have started, never one that serves or that a person has started.",
+        label="Start on demand",
+        help_text="A request to the gateway starts it. Idle servers that were started on demand may be "
+        "stopped to make room; never one that serves, or that a person started.",
     )
     hold_requests = forms.CharField(
         required=False,
         initial="5m",
         max_length=20,
-        label="Hold requests for",
-        help_text="While it starts. Whoever waits longer, or would, is told when to ask again. "
-        "Empty: requests are not held.",
+        label="Queue timeout while starting",
+        help_text="Requests that would wait longer get 503 with Retry-After. Empty: requests do not wait.",
     )
     stop_idle = forms.CharField(
         required=False,
         max_length=20,
-        label="Stop it when idle for",
-        help_text="30m without a request, if a request had started it. Empty: it stays.",
+        label="Idle timeout",
+        help_text="30m without a request, if it was started on demand. Empty: never stopped.",
     )
     when_idle = forms.ChoiceField(
         required=False,
         choices=[
-            ("", "it is stopped"),
-            ("sleep-1", "it sleeps, its weights in the machine’s memory (level 1)"),
-            ("sleep-2", "it sleeps, its weights are read again (level 2)"),
+            ("", "stop"),
+            ("sleep-1", "sleep, with the weights in main memory (level 1)"),
+            ("sleep-2", "sleep, and read the weights again (level 2)"),
         ],
-        label="Then",
-        help_text="vLLM alone can sleep: it stays loaded but for its memory on the GPU, and the "
-        "next request wakes it.",
+        label="Idle action",
+        help_text="Only vLLM can sleep: it releases its GPU memory, and the next request wakes it.",
     )
     ask_when_ready = forms.BooleanField(
         required=False,
         initial=True,
-        label="Ask it once when it is ready",
-        help_text="One short question: is it language, and how fast does it come?",
+        label="Smoke test after start",
+        help_text="One short chat: is the answer language, and how fast is it?",
     )
     ask_every = forms.CharField(
         required=False,
         max_length=20,
-        label="Ask for a token every",
-        help_text="10m, and only when nobody has asked it anything for so long. Empty: never.",
+        label="Liveness probe interval",
+        help_text="10m: asks for one token after so long without a request. Empty: never.",
     )
     log_must = forms.CharField(
         required=False,
         widget=text_box(2, "Capture cuda graph end"),
-        label="The log must say",
-        help_text="Plain texts, one a line. What is missing once it is ready is told, no more.",
+        label="Required log patterns",
+        help_text="Plain texts, one a line. Shown if missing once the server is ready.",
     )
     log_must_not = forms.CharField(
         required=False,
         widget=text_box(2, "falling back to"),
-        label="The log must not say",
-        help_text="Plain texts, one a line; upper and lower case are the same.",
+        label="Forbidden log patterns",
+        help_text="Plain texts, one a line. Case does not matter.",
     )
 
     runtime = forms.CharField(
@@ -312,6 +315,6 @@ class ProfileFields(forms.Form):
     message = forms.CharField(
         required=False,
         max_length=200,
-        label="What changed",
+        label="Change note",
         help_text="Shown in the list of versions.",
     )

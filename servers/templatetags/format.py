@@ -211,7 +211,7 @@ def throttle_words(reasons: tuple[str, ...]) -> str:
 MEMORY = {
     "MemTotal": "in all",
     "MemAvailable": "available to programs",
-    "MemFree": "free at once",
+    "MemFree": "free",
     "Cached": "page cache",
     "Shmem": "shared (/dev/shm)",
     "SwapTotal": "swap",

@@ -33,9 +33,9 @@ def use_words(run: RequestTimes) -> SafeString | str:
         said = "last asked here {}, and its engine does not say by whom else"
         return format_html(said, ago(run.last_request_at))
     if count is None:
-        return "its engine does not say whether anybody uses it"
+        return "usage unknown: metrics are off"
     if run.last_request_at:
         return format_html("no request for {}", since(run.last_request_at))
     if run.ready_at:
-        return format_html("no request since it is ready, {}", ago(run.ready_at))
+        return format_html("no requests yet, ready {}", ago(run.ready_at))
     return "no request yet"

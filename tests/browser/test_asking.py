@@ -50,7 +50,7 @@ live.images_changed()
 def test_the_page_of_a_profile_follows_the_asking(eva: Page, stack: WebStack) -> None:
     eva.goto(f"{stack.url}/profiles/coder/")
     says = eva.locator(".image-says")
-    expect(says).to_contain_text("rtx8 has not looked at the image yet")
+    expect(says).to_contain_text("Image not inspected yet on rtx8")
     eva.evaluate("window.neverReloaded = true")
 
     note(stack, "absent")

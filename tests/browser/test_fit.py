@@ -113,7 +113,7 @@ def test_a_start_that_the_engine_would_refuse_asks_first_and_shows_why(
     expect(dialog).to_contain_text("is less than desired GPU memory utilization")
     expect(dialog).to_contain_text("GPU 0 is taken")
     expect(dialog).to_contain_text("GPU 0 has 54.97 of 94.97 GiB free")
-    fixed = dialog.get_by_role("button", name="Change it and start: --gpu-memory-utilization 0.57")
+    fixed = dialog.get_by_role("button", name="Apply fix and start: --gpu-memory-utilization 0.57")
     fixed.click()
     found = card(page, "crowded")
     expect(found).to_have_attribute("data-state", "ready", timeout=WITHIN)

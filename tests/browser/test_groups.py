@@ -65,7 +65,7 @@ def test_a_group_is_edited_goes_back_and_is_deleted(page: Page, stack: WebStack)
     stack.run("factories.group('Old cards')")
     page.goto(f"{stack.url}/groups/old-cards/edit/")
     page.get_by_label("Variables").fill("NCCL_P2P_LEVEL=NODE")
-    page.get_by_label("What changed").fill("One socket")
+    page.get_by_label("Change note").fill("One socket")
     page.get_by_role("button", name="Save", exact=True).click()
 
     page.get_by_text("2 variables").click()

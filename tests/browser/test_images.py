@@ -101,7 +101,7 @@ def test_images_are_pulled_moved_built_and_removed(
     # Nobody names the first image any more: it may go, and the built one stays.
     page.goto(f"{place.url}/images/")
     expect(page.get_by_text("built for patched")).to_be_visible()
-    page.get_by_role("link", name="Make room on rtx8").click()
+    page.get_by_role("link", name="Clean up images on rtx8").click()
     # Because patched would start it next; while it is asked for its flags, because of that container.
     staying = page.get_by_role("region", name="What stays").get_by_role("listitem")
     expect(staying.filter(has_text="inferdash/patched:")).to_be_visible()

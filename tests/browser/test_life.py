@@ -48,6 +48,6 @@ def test_an_engine_that_dies_is_started_again_until_the_tries_or_patience_are_ov
     page.goto(f"{place.url}/activity/")
     expect(page.get_by_role("row", name="inferdash start again shaky")).to_contain_text("try 1")
     page.goto(f"{place.url}/profiles/shaky/")
-    page.get_by_role("button", name="Start as it ran").last.click()
+    page.get_by_role("button", name="Start with these settings").last.click()
     page.wait_for_url(f"{place.url}/servers/shaky/")
     expect(page.get_by_text("the same version, image and commit")).to_be_visible(timeout=WITHIN)

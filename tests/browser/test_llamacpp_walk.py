@@ -57,7 +57,7 @@ def test_llama_cpp_is_started_watched_talked_to_and_stopped(
     tiny.get_by_role("link", name="Why").click()
     why = page.get_by_role("region", name="Why it failed")
     expect(why).to_contain_text("requires flash_attn")
-    why.get_by_role("button", name="Change it and start: --flash-attn on").click()
+    why.get_by_role("button", name="Apply fix and start: --flash-attn on").click()
     head = page.locator("main header [data-state]")
     expect(head).to_have_attribute("data-state", "ready", timeout=START_WITHIN)
     page.goto(f"{place.url}/servers/tiny-qwen3/")

@@ -107,8 +107,8 @@ def test_the_refreshes_of_a_bar_share_one_row_a_rank(page: Page, stack: Stack) -
     expect(bars).to_have_count(2)
     expect(bars.first).to_have_text(re.compile(r"^\(Worker_TP0 pid=0\) Loading: 100%"))
     expect(page.locator(".log-text").nth(3)).to_have_text("100% done")
-    expect(page.locator(".log-refreshes").first).to_have_text("11 refreshes")
-    page.get_by_role("button", name="Every line").click()
+    expect(page.locator(".log-refreshes").first).to_have_text("11 updates")
+    page.get_by_role("button", name="Show all").click()
     expect(page.locator(".log-row-e .log-text")).to_have_count(22)
 
 
@@ -341,13 +341,15 @@ def test_lines_that_come_every_few_seconds_are_folded_on_demand(page: Page, stac
     open_log(page, stack)
     expect(page.locator(".log-row")).not_to_have_count(4)
 
-    page.get_by_role("button", name="Fold").click()
+    page.get_by_role("button", name="Collapse repeats").click()
     expect(page.locator(".log-row")).to_have_count(4)
     expect(page.locator(".log-refreshes")).to_have_text(["40 like this", "40 like this"])
     write(stack, [("o", every[0]), ("o", every[0])])
     expect(page.locator(".log-row")).to_have_count(5)
     page.locator(".log-refreshes").first.click()
-    expect(page.get_by_role("button", name="Fold")).to_have_attribute("aria-pressed", "false")
+    expect(page.get_by_role("button", name="Collapse repeats")).to_have_attribute(
+        "aria-pressed", "false"
+    )
     expect(page.locator(".log-row")).not_to_have_count(5)
 
 

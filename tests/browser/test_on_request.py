@@ -24,8 +24,8 @@ def made(page: Page, place: Installation, name: str) -> None:
     values = {"name": name, "checkpoint": "a/b", "image": ENGINE, "env": "ENGINE_SECONDS=0"}
     for field, value in {**values, "gpus": "0", "aliases": f"{name}-alias"}.items():
         page.locator(f"#id_{field}").fill(value)
-    page.get_by_label("Start it when it is asked for").check()
-    page.get_by_label("Stop it when idle for").fill("30m")
+    page.get_by_label("Start on demand").check()
+    page.get_by_label("Idle timeout").fill("30m")
     page.get_by_role("button", name="Create profile").click()
     expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
 

@@ -95,7 +95,7 @@ def test_the_first_admin_joins_and_invites_a_colleague(
     join(theirs, "grace")
     expect(theirs).to_have_url(f"{stack.url}/")
     theirs.goto(link)
-    expect(theirs.get_by_role("heading", name="This link is over")).to_be_visible()
+    expect(theirs.get_by_role("heading", name="Link expired")).to_be_visible()
     picture(theirs, "link-over-phone")
     colleague.close()
 

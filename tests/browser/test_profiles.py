@@ -24,15 +24,15 @@ def test_a_guides_command_becomes_a_server_and_every_version_can_come_back(
 ) -> None:
     page.goto(f"{place.url}/profiles/")
     page.get_by_role("link", name="New profile").click()
-    page.get_by_label("What the guide says").fill(PASTE)
-    page.get_by_role("button", name="Read it").click()
+    page.get_by_label("Command or compose file").fill(PASTE)
+    page.get_by_role("button", name="Import", exact=True).click()
 
     expect(page.get_by_role("heading", name="What was left out")).to_be_visible()
     expect(page.locator("#id_flags")).to_have_value("--tensor-parallel-size 2  # two cards")
     check = page.locator("#check")
     expect(check).to_contain_text("docker run")
     finding = check.locator(".finding").filter(has_text="shared memory").first
-    finding.get_by_role("button", name="Change it: Shared memory").click()
+    finding.get_by_role("button", name="Apply fix: Shared memory").click()
     expect(page.locator("#id_shm_size")).not_to_have_value("")
     expect(page.locator("#check")).to_contain_text("--shm-size")
     expect(page.locator("#check .finding").filter(has_text="shared memory")).to_have_count(0)

@@ -45,7 +45,7 @@ def test_an_engine_that_is_slower_than_its_profile_expects_is_ready_but(
     }
     for field, value in values.items():
         page.locator(f"#id_{field}").fill(value)
-    expect(page.get_by_label("Ask it once when it is ready")).to_be_checked()
+    expect(page.get_by_label("Smoke test after start")).to_be_checked()
     page.get_by_role("button", name="Create profile").click()
 
     page.goto(f"{place.url}/")
@@ -61,7 +61,7 @@ def test_an_engine_that_is_slower_than_its_profile_expects_is_ready_but(
     expect(page.locator(".server-head")).to_contain_text(slow)
     facts = page.get_by_role("region", name="This run")
     expect(facts).to_contain_text("tokens, the first after")
-    facts.get_by_text("What it said").click()
+    facts.get_by_text("Response").click()
     expect(facts).to_contain_text("You said: Explain in three sentences why the sky is blue.")
     assert faults(page) == []
 

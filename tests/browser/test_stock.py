@@ -44,7 +44,7 @@ def test_models_on_the_disks_are_found_and_become_profiles(
     page.get_by_role("button", name="Save rtx8").click()
 
     page.get_by_role("link", name="Models", exact=True).click()
-    page.get_by_role("button", name="Look again at the disks of rtx8").click()
+    page.get_by_role("button", name="Rescan the disks of rtx8").click()
     found = page.get_by_role("row").filter(has_text="lukealonso/MiniMax-M2.5-NVFP4")
     expect(found).to_contain_text("131 GiB")
     expect(found).to_contain_text("NVFP4")
@@ -61,7 +61,7 @@ def test_models_on_the_disks_are_found_and_become_profiles(
     partial = hub(models / "hub", "zai-org/GLM-5")
     blob(partial, "config.json", b"{}")
     (partial.parent.parent / "blobs" / "x.incomplete").write_bytes(b"x")
-    page.get_by_role("button", name="Look again at the disks of rtx8").click()
+    page.get_by_role("button", name="Rescan the disks of rtx8").click()
     expect(found).to_contain_text("model-00002.safetensors is missing")
     glm = page.get_by_role("row").filter(has_text="zai-org/GLM-5")
     expect(glm).to_contain_text("a download has not ended")
@@ -91,6 +91,6 @@ def test_models_on_the_disks_are_found_and_become_profiles(
         models / "a" / "model-with-a-name-that-goes-on-and-on-and-on-NVFP4-W4A16", "a.safetensors"
     )
     page.set_viewport_size({"width": 390, "height": 844})
-    page.get_by_role("button", name="Look again at the disks of rtx8").click()
+    page.get_by_role("button", name="Rescan the disks of rtx8").click()
     expect(page.get_by_role("link", name="a/model-with-a-name")).to_be_visible()
     assert faults(page) == []

@@ -56,7 +56,7 @@ def test_a_start_waits_until_its_gpu_is_free_or_takes_the_place_of_who_has_it(
     expect(holder).to_contain_text(re.compile(r"by ana \d+ s ago|by ana just now|by ana \d+ min"))
 
     dialog = page.get_by_role("dialog")
-    said = r"holder, started by ana .*, no request since it is ready, .* ago, 61\.2 GiB on GPU 0\."
+    said = r"holder, started by ana .*, no requests yet, ready .* ago, 61\.2 GiB on GPU 0\."
 
     def is_asked() -> bool:
         """A dialog says what was known when it opened; the engine is asked every other second."""

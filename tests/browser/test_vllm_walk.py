@@ -83,7 +83,7 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
     looked = time.monotonic() - began
 
     page.goto(f"{place.url}/servers/{NAME}/")
-    work = page.get_by_role("region", name="At work")
+    work = page.get_by_role("region", name="Metrics", exact=True)
     for figure in ("first token", "between tokens", "whole answer", "KV cache"):
         expect(work).to_contain_text(figure)
     expect(work.locator("engine-charts canvas").first).to_be_visible()
@@ -174,7 +174,7 @@ def lines_are_tested(page: Page, place: Installation) -> None:
     for name, count in (("Claude Code", 2), ("Open WebUI", 3)):
         page.locator("summary").get_by_text(name, exact=True).click()
         lines = page.locator("details.client[open]")
-        lines.get_by_role("button", name="Test these lines").click()
+        lines.get_by_role("button", name="Send test request").click()
         expect(lines.locator(".use-outcome")).to_contain_text("It works: the first token came")
         expect(lines.get_by_role("listitem")).to_have_count(count)
 

@@ -60,7 +60,7 @@ def test_what_changed_and_what_to_do_are_legible_there(page: Page, stack: WebSta
     why = page.get_by_role("region", name="Why it failed")
     expect(why).to_contain_text("580.82 → 580.95")
     expect(why.get_by_role("button")).to_have_text(
-        "Change it and start: --gpu-memory-utilization 0.87"
+        "Apply fix and start: --gpu-memory-utilization 0.87"
     )
     cut = "[...document.querySelectorAll('.failure .facts dd')].filter(e => e.scrollWidth > e.clientWidth).length"
     assert page.evaluate(cut) == 0

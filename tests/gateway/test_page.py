@@ -115,7 +115,7 @@ def test_requests_are_listed_summed_and_found(client: Client, ada: User) -> None
     assert "nightly" in said
     assert "(1000 cached)" in said
     assert "glm-5 is starting." in said
-    assert "hung up by who asked" in said
+    assert "cancelled by client" in said
     assert "<b>" not in said
     assert "glm-5 is starting" in text_of(client, "?q=503")
     assert "nightly" not in text_of(client, "?q=glm")

@@ -21,9 +21,9 @@ const REACH = [
   ["http://box:8470/v1", "http://box:8470", /^$/],
   ["http://10.0.0.1:8470/v1", "http://box:8470", /^The lines say http:\/\/10\.0\.0\.1:8470, and this page is open at http:\/\/box:8470/],
   ["http://gpu.lan/v1", "https://gpu.lan", /^The lines say http:\/\/gpu\.lan, and this page is open at https:\/\/gpu\.lan/],
-  ["http://localhost:8470/v1", "http://localhost:8470", /^localhost is a different machine/],
-  ["http://127.0.0.1:8470/v1", "http://127.0.0.1:8470", /^127\.0\.0\.1 is a different machine/],
-  ["http://[::1]:8470/v1", "http://[::1]:8470", /^\[::1\] is a different machine/],
+  ["http://localhost:8470/v1", "http://localhost:8470", /^localhost works only on this machine/],
+  ["http://127.0.0.1:8470/v1", "http://127.0.0.1:8470", /^127\.0\.0\.1 works only on this machine/],
+  ["http://[::1]:8470/v1", "http://[::1]:8470", /^\[::1\] works only on this machine/],
 ];
 for (const [address, here, wanted] of REACH) {
   test(`lines that name ${address}, on a page at ${here}`, () => assert.match(reach(address, here), wanted));

@@ -48,7 +48,7 @@ def test_a_form_of_an_earlier_session_says_what_to_do(client: Client) -> None:
     page, sentence = strict.post("/login/"), strict.post("/login/", headers={"HX-Request": "true"})
 
     assert page.status_code == sentence.status_code == 403
-    assert b"This page is too old" in page.content
+    assert b"Session expired, reload" in page.content
     assert sentence.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert b"Reload it" in sentence.content
 

@@ -161,7 +161,7 @@ def test_its_page_says_where_it_comes_from_and_what_a_profile_would_do(box: Box)
     assert "What its profile would start" in told
     assert "--memory 64g: a profile has no place for it." in told
     assert "Watched since" in told
-    assert "Asked for" not in told
+    assert "Requested" not in told
 
 
 def test_a_card_says_that_it_is_watched(box: Box) -> None:

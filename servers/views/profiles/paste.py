@@ -42,8 +42,8 @@ _GENERATIONS = {"9": "hopper", "10": "blackwell", "12": "blackwell"}
 # Of a remark's kind, in the order in which a person should read them.
 HEADINGS = {
     "unresolved": "To fill in",
-    "trusts": "What you trust",
-    "assumed": "What was assumed",
+    "trusts": "Security review",
+    "assumed": "Import notes",
     "ignored": "What was left out",
 }
 

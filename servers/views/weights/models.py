@@ -24,7 +24,7 @@ STATES = {
     "partial": "not complete",
     "without weights": "without weights",
 }
-WHOSE = {"unused": "in no profile", "twice": "there twice"}
+WHOSE = {"unused": "in no profile", "twice": "duplicates"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -154,7 +154,7 @@ def picture(page: Page, name: str) -> None:
 def test_each_client_is_tested_by_what_it_asks(
     page: Page, keys: dict[str, str], engine: ScriptedEngine
 ) -> None:
-    expect(page.locator("#use-reach")).to_contain_text("127.0.0.1 is a different machine")
+    expect(page.locator("#use-reach")).to_contain_text("127.0.0.1 works only on this machine")
     before = len(engine.requests)
     curl = Lines(page, "curl")
     curl.test(keys["good"])
@@ -306,7 +306,7 @@ def test_one_waits_for_a_start_and_cancels_what_one_is_tired_of(
         end()
         expect(lines.outcome).to_contain_text("Cancelled: nothing more is asked.")
         hears_of_it(engine)
-        expect(lines.button).to_have_text("Test these lines")
+        expect(lines.button).to_have_text("Send test request")
 
 
 def test_a_new_key_is_tested_beside_itself(page: Page, stack: Stack) -> None:

@@ -52,9 +52,8 @@ class PressureRule:
             rule="memory_pressure",
             subject=BOX,
             severity=severity,
-            title="Programs wait for memory",
-            because=f"In the last ten seconds some waited for {some:.0f} % of the time, all of them "
-            f"for {full:.0f} %.{available}",
+            title="Memory pressure",
+            because=f"PSI of the last ten seconds: some {some:.0f} %, full {full:.0f} %.{available}",
             advice=_FREE_IT
             + (" A box like this hangs when it runs out of memory." if now.is_unified else ""),
             since=pressed,

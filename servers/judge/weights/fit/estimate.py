@@ -91,7 +91,7 @@ def _judge(subject: Subject, past: PastMeasurement | None) -> Estimate | None:
     if not rooms:
         return Estimate(
             verdict="unknown",
-            says="Not known whether it fits: the box has not told its GPUs.",
+            says="Memory fit: unknown (the box has not reported its GPUs).",
             unknown=("the GPUs",),
         )
     least = min(rooms, key=lambda room: room.total if room.free is None else room.free)
@@ -112,7 +112,7 @@ def _formula(facts: LaunchFacts, least: GpuRoom) -> Estimate:
     if wanted.weights is None:
         return Estimate(
             verdict="unknown",
-            says="Not known whether it fits: nobody knows how large the weights are.",
+            says="Memory fit: unknown (model size not available).",
             total=least.total,
             parts=laid_out(_place_parts([], least), least.total),
             unknown=unknown,
@@ -214,7 +214,7 @@ def _verdict(
         )
     if request is None or longest is None or context is None:
         return "unknown", (
-            f"Not known whether it fits: the weights do, and leave about {_gib(budget.room)} GiB "
+            f"Memory fit: unknown. The weights fit and leave about {_gib(budget.room)} GiB "
             "to the KV cache; for how many tokens nobody can say."
         )
     if wanted.asked.chooses_context and longest >= LEAST_CONTEXT:
