@@ -66,7 +66,7 @@ def test_without_start_with_box_it_says_that_the_box_was_restarted(box: Box) -> 
     lifecycle.start_due(box)
 
     assert latest(run.server) == run
-    assert run.outlook.startswith("The box was restarted. Its profile does not say")
+    assert run.status_message.startswith("The box was restarted. Its profile does not say")
 
 
 def test_a_restart_that_was_planned_before_the_boot_is_the_boots_business(box: Box) -> None:
@@ -97,7 +97,7 @@ def test_what_was_not_wanted_then_stays_as_it_is(box: Box, values: dict[str, Any
     lifecycle.start_due(box)
 
     assert latest(on) == run
-    assert latest(on).outlook == ""
+    assert latest(on).status_message == ""
 
 
 def test_the_first_look_at_a_box_is_no_restart(box: Box) -> None:
@@ -124,7 +124,7 @@ def test_a_start_that_takes_the_box_down_with_it_is_not_repeated_for_ever(box: B
 
     run.refresh_from_db()
     assert run.restart_at is None
-    assert "2 times in a row, and does not try once more" in run.outlook
+    assert "2 times in a row, and does not try once more" in run.status_message
 
 
 @pytest.fixture

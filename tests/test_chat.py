@@ -185,7 +185,7 @@ async def wakes(run: Run, **trouble: Any) -> None:
     wanted = Run.objects.filter(wake_wanted_at__isnull=False)
     await wait_until_async(wanted.aexists, "somebody wants it awake")
     sleep = Sleep.ASLEEP if trouble else Sleep.AWAKE
-    await Run.objects.filter(pk=run.pk).aupdate(sleep=sleep, slept=trouble)
+    await Run.objects.filter(pk=run.pk).aupdate(sleep=sleep, sleep_info=trouble)
 
 
 @pytest.mark.asyncio

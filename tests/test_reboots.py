@@ -83,7 +83,7 @@ def test_who_waits_says_for_what(box: Box, went_down: WentDown) -> None:
     run = went_down("qwen", start_with_box=True)
     restart(box)
     lifecycle.start_due(box)
-    Run.objects.exclude(pk=run.pk).update(outlook="It waits until glm-5 has loaded.")
+    Run.objects.exclude(pk=run.pk).update(status_message="It waits until glm-5 has loaded.")
 
     assert fates() == {"qwen": ("waiting", "It waits until glm-5 has loaded.")}
 
@@ -122,7 +122,7 @@ def test_on_one_pool_of_memory_the_second_waits_until_the_first_has_loaded() -> 
     Run.objects.filter(pk=first.pk).update(state=RunState.STARTING, started_at=timezone.now())
 
     wait = gpu_queue.look(Run.objects.select_related("server__box", "version").get(pk=second.pk))
-    Run.objects.filter(pk=second.pk).update(outlook=wait.says)
+    Run.objects.filter(pk=second.pk).update(status_message=wait.says)
 
     assert "first" in fates()["second"][1]
     assert fates()["first"][0] == "starting"

@@ -53,7 +53,7 @@ def card(of: Server) -> str:
 def test_without_a_policy_nothing_is_started_again(box: Box) -> None:
     run = failed(factories.server(box))
 
-    assert (run.restart_at, run.outlook) == (None, "")
+    assert (run.restart_at, run.status_message) == (None, "")
 
 
 def test_a_failed_run_is_started_again_after_pauses_that_grow_until_the_tries_are_used_up(
@@ -80,10 +80,10 @@ def test_a_failed_run_is_started_again_after_pauses_that_grow_until_the_tries_ar
     assert pauses == [10, 60]
     assert run.restart_at is None
     assert (
-        run.outlook
+        run.status_message
         == "inferdash has started it again 2 times in a row, and does not try once more."
     )
-    assert run.outlook in card(server)
+    assert run.status_message in card(server)
 
 
 def test_always_does_not_give_up(box: Box) -> None:
@@ -136,7 +136,7 @@ def test_what_is_known_to_fail_is_not_started_in_a_loop(box: Box) -> None:
     run = failed(server)
 
     assert run.restart_at is None
-    assert run.outlook.startswith("inferdash does not start it again: it is known to fail.")
+    assert run.status_message.startswith("inferdash does not start it again: it is known to fail.")
     assert failed(server, ready_at=timezone.now()).restart_at, "the rule was wrong about it"
 
 
@@ -204,7 +204,7 @@ def test_on_unified_memory_it_waits_until_the_memory_is_back() -> None:
     spark = factories.box("spark-1")
     server = factories.server(spark, restart="on-failure")
     before = samples.sample([samples.unified(100, [])], [])
-    run = failed(server, unheld_at_start=unheld(before))
+    run = failed(server, unattributed_at_start=unheld(before))
     make_due(run)
 
     # 41 GiB are another server's; 33 GiB nobody's.

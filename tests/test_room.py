@@ -67,7 +67,7 @@ def test_it_waits_while_one_of_its_gpus_is_short(box: Box) -> None:
     run = advanced(run)
 
     assert run.creating_at is not None, "GPU 0 is none of its GPUs"
-    assert run.outlook == ""
+    assert run.status_message == ""
 
 
 def test_a_stop_ends_the_wait(box: Box) -> None:
@@ -78,7 +78,7 @@ def test_a_stop_ends_the_wait(box: Box) -> None:
 
     run = advanced(run)
 
-    assert (run.state, run.outlook) == (RunState.STOPPED, "")
+    assert (run.state, run.status_message) == (RunState.STOPPED, "")
 
 
 def test_it_does_not_wait_for_ever(box: Box) -> None:
@@ -116,7 +116,7 @@ def test_after_a_pull_it_waits_too(box: Box) -> None:
 
     run.refresh_from_db()
     assert run.state == RunState.QUEUED
-    assert "waits for" in run.outlook
+    assert "waits for" in run.status_message
 
 
 def test_on_unified_memory_it_is_what_programs_may_still_have() -> None:

@@ -31,7 +31,7 @@ ABLE = {"engine": "vllm", "flags": ("--enable-sleep-mode",), "env": {"VLLM_SERVE
 
 
 @pytest.mark.parametrize(
-    ("slept", "state", "words"),
+    ("sleep_info", "state", "words"),
     [
         (
             {"before": 75 * GIB, "after": 4 * GIB, "woke_in": 3.14},
@@ -46,19 +46,19 @@ ABLE = {"engine": "vllm", "flags": ("--enable-sleep-mode",), "env": {"VLLM_SERVE
         ({}, "falling", "goes to sleep"),
     ],
 )
-def test_only_what_was_measured_is_said(slept: dict[str, Any], state: str, words: str) -> None:
-    assert judge.words(slept, state) == words
+def test_only_what_was_measured_is_said(sleep_info: dict[str, Any], state: str, words: str) -> None:
+    assert judge.words(sleep_info, state) == words
 
 
 def test_what_it_gave_back_must_be_free_before_it_wakes() -> None:
-    slept = {"before": 60 * GIB, "after": 0}
+    sleep_info = {"before": 60 * GIB, "after": 0}
     cards = [samples.card(0, [(1, 80)]), samples.card(1, [])]
     sample = samples.sample(cards, [])
     free = {card["index"]: card["free"] for card in sample["gpus"]}
 
-    assert judge.compute_wake_shortfall(slept, sample, "1") == max(0, 60 * GIB - free[1])
-    assert judge.compute_wake_shortfall(slept, sample, "0") == 60 * GIB - free[0] > 0
-    assert judge.compute_wake_shortfall(slept, None, "0") == 0
+    assert judge.compute_wake_shortfall(sleep_info, sample, "1") == max(0, 60 * GIB - free[1])
+    assert judge.compute_wake_shortfall(sleep_info, sample, "0") == 60 * GIB - free[0] > 0
+    assert judge.compute_wake_shortfall(sleep_info, None, "0") == 0
     assert judge.compute_wake_shortfall({}, sample, "0") == 0
 
 
@@ -159,7 +159,7 @@ def until(step: Callable[[], None], run: Run, holds: Callable[[Run], bool]) -> N
         run.refresh_from_db()
         return holds(run)
 
-    wait_until(has_come, lambda: f"not {(run.sleep, run.slept, run.outlook)}")
+    wait_until(has_come, lambda: f"not {(run.sleep, run.sleep_info, run.status_message)}")
 
 
 def asked(run: Run) -> None:
@@ -201,7 +201,7 @@ def test_an_idle_one_sleeps_is_measured_and_woken_by_a_request(
     assert sleeper_asked == ["/sleep?level=1&mode=wait", "/wake_up"]
     assert run.shown_state == RunState.READY
     assert run.wake_wanted_at is None
-    assert "woke_in" in run.slept
+    assert "woke_in" in run.sleep_info
     step()
     assert len(sleeper_asked) == 2, "whoever has woken it has not been answered yet"
 
@@ -256,8 +256,8 @@ def test_what_cannot_sleep_is_stopped_as_before_and_says_why(
 
     until(step, failing, lambda run: run.wanted == DesiredState.DRAINED)
     unable.refresh_from_db()
-    assert unable.outlook == "Stopped after 10m without a request; one starts it."
-    assert failing.outlook.endswith(
+    assert unable.status_message == "Stopped after 10m without a request; one starts it."
+    assert failing.status_message.endswith(
         "It was to sleep, and did not: The engine answered /sleep?level=1&mode=wait with 500: "
         "no cumem allocator"
     )
@@ -265,8 +265,8 @@ def test_what_cannot_sleep_is_stopped_as_before_and_says_why(
 
 def asleep(box: Box, engine: ScriptedEngine, **values: Any) -> Run:
     sleeper(engine).is_asleep = True
-    slept = {"level": 1, "before": 75 * GIB, "after": 4 * GIB}
-    return run_of(box, engine, sleep=Sleep.ASLEEP, slept=slept, **values)
+    sleep_info = {"level": 1, "before": 75 * GIB, "after": 4 * GIB}
+    return run_of(box, engine, sleep=Sleep.ASLEEP, sleep_info=sleep_info, **values)
 
 
 @rows
@@ -317,7 +317,7 @@ def test_it_waits_for_its_memory_and_who_is_idle_on_it_is_stopped(
     run.refresh_from_db()
     other.refresh_from_db()
     assert (run.sleep, sleeper(engine).asked) == (Sleep.ASLEEP, [])
-    assert other.outlook == "Stopped to make room for coder, which a request has asked for."
+    assert other.status_message == "Stopped to make room for coder, which a request has asked for."
     holds(box, 4)
     until(watcher.step, run, lambda run: run.sleep == Sleep.AWAKE)
 
@@ -354,4 +354,4 @@ def test_one_that_sleeps_makes_room_in_its_turn(box: Box, engine: ScriptedEngine
     scale_to_zero.ask(second, by=factories.person(), passing=())
 
     run.refresh_from_db()
-    assert run.outlook == "Stopped to make room for second, which a request has asked for."
+    assert run.status_message == "Stopped to make room for second, which a request has asked for."

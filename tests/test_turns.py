@@ -84,7 +84,7 @@ def test_a_start_waits_until_its_gpus_are_free(rtx8: Box) -> None:
     run = advanced(queued(server(rtx8, "qwen")))
 
     assert (run.state, has_begun(run)) == (RunState.QUEUED, False)
-    assert run.outlook == "It waits for GPUs 0-3, held by glm-5 (maria)."
+    assert run.status_message == "It waits for GPUs 0-3, held by glm-5 (maria)."
     assert list(holder.waited_for_by.all()) == [run]
 
     end(holder, rtx8)
@@ -121,7 +121,7 @@ def test_a_wait_has_an_end_and_says_what_it_was_for(rtx8: Box) -> None:
 
     assert run.state == RunState.STOPPED
     said = "It waited 30 min, as it was told to, and was given up: glm-5 (maria) has GPUs 0-3."
-    assert run.outlook == said
+    assert run.status_message == said
     assert AuditEntry.objects.filter(action="give up waiting", subject="qwen").exists()
     assert not run.waits_for.exists()
 
@@ -146,7 +146,7 @@ def test_a_stop_ends_the_wait(rtx8: Box) -> None:
 
     run = advanced(run)
 
-    assert (run.state, run.outlook) == (RunState.STOPPED, "")
+    assert (run.state, run.status_message) == (RunState.STOPPED, "")
     assert not holder.waited_for_by.exists()
 
 
@@ -156,7 +156,7 @@ def test_a_small_start_does_not_overtake_a_large_one(rtx8: Box) -> None:
     small = advanced(queued(server(rtx8, "gemma-tiny", "3")))
 
     assert not has_begun(small)
-    assert small.outlook == "It waits for GPU 3, and qwen (ivan) is first."
+    assert small.status_message == "It waits for GPU 3, and qwen (ivan) is first."
 
     end(holder, rtx8)
     assert not has_begun(advanced(small)), "it is still the large one's turn"
@@ -164,7 +164,7 @@ def test_a_small_start_does_not_overtake_a_large_one(rtx8: Box) -> None:
     assert has_begun(large)
     Run.objects.filter(pk=large.pk).update(state=RunState.STARTING)
     small = advanced(small)
-    assert small.outlook.startswith("It waits until qwen (ivan) is ready:")
+    assert small.status_message.startswith("It waits until qwen (ivan) is ready:")
 
 
 def test_who_waits_for_other_cards_is_nobodys_first(rtx8: Box) -> None:
@@ -183,7 +183,7 @@ def test_a_server_that_crashed_and_starts_again_keeps_its_gpus(rtx8: Box) -> Non
     run = advanced(run)
 
     assert not has_begun(run)
-    assert run.outlook == "It waits for GPUs 0-3, and glm-5 (maria) is first."
+    assert run.status_message == "It waits for GPUs 0-3, and glm-5 (maria) is first."
     lifecycle.call_off(holder.server, by=None)
     assert has_begun(advanced(run))
 
@@ -196,7 +196,7 @@ def test_memory_that_is_on_its_way_back_is_waited_for(rtx8: Box) -> None:
 
     waits = advanced(run)
 
-    assert waits.outlook == "It waits for memory of glm-5 (maria) that is on its way back."
+    assert waits.status_message == "It waits for memory of glm-5 (maria) that is on its way back."
     Run.objects.filter(pk=holder.pk).update(released_at=timezone.now())
     assert has_begun(advanced(run))
 
@@ -210,7 +210,7 @@ def test_on_unified_memory_one_loads_at_a_time_whoever_starts_it(spark: Box) -> 
     Run.objects.filter(pk=first.pk).update(state=RunState.STARTING)
     second = advanced(second)
     assert second.state == RunState.QUEUED
-    assert "until glm-5 (ada) is ready" in second.outlook
+    assert "until glm-5 (ada) is ready" in second.status_message
 
     Run.objects.filter(pk=first.pk).update(state=RunState.READY)
     assert has_begun(advanced(second))
@@ -227,14 +227,14 @@ def test_what_inferdash_starts_by_itself_waits_its_turn_too(spark: Box) -> None:
     assert again.tries == 1
     again = advanced(again)
     assert (again.state, has_begun(again)) == (RunState.QUEUED, False)
-    assert "until glm-5 (ada) is ready" in again.outlook
+    assert "until glm-5 (ada) is ready" in again.status_message
 
 
 def test_all_that_start_with_the_box_load_one_after_the_other(spark: Box) -> None:
     runs = []
     for name in ("glm-5", "qwen", "gemma-tiny"):
         made = factories.run(server(spark, name), RunState.STOPPED, image_id="")
-        Run.objects.filter(pk=made.pk).update(restart_at=timezone.now(), outlook="Boot.")
+        Run.objects.filter(pk=made.pk).update(restart_at=timezone.now(), status_message="Boot.")
         runs.append(made)
     lifecycle.start_due(spark)
     again = [Run.objects.filter(server=run.server).latest("pk") for run in runs]
@@ -271,7 +271,7 @@ def test_on_unified_memory_it_waits_for_bytes(spark: Box) -> None:
     factories.tell(spark, samples.sample([gpu], [samples.process(50, holder.container_id)]))
     run = advanced(queued(server(spark, "qwen", free_memory=32 * GIB)))
 
-    assert run.outlook == (
+    assert run.status_message == (
         "It waits for 12 GiB more of the memory that GPU and machine share; glm-5 (maria) has it."
     )
     factories.tell(spark, samples.sample([samples.unified(80, [])], []))

@@ -76,7 +76,7 @@ def advance(run: Run) -> Run:
 def test_a_start_waits_for_docker_and_not_for_ever(server: Server, away: None) -> None:
     run = advance(asked_for(server))
     assert run.state == RunState.QUEUED
-    assert run.outlook.endswith("Then the start goes on.")
+    assert run.status_message.endswith("Then the start goes on.")
 
     long_ago = timezone.now() - free_memory.PATIENCE - timedelta(seconds=1)
     Run.objects.filter(pk=run.pk).update(moved_at=long_ago)
@@ -84,7 +84,7 @@ def test_a_start_waits_for_docker_and_not_for_ever(server: Server, away: None) -
 
     assert run.state == RunState.FAILED
     assert run.failure.startswith("Docker Engine does not answer on this box.")
-    assert run.outlook == ""
+    assert run.status_message == ""
 
 
 def test_a_stop_in_the_middle_waits_for_docker_too(server: Server, away: None) -> None:

@@ -197,11 +197,11 @@ def test_who_would_not_be_started_again_is_not_ended_either(box: Box) -> None:
     run = ready(box, runs, restart_unhealthy=1, restart="on-failure", restart_tries=2)
     Run.objects.filter(pk=run.pk).update(tries=2)
     with somebody_asks(run, "[[hang]]"):
-        until(runs, run, lambda run: run.outlook)
+        until(runs, run, lambda run: run.status_message)
 
     assert run.state == RunState.READY
     assert run.wanted == DesiredState.RUNNING
-    assert run.outlook == (
+    assert run.status_message == (
         "inferdash has started it again 2 times in a row, and does not try once more."
     )
 

@@ -243,7 +243,7 @@ def _absence(server: Server, run: Run | None) -> NoRoute:
         says = scale_to_zero.why_not(server) or starts
         brief = scale_to_zero.why_not(server, is_brief=True) or starts
     elif run.sleeps:
-        is_coming, left = True, run.slept.get("woke_in")
+        is_coming, left = True, run.sleep_info.get("woke_in")
         brief = f"{server} {run.sleep_clause}. A request wakes it."
         says = run.sleep_trouble or brief
     elif run.state in _COMING:

@@ -107,7 +107,7 @@ def _unwell() -> list[Notice]:
             fix = "Look at its log, then restart it."
             if run.is_watched:
                 fix = "Look at its log, then restart it where it was started."
-            elif launch.restart_unhealthy and not run.outlook:
+            elif launch.restart_unhealthy and not run.status_message:
                 fix = "By its profile it is ended and started again soon."
         if words or run.is_unhealthy:
             slug = run.server.slug

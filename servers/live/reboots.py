@@ -56,7 +56,7 @@ def _build_report(boot: Reboot) -> RebootReport:
 
 def _fate(server: Server, run: Run, before: Run) -> ServerAfterReboot:
     slug = server.slug
-    said = run.outlook.removeprefix(_PREFIX).strip()
+    said = run.status_message.removeprefix(_PREFIX).strip()
     if run.state == RunState.READY and run.wanted == DesiredState.RUNNING:
         return ServerAfterReboot(server=slug, where="back", why="")
     if run.state == RunState.QUEUED:

@@ -145,7 +145,7 @@ def test_who_heard_of_an_end_hears_that_it_is_over(
 def test_its_page_says_so(box: Box) -> None:
     run = rows.watched(box)
     said = crash_loops.explain(crash_loops.Deaths(count=4))
-    Run.objects.filter(pk=run.pk).update(outlook=said)
+    Run.objects.filter(pk=run.pk).update(status_message=said)
     client = Client()
     client.force_login(factories.person())
 

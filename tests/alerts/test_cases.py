@@ -120,13 +120,13 @@ def test_ready_is_told_after_more_than_five_minutes_and_only_while_it_is_news() 
 
 def test_a_load_that_leaves_little_memory_is_told_while_it_loads() -> None:
     loading = replace(
-        READY, state="starting", ready_at=None, strained="The machine has 5 GiB left."
+        READY, state="starting", ready_at=None, memory_warning="The machine has 5 GiB left."
     )
 
     assert [(case.kind, case.detail) for case in told(loading)] == [
         ("floor", "The machine has 5 GiB left.")
     ]
-    assert told(replace(loading, strained="")) == []
+    assert told(replace(loading, memory_warning="")) == []
 
 
 CARD = {"uuid": "GPU-1", "index": 2, "kind": "discrete"}

@@ -164,7 +164,7 @@ def test_a_sample_raises_and_a_missing_one_clears_nothing(box: Box) -> None:
 
 
 def test_a_load_that_takes_the_last_memory_is_told_once(box: Box, server: Server) -> None:
-    factories.run(server, RunState.STARTING, strained="The machine has 1.0 GiB left.")
+    factories.run(server, RunState.STARTING, memory_warning="The machine has 1.0 GiB left.")
     little = newest(box, meminfo={"MemAvailable": GIB})
     AlertMonitor(box).step(little)
 
@@ -284,7 +284,7 @@ def test_a_failed_pull_is_told_until_somebody_has_read_it(box: Box) -> None:
     watcher.step(None)
     assert told() == [("pull", "rtx8: the pull of vllm/vllm-openai:v0.21.0 failed")]
     assert Alert.objects.get().get_absolute_url() == "/images/"
-    type(job).objects.filter(pk=job.pk).update(put_away=True)
+    type(job).objects.filter(pk=job.pk).update(dismissed=True)
     watcher.step(None)
     assert told() == []
 

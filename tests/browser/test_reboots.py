@@ -14,14 +14,14 @@ from django.utils import timezone
 from servers import live
 box = factories.box("rtx8")
 run = factories.run(factories.server(box, "glm-5"), RunState.QUEUED,
-                    outlook="It waits until qwen has loaded.")
+                    status_message="It waits until qwen has loaded.")
 Reboot.objects.create(box=box, boot_id="after", booted_at=timezone.now(), runs=[run.pk],
                     before={"driver": "580.95"}, after={"driver": "590.44"})
 live.box_changed(box.pk)
 """
 READY = """
 from servers import live
-Run.objects.update(state=RunState.READY, outlook="")
+Run.objects.update(state=RunState.READY, status_message="")
 live.server_changed(Server.objects.get().pk)
 """
 

@@ -196,9 +196,9 @@ class ChaosSite:
 
         self.waits_for(f"run {run.pk} has more than {lines} lines", is_so)
 
-    def outlook(self, run: Run) -> str:
+    def status_message(self, run: Run) -> str:
         run.refresh_from_db()
-        return run.outlook
+        return run.status_message
 
     def told(self) -> str:
         rows = "\n".join(f"run {run.pk}: {run.state}, {run.failure}" for run in Run.objects.all())

@@ -51,12 +51,14 @@ def test_states_follow_what_people_do(
         place.waits_for_state(runs[name], RunState.STOPPED)
         assert runs[name].failure == "", "whose wish it was, that of a watched one, too"
     for name in ("killed", "stopped"):
-        assert runs[name].outlook.startswith("Somebody has stopped its container outside inferdash")
-    assert "137" in runs["killed"].outlook
-    assert "outside inferdash" in runs["removed"].outlook
+        assert runs[name].status_message.startswith(
+            "Somebody has stopped its container outside inferdash"
+        )
+    assert "137" in runs["killed"].status_message
+    assert "outside inferdash" in runs["removed"].status_message
     place.waits_for("the pause is told", lambda: says(runs["paused"], "is paused"))
     place.waits_for_state(runs["started"], RunState.READY)
-    assert "outside inferdash" in runs["started"].outlook
+    assert "outside inferdash" in runs["started"].status_message
     place.waits_for_more_than(len(before), runs["started"])
     again = runs["started"]
     place.waits_for(
@@ -85,7 +87,7 @@ def test_what_people_do_while_inferdash_is_away_is_judged_alike(
 
     place.waits_for_state(run, RunState.STOPPED)
     assert run.failure == ""
-    assert run.outlook.startswith("Somebody has stopped its container outside inferdash")
+    assert run.status_message.startswith("Somebody has stopped its container outside inferdash")
     assert run.exit_code in (0, 137, 143)
     assert run.restart_at is None
 
@@ -108,7 +110,7 @@ def test_an_engine_that_ends_by_itself_has_died_also_while_inferdash_is_away(
 
 def says(run: Run, words: str) -> bool:
     run.refresh_from_db()
-    return words in run.outlook if words else not run.outlook
+    return words in run.status_message if words else not run.status_message
 
 
 def test_a_paused_server_can_be_stopped(place: ChaosSite, hands: docker.APIClient) -> None:

@@ -61,12 +61,12 @@ def test_runs_are_what_docker_says_afterwards(
 
     engine.end_dockerd(how)
     begun = place.start(place.server("begun"), nudged=False)
-    place.waits_for("the start waits for Docker", lambda: place.outlook(begun) != "")
-    assert "Docker Engine does not answer on this box." in begun.outlook
+    place.waits_for("the start waits for Docker", lambda: place.status_message(begun) != "")
+    assert "Docker Engine does not answer on this box." in begun.status_message
     engine.start_dockerd()
 
     place.waits_for_state(begun, RunState.READY)
-    assert begun.outlook == ""
+    assert begun.status_message == ""
     if live_restore:
         for run, state in ((serves, RunState.READY), (loads, RunState.STARTING)):
             run.refresh_from_db()
@@ -83,7 +83,7 @@ def test_runs_are_what_docker_says_afterwards(
 
 def is_unknown(run: Run) -> bool:
     run.refresh_from_db()
-    return "not known" in run.failure or "not known" in run.outlook
+    return "not known" in run.failure or "not known" in run.status_message
 
 
 @pytest.mark.parametrize("live_restore", [False])
@@ -99,7 +99,7 @@ def test_docker_goes_away_while_it_makes_a_container(
         ("POST /containers/create", "after"), lambda: engine.end_dockerd(signal.SIGKILL)
     )
     run = place.start(place.server("begun"), nudged=False)
-    place.waits_for("the start waits for Docker", lambda: place.outlook(run) != "")
+    place.waits_for("the start waits for Docker", lambda: place.status_message(run) != "")
     assert run.state == RunState.CREATING
 
     engine.start_dockerd()

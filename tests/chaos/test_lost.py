@@ -97,7 +97,7 @@ def test_a_restart_of_the_box_is_no_failure_and_starts_what_starts_with_it(
 
     place.waits_for_state(run, RunState.STOPPED)
     assert run.failure == ""
-    assert run.outlook == "The box was restarted."
+    assert run.status_message == "The box was restarted."
     place.waits_for("the next run is ready", lambda: latest_of(run).state == RunState.READY)
     assert latest_of(run) != run
 

@@ -93,8 +93,8 @@ def test_what_was_idle_for_as_long_as_its_profile_says_is_stopped(box: Box) -> N
     scale_to_zero.stop_idle(box)
 
     assert wanted(over) == DesiredState.DRAINED
-    assert over.outlook == "Stopped after 10m without a request; one starts it."
-    assert AuditEntry.objects.get(action="stop").detail["why"] == over.outlook
+    assert over.status_message == "Stopped after 10m without a request; one starts it."
+    assert AuditEntry.objects.get(action="stop").detail["why"] == over.status_message
     assert wanted(used) == wanted(mine) == DesiredState.RUNNING
     idle.refresh_from_db()
     assert idle.held_back_by is None
@@ -117,7 +117,7 @@ def test_room_is_made_by_stopping_what_requests_have_started(box: Box) -> None:
     assert asked(second) is not None
 
     assert wanted(run) == DesiredState.DRAINED
-    assert run.outlook == "Stopped to make room for second, which a request has asked for."
+    assert run.status_message == "Stopped to make room for second, which a request has asked for."
 
 
 def test_it_waits_for_one_that_serves_and_stops_it_when_it_is_done(box: Box) -> None:

@@ -63,4 +63,4 @@ def test_what_docker_stopped_as_it_ended_itself_is_started_again(
 
     run.refresh_from_db()
     assert (run.restart_at is None) is by_person
-    assert (run.outlook == "") is by_person
+    assert (run.status_message == "") is by_person

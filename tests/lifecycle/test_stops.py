@@ -120,7 +120,7 @@ def test_a_container_that_somebody_removed_is_told(
 
     run.refresh_from_db()
     assert (run.state, run.failure) == (RunState.STOPPED, "")
-    assert "removed outside inferdash" in run.outlook
+    assert "removed outside inferdash" in run.status_message
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

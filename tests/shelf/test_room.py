@@ -70,7 +70,7 @@ def test_a_prune_that_is_cancelled_says_what_it_has_removed(
     drop = DockerContainers.drop_image
 
     def dropped(self: DockerContainers, image_id: str) -> bool:
-        ImageJob.objects.filter(kind="prune").update(is_unwanted=True)
+        ImageJob.objects.filter(kind="prune").update(cancel_requested=True)
         return drop(self, image_id)
 
     monkeypatch.setattr(DockerContainers, "drop_image", dropped)

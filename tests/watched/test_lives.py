@@ -146,10 +146,10 @@ def test_one_that_is_paused_is_said_to_be(place: ChaosSite, hands: Hands) -> Non
     run = hands.is_ready(hands.watches(container))
 
     hands.client.pause(container)
-    place.waits_for("the pause is told", lambda: "is paused" in _fresh(run).outlook)
+    place.waits_for("the pause is told", lambda: "is paused" in _fresh(run).status_message)
     hands.client.unpause(container)
 
-    place.waits_for("the pause is over", lambda: not _fresh(run).outlook)
+    place.waits_for("the pause is over", lambda: not _fresh(run).status_message)
     assert run.state == RunState.READY
 
 
@@ -163,11 +163,13 @@ def test_one_that_keeps_dying_is_not_followed_for_ever(place: ChaosSite, hands: 
 
     place.waits_for(
         "that it loops is said",
-        lambda: Run.objects.filter(server=run.server_id).latest("pk").outlook == LOOPS,
+        lambda: Run.objects.filter(server=run.server_id).latest("pk").status_message == LOOPS,
     )
     runs = Run.objects.filter(server=run.server_id)
     told = list(runs.order_by("-pk"))
-    ends = [f"{each.state}: {each.failure} ({each.exit_code}) {each.outlook}" for each in told]
+    ends = [
+        f"{each.state}: {each.failure} ({each.exit_code}) {each.status_message}" for each in told
+    ]
     lately = told[:LOOP]
     # The machine may miss one life before these; then they are counted anew.
     assert len(lately) == LOOP

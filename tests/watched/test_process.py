@@ -110,7 +110,7 @@ def test_a_process_is_watched_until_it_is_gone_and_followed_when_it_comes_again(
         assert again.container_id == venv.sees(process.pid)
         monitoring.unwatch(Server.objects.get(pk=run.server_id), by=factories.person())
         again.refresh_from_db()
-        assert (again.state, again.outlook) == (
+        assert (again.state, again.status_message) == (
             RunState.STOPPED,
             "Nobody watches it any more. The process goes on without inferdash.",
         )

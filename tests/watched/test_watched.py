@@ -230,7 +230,7 @@ def test_what_docker_starts_again_with_the_box_goes_on(place: ChaosSite, hands: 
     ExternalEngines(place.box).look(None)
 
     assert (_fresh(first).state, first.failure) == (RunState.STOPPED, "")
-    assert first.outlook == "The box was restarted, and its container started again."
+    assert first.status_message == "The box was restarted, and its container started again."
     assert hands.next_run(first).container_id == container
 
 
@@ -247,7 +247,7 @@ def test_a_restart_of_the_box_starts_nothing(place: ChaosSite, hands: Hands) -> 
     lifecycle.note_boot(place.box, "two", later, seen_before=timezone.now())
 
     assert (_fresh(run).state, run.restart_at) == (RunState.STOPPED, None)
-    assert run.outlook.startswith("The box was restarted. Docker starts it again")
+    assert run.status_message.startswith("The box was restarted. Docker starts it again")
     assert not Run.objects.exclude(pk=run.pk).exists()
     # Other tests' engines end on this machine, too.
     left = orphans.look(place.box, None)

@@ -31,7 +31,7 @@ class RunFacts:
     why: str = ""
     is_explained: bool = True  # nobody looks for the cause any more
     remedy: str = ""
-    outlook: str = ""
+    status_message: str = ""
     restart_at: float | None = None
     memory: str = ""  # what became of it, in a sentence
     is_memory_settled: bool = True
@@ -39,7 +39,7 @@ class RunFacts:
     unhealthy_because: str = ""  # "": it is well
     unhealthy_since: float | None = None
     stuck: str = ""
-    strained: str = ""
+    memory_warning: str = ""
     # Ends in a row that nobody asked for, with this one's; 0: too few for a loop.
     deaths: int = 0
     has_served: bool = False  # one of those was ready before
@@ -67,7 +67,7 @@ def cases(
         yield from (_continue_case(run, kind) for kind in open_kinds & ENDS)
     if run.state in ("starting", "ready") and (run.unhealthy_because or run.stuck):
         yield _unhealthy(run)
-    if run.state == "starting" and run.strained:
+    if run.state == "starting" and run.memory_warning:
         yield _judge_memory_strain(run)
 
 
@@ -163,7 +163,7 @@ def _continue_case(run: RunFacts, kind: str) -> AlertCase:
 def _next(run: RunFacts) -> str:
     if run.restart_at is not None:
         return "inferdash starts it again by itself."
-    parts = [_sentence(run.remedy), _sentence(run.outlook)]
+    parts = [_sentence(run.remedy), _sentence(run.status_message)]
     return " ".join(part for part in parts if part) or "Its page shows the log's last lines."
 
 
@@ -177,7 +177,7 @@ def _unhealthy(run: RunFacts) -> AlertCase:
         title=f"{run.name} is {word}",
         detail=_sentence(because or f"It {run.unhealthy_because}"),
         memory=_holds(run),
-        advice=_sentence(run.remedy or run.outlook) or "Look at its log, then restart it.",
+        advice=_sentence(run.remedy or run.status_message) or "Look at its log, then restart it.",
         run=run.pk,
         began=run.unhealthy_since,
     )
@@ -189,7 +189,7 @@ def _judge_memory_strain(run: RunFacts) -> AlertCase:
         subject=run.server,
         severity="critical",
         title=f"{run.name} leaves the machine little memory while it loads",
-        detail=_sentence(run.strained),
+        detail=_sentence(run.memory_warning),
         advice="inferdash stops it before the machine hangs. Stop what else runs there.",
         run=run.pk,
     )

@@ -6,38 +6,38 @@ from typing import Any
 from servers.judge.memory import available
 
 
-def words(slept: Mapping[str, Any], state: str) -> str:
+def words(sleep_info: Mapping[str, Any], state: str) -> str:
     """ "asleep: 71 GiB given back, wakes in about 3 s"; only what was measured is said.
 
-    `slept` is what models.runs.sleep keeps.
+    `sleep_info` is what models.runs.sleep keeps.
     """
     if state == "falling":
         return "goes to sleep"
     if state == "waking":
-        usual = slept.get("woke_in")
+        usual = sleep_info.get("woke_in")
         return f"wakes up, which took {_seconds(usual)} the last time" if usual else "wakes up"
-    back = given_back(slept)
+    back = given_back(sleep_info)
     if back is None:
         said = "how much it gave back nobody can tell"
     elif back <= 0:
         said = "nothing was given back"
     else:
         said = f"{_gib(back)} given back"
-    usual = slept.get("woke_in")
+    usual = sleep_info.get("woke_in")
     return f"asleep: {said}" + (f", wakes in about {_seconds(usual)}" if usual else "")
 
 
-def given_back(slept: Mapping[str, Any]) -> int | None:
+def given_back(sleep_info: Mapping[str, Any]) -> int | None:
     """None where the driver does not tell how much an engine holds."""
-    before, after = slept.get("before"), slept.get("after")
+    before, after = sleep_info.get("before"), sleep_info.get("after")
     return None if before is None or after is None else int(before) - int(after)
 
 
 def compute_wake_shortfall(
-    slept: Mapping[str, Any], sample: Mapping[str, Any] | None, gpus: str
+    sleep_info: Mapping[str, Any], sample: Mapping[str, Any] | None, gpus: str
 ) -> int:
     """Bytes that its GPUs lack for it to have back what it gave; 0 where that is not known."""
-    back = given_back(slept)
+    back = given_back(sleep_info)
     free = available.free(sample, gpus)
     if not back or back <= 0 or not free:
         return 0

@@ -147,7 +147,7 @@ class ContainerWorkload(ExternalWorkload):
             last_lines=format_lines(run, lines),
             ended_at=container.finished_at or container.ended_before or timezone.now(),
             log_until=until,
-            outlook=(REBOOTED if with_box else RESTARTED) if until else says,
+            status_message=(REBOOTED if with_box else RESTARTED) if until else says,
         )
 
     def _last_lines(self) -> list[str]:
@@ -184,7 +184,7 @@ def was_asked(run: Run) -> bool:
 
 def build_removed_end() -> WorkloadEnd:
     return WorkloadEnd(
-        state=RunState.STOPPED, outlook=exit_reasons.REMOVED, ended_at=timezone.now()
+        state=RunState.STOPPED, status_message=exit_reasons.REMOVED, ended_at=timezone.now()
     )
 
 

@@ -65,7 +65,7 @@ def _note_loop(server: Server, run: Run | None) -> None:
     """Each life may be ready for a moment, and looks well by itself."""
     found = crash_loops.count(server)
     if run is not None and found.is_loop:
-        Run.objects.filter(pk=run.pk).update(outlook=crash_loops.explain(found))
+        Run.objects.filter(pk=run.pk).update(status_message=crash_loops.explain(found))
         live.server_changed(server.pk)
 
 
@@ -77,7 +77,11 @@ def _keeps_dying(server: Server, stranger: ExternalWorkload) -> bool:
     )
     if not is_loop or began is None or timezone.now() - began > LASTING:
         return False
-    if Run.objects.filter(pk=server.run_id or 0).exclude(outlook=LOOPS).update(outlook=LOOPS):
+    if (
+        Run.objects.filter(pk=server.run_id or 0)
+        .exclude(status_message=LOOPS)
+        .update(status_message=LOOPS)
+    ):
         live.server_changed(server.pk)
     return True
 
@@ -143,8 +147,8 @@ def _end(run: Run, state: RunState, **fields: Any) -> None:
 
 def _note_pause(run: Run, is_paused: bool) -> None:
     said = PAUSED if is_paused else ""
-    if run.outlook != said and (said or run.outlook == PAUSED):
-        Run.objects.filter(pk=run.pk).update(outlook=said)
+    if run.status_message != said and (said or run.status_message == PAUSED):
+        Run.objects.filter(pk=run.pk).update(status_message=said)
         live.server_changed(run.server_id)
 
 

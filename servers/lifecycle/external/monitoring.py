@@ -95,7 +95,7 @@ def unwatch(server: Server, *, by: User | None) -> None:
                 old=ACTIVE,
                 new=RunState.STOPPED,
                 ended_at=timezone.now(),
-                outlook=f"Nobody watches it any more. {_whose(run)} goes on without inferdash.",
+                status_message=f"Nobody watches it any more. {_whose(run)} goes on without inferdash.",
                 # What it prints from now on is not inferdash's to keep.
                 log_complete=True,
                 container_id="",

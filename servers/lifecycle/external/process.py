@@ -191,12 +191,12 @@ def end_process_run(run: Run, life: ProcessId, kernel: Kernel | None = None) -> 
     now = timezone.now()
     if life.boot and not (kernel.boot_id() or life.boot).startswith(life.boot):
         booted = run.server.box.booted_at
-        return WorkloadEnd(state=RunState.STOPPED, outlook=REBOOTED, ended_at=booted or now)
+        return WorkloadEnd(state=RunState.STOPPED, status_message=REBOOTED, ended_at=booted or now)
     stopped = WorkloadEnd(state=RunState.STOPPED, ended_at=now, last_lines=format_lines(run, lines))
     if was_asked(run):
         return stopped
     if run.ready_at is not None and is_orderly(run.version.launch.engine, lines):
-        return replace(stopped, outlook=ORDERLY)
+        return replace(stopped, status_message=ORDERLY)
     when = "while it was serving" if run.ready_at else "before it was ready"
     failure = (
         f"Process {life.pid} is gone: it ended {when}. With which exit code is not known, because "

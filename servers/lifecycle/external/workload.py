@@ -26,7 +26,7 @@ class WorkloadEnd:
     state: RunState
     ended_at: datetime
     failure: str = ""
-    outlook: str = ""
+    status_message: str = ""
     exit_code: int | None = None
     oom_killed: bool = False
     log_until: str = ""

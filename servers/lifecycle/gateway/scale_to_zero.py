@@ -79,11 +79,11 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | N
 
 def _wake(server: Server, run: Run, passing: Collection[int], by: User | None) -> None:
     """Have it woken by its box, once it can have its memory back. Raises NotStartedError."""
-    at = run.slept.get("trouble_at", 0.0)
+    at = run.sleep_info.get("trouble_at", 0.0)
     if run.sleep_trouble and timezone.now().timestamp() - at < AGAIN:
         raise NotStartedError(run.sleep_trouble, brief=brief(server))
     lacking = sleeping.compute_wake_shortfall(
-        run.slept, live.sample(server.box.slug), run.gpus or "all"
+        run.sleep_info, live.sample(server.box.slug), run.gpus or "all"
     )
     if lacking:
         _make_room(server, run.launch, passing, by, lacking=lacking)
@@ -225,7 +225,7 @@ def _stop(run: Run, why: str) -> None:
     """After the requests that have come meanwhile."""
     with transaction.atomic():
         if commands.stop(run, by=None, after_requests=True, why=why):
-            Run.objects.filter(pk=run.pk).update(outlook=why)
+            Run.objects.filter(pk=run.pk).update(status_message=why)
     live.wake_watcher(run.server.box.slug, live.Topic.RUNS)
 
 

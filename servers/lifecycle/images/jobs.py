@@ -63,7 +63,7 @@ def ask_to_prune(box: Box, images: list[str], *, by: User) -> ImageJob | None:
 
 def ask_again(job: ImageJob, *, by: User) -> ImageJob | None:
     """The same once more, after it has ended."""
-    put_away(job)
+    dismiss(job)
     return _ask(
         job.box, job.kind, by, reference=job.reference, digest=job.digest, version=job.version,
         images=job.images,
@@ -82,10 +82,10 @@ def _ask(box: Box, kind: str, by: User, **values: Any) -> ImageJob | None:
     return job
 
 
-def put_away(job: ImageJob) -> None:
+def dismiss(job: ImageJob) -> None:
     """Somebody has read what came of it: pages need not tell it any more."""
     ended = ImageJob.objects.filter(pk=job.pk).exclude(state__in=OPEN)
-    ended.update(put_away=True, changed_at=timezone.now())
+    ended.update(dismissed=True, changed_at=timezone.now())
     live.jobs_changed()
 
 
@@ -96,8 +96,8 @@ def may_change(job: ImageJob, person: User) -> bool:
 
 def cancel(job: ImageJob, *, by: User) -> bool:
     """Whether it was still open."""
-    open_one = ImageJob.objects.filter(pk=job.pk, state__in=OPEN, is_unwanted=False)
-    if open_one.update(is_unwanted=True, changed_at=timezone.now()) != 1:
+    open_one = ImageJob.objects.filter(pk=job.pk, state__in=OPEN, cancel_requested=False)
+    if open_one.update(cancel_requested=True, changed_at=timezone.now()) != 1:
         return False
     AuditEntry.note(by, f"cancel {job.kind} of image", job.reference or "unused images")
     if job.state != State.DOING:
@@ -112,7 +112,7 @@ def cancel(job: ImageJob, *, by: User) -> bool:
 
 def go_on(job: ImageJob, *, by: User) -> bool:
     """Do what it was held for all the same; whether it was held."""
-    held = ImageJob.objects.filter(pk=job.pk, state=State.HELD, is_unwanted=False)
+    held = ImageJob.objects.filter(pk=job.pk, state=State.HELD, cancel_requested=False)
     now = timezone.now()
     if held.update(state=State.ASKED, despite=True, asked_by=by, changed_at=now) != 1:
         return False
@@ -128,9 +128,9 @@ def obey(box: Box) -> bool:
     for cut in mine.filter(state=State.DOING).exclude(pk__in=list(_going)):
         stays = f" {pulls.what_stays()}" if cut.kind == Kind.PULL else ""
         _end(cut, State.FAILED, _CUT[Kind(cut.kind)] + stays)
-    for job in mine.filter(state__in=(State.ASKED, State.HELD), is_unwanted=True):
+    for job in mine.filter(state__in=(State.ASKED, State.HELD), cancel_requested=True):
         _end(job, State.CANCELLED, _UNBEGUN)
-    for pk in mine.filter(state=State.DOING, is_unwanted=True).values_list("pk", flat=True):
+    for pk in mine.filter(state=State.DOING, cancel_requested=True).values_list("pk", flat=True):
         if pk in _going:
             _going[pk][0].give_up()
     has_ended = False
@@ -138,7 +138,7 @@ def obey(box: Box) -> bool:
         if not thread.is_alive():
             has_ended = True
             _going.pop(pk, None)
-    for job in mine.filter(state=State.ASKED, is_unwanted=False).order_by("pk"):
+    for job in mine.filter(state=State.ASKED, cancel_requested=False).order_by("pk"):
         if len(_going) >= AT_ONCE:
             break
         _begin(job)

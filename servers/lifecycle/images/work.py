@@ -86,5 +86,5 @@ class ImageWork:
             mine.update(changed_at=timezone.now(), **new)
             live.jobs_changed()
         # The wish to end it may have come while Redis was away, and nobody was woken.
-        if not self.is_given_up and mine.filter(is_unwanted=True).exists():
+        if not self.is_given_up and mine.filter(cancel_requested=True).exists():
             self.give_up()

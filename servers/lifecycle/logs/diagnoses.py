@@ -129,7 +129,7 @@ def _build_ending(run: Run) -> Ending:
         docker_error=docker,
         subject=checks.subject(run.launch, run.server.box),
         was_ready=run.ready_at is not None,
-        unheld=run.unheld_at_start,
+        unheld=run.unattributed_at_start,
         oom=_oom_of(run),
     )
 

@@ -39,8 +39,8 @@ def foreseen(run: Run) -> int | None:
 
 def strain(run: Run, says: str) -> None:
     """Say on the run that memory runs low; "" when it does not any more."""
-    still = Run.objects.filter(pk=run.pk, state=RunState.STARTING).exclude(strained=says)
-    if still.update(strained=says):
+    still = Run.objects.filter(pk=run.pk, state=RunState.STARTING).exclude(memory_warning=says)
+    if still.update(memory_warning=says):
         live.server_changed(run.server_id)
 
 

@@ -134,7 +134,9 @@ def call_off(server: Server, *, by: User | None) -> bool:
     """Stop what is not running yet: the start that inferdash has planned; False without one."""
     guard.check(server)
     planned = server.runs.filter(pk__in=[server.run_id]).exclude(restart_at=None)
-    off = planned.update(restart_at=None, outlook="", stopped_by=by, wanted=DesiredState.STOPPED)
+    off = planned.update(
+        restart_at=None, status_message="", stopped_by=by, wanted=DesiredState.STOPPED
+    )
     if off:
         _hold_back(server, by)
         AuditEntry.note(by, "stop", server, run=server.run_id, when="before it starts again")

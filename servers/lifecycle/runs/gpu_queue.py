@@ -81,7 +81,7 @@ def given_up(run: Run, wait: QueueReason) -> dict[str, Any]:
     took = " ".join(f"{n} {unit}" for n, unit in ((hours, "h"), (minutes, "min")) if n)
     AuditEntry.note(None, "give up waiting", run.server, run=run.pk, why=wait.why)
     said = f"It waited {took or 'a moment'}, as it was told to, and was given up: {wait.why}."
-    return {"ended_at": now, "outlook": said}
+    return {"ended_at": now, "status_message": said}
 
 
 @contextmanager

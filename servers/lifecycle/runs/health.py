@@ -53,7 +53,7 @@ def _end_if_wanted(run: Run) -> None:
     still = Run.objects.filter(pk=run.pk, state=RunState.READY, wanted=DesiredState.RUNNING)
     if objection := restart_policy.objection(run):
         # Dead it may still be looked at; stopped and not started again it would only be gone.
-        if still.exclude(outlook=objection).update(outlook=objection):
+        if still.exclude(status_message=objection).update(status_message=objection):
             live.server_changed(run.server_id)
         return
     shown = durations.format_duration(limit)

@@ -97,7 +97,7 @@ def _follow_again(run: Run, container: Container) -> None:
         "started_at": container.started_at,
         "address": address,
         "port": port,
-        "outlook": "Somebody has started its container again, outside inferdash.",
+        "status_message": "Somebody has started its container again, outside inferdash.",
         # What stands in its log already tells of its life before.
         "phases_read": run.log_lines,
         "log_searched": run.log_lines,
@@ -131,7 +131,7 @@ def note_end_of_docker(box: Box) -> None:
     )
     for run in stopped.select_related("server__box", "server__profile", "version"):
         plan = restart_policy.plan(run)
-        plan["outlook"] = " ".join(filter(None, (WITH_DOCKER, plan.get("outlook"))))
+        plan["status_message"] = " ".join(filter(None, (WITH_DOCKER, plan.get("status_message"))))
         if Run.objects.filter(pk=run.pk, state=RunState.STOPPED, restart_at=None).update(**plan):
             live.server_changed(run.server_id)
 
@@ -143,6 +143,6 @@ def note_pause(run: Run, container: Container) -> None:
             f"{PAUSED} nothing in it runs until somebody says docker unpause {container.name} "
             "on the box, or it is stopped here."
         )
-    if run.outlook != said and (said or run.outlook.startswith(PAUSED)):
-        Run.objects.filter(pk=run.pk).update(outlook=said)
+    if run.status_message != said and (said or run.status_message.startswith(PAUSED)):
+        Run.objects.filter(pk=run.pk).update(status_message=said)
         live.server_changed(run.server_id)

@@ -84,8 +84,8 @@ def _has_room(run: Run) -> bool:
         minutes = int(free_memory.PATIENCE.total_seconds() / 60)
         advice = f"The page of {run.server.box} says who holds the rest."
         _fail(run, f"{wait} It waited {minutes} minutes. {advice}", may_pass=True)
-    elif str(wait) != run.outlook:
-        Run.objects.filter(pk=run.pk, state=RunState.QUEUED).update(outlook=str(wait))
+    elif str(wait) != run.status_message:
+        Run.objects.filter(pk=run.pk, state=RunState.QUEUED).update(status_message=str(wait))
         live.server_changed(run.server_id)
     return not wait
 
@@ -153,7 +153,7 @@ def _make(run: Run, *, is_again: bool) -> bool:
         run,
         old=[RunState.CREATING],
         new=RunState.STARTING,
-        outlook="",
+        status_message="",
         container_id=made.container.id,
         image_id=made.container.image_id,
         image_digest=made.image_digest,
@@ -163,7 +163,7 @@ def _make(run: Run, *, is_again: bool) -> bool:
         port=made.port,
         served_name=made.served_name,
         started_at=made.container.started_at or timezone.now(),
-        unheld_at_start=available.unheld(sample),
+        unattributed_at_start=available.unheld(sample),
         memory_before=releases.measure_before(run, sample, made.container.started_at),
         around=around,
     )
@@ -174,7 +174,7 @@ def _wait_for_docker(run: Run, error: ContainerError) -> None:
     log.warning("run %s waits: %s", run.pk, error)
     said = f"{error} Then the start goes on."
     waits = Run.objects.filter(pk=run.pk, state__in=[RunState.QUEUED, RunState.CREATING])
-    if waits.exclude(outlook=said).update(outlook=said):
+    if waits.exclude(status_message=said).update(status_message=said):
         live.server_changed(run.server_id)
 
 
@@ -214,7 +214,7 @@ def check_limit(run: Run) -> None:
 
 def _wind_down(run: Run) -> None:
     if run.state in (RunState.QUEUED, RunState.PULLING):
-        ended = {"ended_at": timezone.now(), "outlook": ""}
+        ended = {"ended_at": timezone.now(), "status_message": ""}
         if _move(run, old=[RunState.QUEUED, RunState.PULLING], new=RunState.STOPPED, **ended):
             gpu_queue.leave(run)
             _follow_up(run)
@@ -256,7 +256,7 @@ def _abandon_creation(run: Run) -> None:
         log.warning("run %s cannot be looked for: %s", run.pk, error)
         return
     if found is None:
-        ended = {"ended_at": timezone.now(), "outlook": ""}
+        ended = {"ended_at": timezone.now(), "status_message": ""}
         if _move(run, old=[RunState.CREATING], new=RunState.STOPPED, **ended):
             _follow_up(run)
         return
@@ -264,7 +264,7 @@ def _abandon_creation(run: Run) -> None:
         run,
         old=[RunState.CREATING],
         new=RunState.STARTING,
-        outlook="",
+        status_message="",
         container_id=found.id,
         image_id=found.image_id,
         started_at=found.started_at,
@@ -314,7 +314,7 @@ def _end_vanished(run: Run) -> None:
         moved = _move(run, old=active, new=RunState.STOPPED, ended_at=now)
     else:
         moved = _move(
-            run, old=active, new=RunState.STOPPED, ended_at=now, outlook=exit_reasons.REMOVED
+            run, old=active, new=RunState.STOPPED, ended_at=now, status_message=exit_reasons.REMOVED
         )
     if moved:
         _follow_up(run)
@@ -361,7 +361,7 @@ def _move_unasked(run: Run, container: Container, seen: dict[str, Any]) -> bool:
         return _move(run, old=active, new=RunState.FAILED, failure=judged.says, **seen)
     # What a restart of Docker has ended is wanted as before.
     plan = {} if judged.is_sure else restart_policy.plan(run)
-    plan["outlook"] = " ".join(filter(None, (judged.says, plan.get("outlook"))))
+    plan["status_message"] = " ".join(filter(None, (judged.says, plan.get("status_message"))))
     return _move(run, old=active, new=RunState.STOPPED, **seen, **plan)
 
 
@@ -403,7 +403,7 @@ def _fail(run: Run, sentence: str, *, detail: str = "", may_pass: bool = False) 
         failure=secret_env.mask_secrets(run, sentence),
         failure_detail=secret_env.mask_secrets(run, detail),
         ended_at=timezone.now(),
-        **({"outlook": ""} | (restart_policy.plan(run) if may_pass else {})),
+        **({"status_message": ""} | (restart_policy.plan(run) if may_pass else {})),
     )
 
 

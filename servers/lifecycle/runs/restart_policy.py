@@ -41,7 +41,7 @@ def plan(run: Run) -> dict[str, Any]:
     if not (launch.restart or was_ill) or run.stopped_by_id is not None:
         return {}
     if found := objection(run):
-        return {"outlook": found}
+        return {"status_message": found}
     pause = PAUSES[min(run.next_try, len(PAUSES)) - 1]
     return {"restart_at": timezone.now() + timedelta(seconds=pause)}
 
@@ -50,14 +50,14 @@ def plan_after_boot(run: Run) -> dict[str, Any]:
     """What to note on a run that its box's restart has ended although it was wanted."""
     said = "The box was restarted."
     if run.is_watched:
-        return {"restart_at": None, "outlook": f"{said} {run.came_from.revived_by}."}
+        return {"restart_at": None, "status_message": f"{said} {run.came_from.revived_by}."}
     if not run.version.launch.start_with_box:
         why = "Its profile does not say that it starts with the box."
-        return {"restart_at": None, "outlook": f"{said} {why}"}
+        return {"restart_at": None, "status_message": f"{said} {why}"}
     # A start that takes the box down with it would do so for ever: the budget always holds.
     if found := _objection(run, has_budget=True):
-        return {"restart_at": None, "outlook": f"{said} {found}"}
-    return {"restart_at": timezone.now(), "outlook": said}
+        return {"restart_at": None, "status_message": f"{said} {found}"}
+    return {"restart_at": timezone.now(), "status_message": said}
 
 
 def objection(run: Run) -> str:
@@ -96,19 +96,19 @@ def start_due(box: Box) -> None:
             except DiskFullError as error:
                 # It stays planned. The row cannot say so: it would have to be written.
                 log.warning("%s is not started again yet: %s", server, error)
-        elif reason != run.outlook:
-            Run.objects.filter(pk=run.pk).exclude(restart_at=None).update(outlook=reason)
+        elif reason != run.status_message:
+            Run.objects.filter(pk=run.pk).exclude(restart_at=None).update(status_message=reason)
             live.server_changed(run.server_id)
 
 
 def _waits_for(run: Run, box: Box) -> str:
     """What its end has not given back so far, on a box with one pool of memory for all."""
-    if run.unheld_at_start is None or was_before_boot(run, box.booted_at):
+    if run.unattributed_at_start is None or was_before_boot(run, box.booted_at):
         return ""
     now = available.unheld(live.sample(box.slug))
     if now is None:
         return f"It waits until {box} tells its memory again."
-    more = now - run.unheld_at_start
+    more = now - run.unattributed_at_start
     if more <= NOISE:
         return ""
     return (
@@ -129,6 +129,6 @@ def _start_again(run: Run) -> None:
         not_stopped, pk=run.pk, stopped_by=None, restart_at__lte=timezone.now()
     )
     with transaction.atomic():
-        if planned.update(restart_at=None, outlook=""):
-            commands.start_again(run, why=run.failure or run.outlook)
+        if planned.update(restart_at=None, status_message=""):
+            commands.start_again(run, why=run.failure or run.status_message)
     live.wake_watcher(run.server.box.slug, live.Topic.RUNS)

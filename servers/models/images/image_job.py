@@ -20,7 +20,7 @@ class JobQuerySet(models.QuerySet["ImageJob"]):
 
     def for_page(self) -> Self:
         """What a page shows: those that go on, and those of the last day, the newest first."""
-        is_recent = models.Q(ended_at__gt=timezone.now() - TOLD_FOR, put_away=False)
+        is_recent = models.Q(ended_at__gt=timezone.now() - TOLD_FOR, dismissed=False)
         return self.filter(models.Q(state__in=OPEN) | is_recent)
 
     def seen_by(self, person: User) -> Self:
@@ -65,7 +65,7 @@ class ImageJob(models.Model):
         ProfileVersion, null=True, on_delete=models.CASCADE, related_name="+"
     )
     state = models.CharField(max_length=10, choices=ImageJobState, default=ImageJobState.ASKED)
-    is_unwanted = models.BooleanField(default=False)  # somebody has pressed Cancel
+    cancel_requested = models.BooleanField(default=False)  # somebody has pressed Cancel
     despite = models.BooleanField(default=False)  # what it was held for
     # A pull's layers, as servers.host.images.pulls.Layer says them.
     layers: "models.JSONField[list[dict[str, Any]], list[dict[str, Any]]]" = models.JSONField(
@@ -86,7 +86,7 @@ class ImageJob(models.Model):
     begun_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     changed_at = models.DateTimeField(default=timezone.now)
-    put_away = models.BooleanField(default=False)  # somebody has read what came of it
+    dismissed = models.BooleanField(default=False)  # somebody has read what came of it
 
     objects = JobQuerySet.as_manager()
 
@@ -111,7 +111,7 @@ class ImageJob(models.Model):
     @property
     def mark(self) -> str:
         """Another text whenever people are shown something else."""
-        return f"{self.state} {self.is_unwanted} {self.changed_at.isoformat()}"
+        return f"{self.state} {self.cancel_requested} {self.changed_at.isoformat()}"
 
     @property
     def source(self) -> str:

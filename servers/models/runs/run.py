@@ -198,18 +198,20 @@ class Run(
     # Why inferdash itself ended it although nobody had asked, in a sentence; "" where it did not.
     given_up = models.TextField(blank=True)
     # While it loads on unified memory: that the machine has little left, a sentence; "": enough.
-    strained = models.TextField(blank=True)
+    memory_warning = models.TextField(blank=True)
     # Which automatic start in a row it is; 0: a person wanted it.
     tries = models.PositiveIntegerField(default=0)
     # When inferdash starts the next one by itself, after this one's end; None: it does not.
     restart_at = models.DateTimeField(null=True)
-    outlook = models.TextField(blank=True)  # why it does not, or what it waits for: a sentence
+    status_message = models.TextField(
+        blank=True
+    )  # why it does not, or what it waits for: a sentence
     # The image id to run instead of what the profile's reference means by now; "": not set.
     pinned_image = models.CharField(max_length=80, blank=True)
     # The earlier run that it repeats, with its version, image and commit of the checkpoint.
     like = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
     # Bytes of a unified pool that no GPU process held when the container was made; None elsewhere.
-    unheld_at_start = models.BigIntegerField(null=True)
+    unattributed_at_start = models.BigIntegerField(null=True)
     exit_code = models.IntegerField(null=True)
     oom_killed = models.BooleanField(default=False)
     failure = models.TextField(blank=True)  # one sentence for a person

@@ -23,7 +23,7 @@ class SleepFields(models.Model):
     wake_wanted_at = models.DateTimeField(null=True)
     # {"level", "before", "after": bytes on all its GPUs or None, "woke_in": seconds the last time,
     # "trouble", "trouble_at": why it could not be woken, and when (unix seconds)}.
-    slept: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    sleep_info: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
 
     class Meta:
         abstract = True
@@ -39,7 +39,7 @@ class SleepFields(models.Model):
     @property
     def sleep_words(self) -> str:
         """ "asleep: 71 GiB given back, wakes in about 3 s"; "" of one that is awake."""
-        return sleeping.words(self.slept, self.sleep) if self.sleeps else ""
+        return sleeping.words(self.sleep_info, self.sleep) if self.sleeps else ""
 
     @property
     def sleep_clause(self) -> str:
@@ -49,4 +49,4 @@ class SleepFields(models.Model):
     @property
     def sleep_trouble(self) -> str:
         """Why it could not be woken the last time; "" where it could."""
-        return str(self.slept.get("trouble", "")) if self.sleeps else ""
+        return str(self.sleep_info.get("trouble", "")) if self.sleeps else ""

@@ -20,7 +20,7 @@ class StartFields(models.Model):
     usual_phases: "models.JSONField[dict[str, float], dict[str, float]]" = models.JSONField(
         default=dict
     )
-    heard_at = models.DateTimeField(null=True)  # its last line or measured progress
+    last_output_at = models.DateTimeField(null=True)  # its last line or measured progress
 
     # All its GPUs are busy and move nothing since then; None: they do not.
     spins_since = models.DateTimeField(null=True)
@@ -85,7 +85,7 @@ class StartFields(models.Model):
             found,
             self.progress,
             download=self.download,
-            heard=self.heard_at,
+            heard=self.last_output_at,
             usually=self.usual_phases,
             expected=launch.expected,
             engine=launch.engine,
@@ -95,7 +95,7 @@ class StartFields(models.Model):
 
     def stuck_words(self, engine: str, *, unified: bool) -> tuple[str, str]:
         """What it looks like and what to do, where its GPUs give a deadlock away; else two ""."""
-        heard = None if self.ready_at else self.heard_at
+        heard = None if self.ready_at else self.last_output_at
         now = timezone.now()
         if self.ended_at or not spinning.is_stuck(
             self.spins_since, heard, unified=unified, now=now

@@ -145,7 +145,7 @@ class ImageJobOut(Schema):
             reference=job.reference,
             digest=job.digest,
             state=job.state,
-            is_unwanted=job.is_unwanted,
+            is_unwanted=job.cancel_requested,
             says=job.said,
             done=job.done,
             total=job.total,

@@ -141,7 +141,7 @@ def image_job_again(request: HttpRequest, pk: int) -> HttpResponse:
 @allow(Permission.OPERATE)
 def image_job_away(request: HttpRequest, pk: int) -> HttpResponse:
     """Somebody has read what came of it."""
-    jobs.put_away(_find_job(request, pk))
+    jobs.dismiss(_find_job(request, pk))
     return HttpResponse(status=DONE)
 
 

@@ -198,7 +198,7 @@ def _facts_of(run: Run) -> RunFacts:
         why=run.why,
         is_explained=bool(run.diagnosis),
         remedy=remedy or _remedy(run),
-        outlook=run.outlook,
+        status_message=run.status_message,
         restart_at=_seconds(run.restart_at),
         memory=run.release_words if run.ended_at else "",
         is_memory_settled=run.memory_before is None or release.outcome not in ("", "releasing"),
@@ -206,7 +206,7 @@ def _facts_of(run: Run) -> RunFacts:
         unhealthy_because=run.unhealthy_because if run.is_unhealthy else "",
         unhealthy_since=_seconds(run.unhealthy_since),
         stuck=stuck,
-        strained=run.strained,
+        memory_warning=run.memory_warning,
     )
 
 

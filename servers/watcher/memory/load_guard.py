@@ -43,7 +43,7 @@ class LoadMonitor:
             if told.level == "stop" and not run.is_watched:
                 if load_guard.stop(run, told.says):
                     log.warning("run %s is stopped: %s", pk, told.says)
-            elif told.says or run.strained:
+            elif told.says or run.memory_warning:
                 load_guard.strain(run, told.says)
 
     def _list_loading(self) -> dict[int, Run]:

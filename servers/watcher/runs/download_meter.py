@@ -86,7 +86,7 @@ def _grew(run: Run, before: _FolderSize, *, size: int, seconds: float, seen: dat
         "download_size": size,
         "download_total": before.total,
         "download_rate": (size - before.size) / seconds,
-        "heard_at": seen,
+        "last_output_at": seen,
     }
     _keep(run, new)
 

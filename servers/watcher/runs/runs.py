@@ -149,7 +149,7 @@ class Runs:
         patterns.search(run)
         self._starts.look(run)
         is_wanted = run.wanted == DesiredState.RUNNING
-        if run.state == RunState.QUEUED and is_wanted and (run.waits or run.outlook):
+        if run.state == RunState.QUEUED and is_wanted and (run.waits or run.status_message):
             # What it waits for may be free by now; the others are taken up within seconds.
             lifecycle.advance(run)
         elif run.state == RunState.STARTING and is_wanted:

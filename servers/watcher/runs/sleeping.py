@@ -40,7 +40,7 @@ class Outcome:
     """Where it is by now. `trouble`: why it is not where it was to be."""
 
     sleep: Sleep
-    said: Mapping[str, Any] = field(default_factory=dict)  # new entries of Run.slept
+    said: Mapping[str, Any] = field(default_factory=dict)  # new entries of Run.sleep_info
     trouble: str = ""
 
 
@@ -70,7 +70,9 @@ class EngineSleeper:
         if run.sleep == Sleep.ASLEEP and run.wake_wanted_at is not None:
             if timezone.now() - run.wake_wanted_at > scale_to_zero.WAITS:
                 Run.objects.filter(pk=run.pk).update(wake_wanted_at=None)
-            elif compute_wake_shortfall(run.slept, live.sample(self.box.slug), run.gpus or "all"):
+            elif compute_wake_shortfall(
+                run.sleep_info, live.sample(self.box.slug), run.gpus or "all"
+            ):
                 pass  # room is being made for it
             elif _move(run, old=Sleep.ASLEEP, new=Sleep.WAKING):
                 self._questions.ask(run.pk, partial(_in_thread, _wake, run, endpoint))
@@ -124,7 +126,7 @@ def _is_busy(run: Run) -> bool:
 def _wake(run: Run, endpoint: Endpoint) -> Outcome:
     began = time.monotonic()
     try:
-        sleeping.wake(endpoint, int(run.slept.get("level", 1)))
+        sleeping.wake(endpoint, int(run.sleep_info.get("level", 1)))
     except EngineError as error:
         why = f"{error}".rstrip(".") + "."
         says = (
@@ -185,14 +187,14 @@ def _keep(run_id: int, outcome: Outcome) -> None:
     if run is None:
         return
     was_waking, was = run.sleep == Sleep.WAKING, run.sleep
-    said = {name: value for name, value in run.slept.items() if not name.startswith("trouble")}
-    slept = said | dict(outcome.said)
+    said = {name: value for name, value in run.sleep_info.items() if not name.startswith("trouble")}
+    sleep_info = said | dict(outcome.said)
     if was == outcome.sleep and not outcome.said and not outcome.trouble:
         return
     if outcome.trouble and was_waking:
         log.warning("%s", outcome.trouble)
-        slept |= {"trouble": outcome.trouble, "trouble_at": timezone.now().timestamp()}
-    new: dict[str, Any] = {"sleep": outcome.sleep, "slept": slept}
+        sleep_info |= {"trouble": outcome.trouble, "trouble_at": timezone.now().timestamp()}
+    new: dict[str, Any] = {"sleep": outcome.sleep, "sleep_info": sleep_info}
     if was_waking or outcome.sleep == Sleep.AWAKE:
         new["wake_wanted_at"] = None
     if outcome.sleep == Sleep.AWAKE and was_waking:

@@ -25,7 +25,7 @@ AFTERWARDS = timedelta(minutes=1)
 CLOSING = timedelta(hours=1)
 EARLIER_RUNS = 5
 # What reading a log changes.
-READ = ["log_lines", "phases_read", "reader", "heard_at", "usual_phases"]
+READ = ["log_lines", "phases_read", "reader", "last_output_at", "usual_phases"]
 
 type Shown = tuple[object, ...]
 
@@ -136,8 +136,12 @@ def read(run: Run) -> bool:
     reader.feed_all((each.number, each.text, each.at) for each in lines if each.stream != NOTE)
     run.phases_read = lines[-1].number
     run.reader = reader.to_json()
-    run.heard_at = start_progress.moment(lines[-1].at) or timezone.now()
-    new = {"phases_read": run.phases_read, "reader": run.reader, "heard_at": run.heard_at}
+    run.last_output_at = start_progress.moment(lines[-1].at) or timezone.now()
+    new = {
+        "phases_read": run.phases_read,
+        "reader": run.reader,
+        "last_output_at": run.last_output_at,
+    }
     Run.objects.filter(pk=run.pk).update(**new)
     return _marks(before) != _marks(reader.progress)
 
