@@ -305,7 +305,7 @@ def made() -> Things:
     return {
         "box": "rtx8",
         "prompts": prompts.pk,
-        "round": prompts.rounds.create(run=run, by=ada, prompts=prompts.prompts).pk,
+        "round": prompts.prompt_runs.create(run=run, by=ada, prompts=prompts.prompts).pk,
         "server": server.slug,
         "version": 1,
         "number": 0,

@@ -90,6 +90,6 @@ def fingerprint() -> str:
     told = hashlib.sha256(version("django").encode())
     for each in sorted(ROOT.glob("servers/**/migrations/*.py")):
         told.update(each.read_bytes())
-    for each in sorted(ROOT.glob("servers/models/*.py")):
+    for each in sorted(ROOT.glob("servers/models/**/*.py")):
         told.update(each.read_bytes())  # content types and permissions go by them
     return told.hexdigest()[:16]

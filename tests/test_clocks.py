@@ -93,6 +93,6 @@ def test_a_silent_box_has_no_clock_that_counts() -> None:
     items = {each.id: each for each in preflight.check(launch, boxes[0], server.profile).items}
 
     assert "clock" not in items
-    assert preflight.clocks(Box.objects.select_related("supplies")) == {
+    assert preflight.clocks(Box.objects.select_related("host_resources")) == {
         "spark-1": ClockOffset(ahead=0.5, within=0.01), "spark-2": None, "spark-3": None,
     }  # fmt: skip

@@ -141,7 +141,7 @@ def test_a_port_that_somebody_has() -> None:
     glm = OtherWorkload(name="glm-5", gpus=frozenset(), ports=frozenset({8000}), is_loading=False)
     others = around(found={"listening": [8000]}, port_holders={8000: "the container speech"})
     assert "taken by the container speech" in checked(others, host_port=8000)["port"].says
-    assert "by glm-5" in checked(around(neighbours=(glm,)), network="host")["port"].says
+    assert "by glm-5" in checked(around(other_workloads=(glm,)), network="host")["port"].says
     assert checked(around(), network="host")["port"].level == "ok"
     assert checked(around(found={"listening": None}), host_port=9)["port"].level == "unknown"
 
@@ -151,26 +151,28 @@ def neighbour(*gpus: int, loading: bool = False) -> OtherWorkload:
 
 
 def test_gpus_that_another_server_has() -> None:
-    found = checked(around(neighbours=(neighbour(1),)))
+    found = checked(around(other_workloads=(neighbour(1),)))
     assert found["shared"].level == "warning"
     assert "glm-5 runs on a GPU of this start" in found["shared"].says
-    assert "shared" not in checked(around(neighbours=(neighbour(1),)), gpus="0")
-    assert checked(around(neighbours=(neighbour(1, loading=True),)))["loading"].level == "error"
-    assert "loading" not in checked(around(neighbours=(neighbour(1, loading=True),)), gpus="0")
+    assert "shared" not in checked(around(other_workloads=(neighbour(1),)), gpus="0")
+    assert (
+        checked(around(other_workloads=(neighbour(1, loading=True),)))["loading"].level == "error"
+    )
+    assert "loading" not in checked(around(other_workloads=(neighbour(1, loading=True),)), gpus="0")
     # A profile that says which and not where goes to the idle one.
-    idle = checked(around(neighbours=(neighbour(1, loading=True),)), gpus="1x RTX PRO 6000")
+    idle = checked(around(other_workloads=(neighbour(1, loading=True),)), gpus="1x RTX PRO 6000")
     assert idle["gpus"].level == "ok"
-    both = around(neighbours=(neighbour(0, 1, loading=True),))
+    both = around(other_workloads=(neighbour(0, 1, loading=True),))
     assert checked(both, gpus="1x RTX PRO 6000")["loading"].level == "error"
 
 
 def test_on_unified_memory_servers_share_the_pool_but_load_one_at_a_time() -> None:
     spark = subject("vllm", card=models.GB10, kind="unified")
-    shared = {i.id: i for i in preflight(spark, around(neighbours=(neighbour(0),)), None)}
+    shared = {i.id: i for i in preflight(spark, around(other_workloads=(neighbour(0),)), None)}
     assert shared["gpus"].level == "ok"
     assert "shared by all servers" in shared["gpus"].says
 
-    loads = around(neighbours=(neighbour(0, loading=True),))
+    loads = around(other_workloads=(neighbour(0, loading=True),))
     found = {i.id: i for i in preflight(spark, loads, None)}["loading"]
     assert found.level == "error"
     assert "is just being filled by glm-5" in found.says

@@ -239,7 +239,7 @@ def test_a_round_and_a_set_can_be_deleted(ada: Client, server: Server) -> None:
     keep(ada, second, 0)
 
     ada.post(reverse("round_delete", args=[first.pk]))
-    assert list(found.rounds.all()) == [second]
+    assert list(found.prompt_runs.all()) == [second]
     ada.post(reverse("prompt_set_delete", args=[found.pk]))
     assert not PromptRun.objects.exists()
     assert Run.objects.filter(pk=run.pk).exists()

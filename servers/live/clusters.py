@@ -107,8 +107,8 @@ def _on_ray() -> Iterable[Run]:
 
 
 def _works_for(head: str, run: Run) -> bool:
-    supplies = HostResources.objects.filter(box=run.server.box_id).first()
-    own = supplies.found.get("addresses", ()) if supplies else ()
+    host_resources = HostResources.objects.filter(box=run.server.box_id).first()
+    own = host_resources.found.get("addresses", ()) if host_resources else ()
     return ray.works_for(head, run.launch, run.command, own)
 
 

@@ -164,8 +164,8 @@ def found_on(box: Box, person: User) -> ExternalFindings:
 
 def _list_missing(box: Box) -> tuple[tuple[str, str], ...]:
     found = needs.problems(box)
-    supplies = HostResources.objects.filter(box=box).first()
-    known = supplies.found if supplies else {}
+    host_resources = HostResources.objects.filter(box=box).first()
+    known = host_resources.found if host_resources else {}
     lacks = known.get("toolkit") is False and "nvidia" not in known.get("runtimes", ())
     return (*found, NO_TOOLKIT) if lacks and box.gpus else found
 
@@ -192,8 +192,8 @@ def _engines(
         )
     )
     held = memory_by_container(sample)
-    for sighting in box.sightings.order_by("has_ended", "seen_at", "pk"):
-        found = sighting.what
+    for engine in box.external_engines.order_by("has_ended", "seen_at", "pk"):
+        found = engine.what
         server, requests = watched.get(found.container, ("", None))
         yield ExternalEngineCard(
             found=found,

@@ -168,12 +168,12 @@ def outlets() -> list[Shown]:
         Shown(
             outlet=outlet,
             about=tuple(KINDS.get(kind, kind) for kind in outlet.kinds),
-            test=outlet.deliveries.filter(what=What.TEST).order_by("-pk").first(),
-            waiting=outlet.deliveries.unsent().exclude(what=What.TEST).count(),
-            next_try_at=outlet.deliveries.unsent()
+            test=outlet.notifications.filter(what=What.TEST).order_by("-pk").first(),
+            waiting=outlet.notifications.unsent().exclude(what=What.TEST).count(),
+            next_try_at=outlet.notifications.unsent()
             .exclude(error="")
             .aggregate(first=Min("next_try_at"))["first"],
-            lost=outlet.deliveries.recently_given_up().count(),
+            lost=outlet.notifications.recently_given_up().count(),
         )
         for outlet in found
     ]

@@ -53,7 +53,7 @@ def others_of(box: Box, person: User) -> Others:
             server=watched.get(found.container, ""),
             is_asked=found.key in asked,
         )
-        for found in (sighting.what for sighting in box.sightings.filter(has_ended=False))
+        for found in (engine.what for engine in box.external_engines.filter(has_ended=False))
     ]
     return Others(
         pk=box.pk,

@@ -43,7 +43,9 @@ def owners(box: Box, gpus: Sequence[GpuMemory]) -> tuple[Owner, ...]:
         .exclude(state__in=[RunState.QUEUED, RunState.PULLING])
         .select_related("server", "version", "started_by")
         .prefetch_related(
-            Prefetch("uses", ActiveUser.objects.lately().select_related("by"), to_attr="lately"),
+            Prefetch(
+                "active_users", ActiveUser.objects.lately().select_related("by"), to_attr="lately"
+            ),
             Prefetch(
                 "waited_for_by",
                 waiting.select_related("server", "started_by").order_by("created_at"),

@@ -194,7 +194,7 @@ def test_what_was_not_taken_is_told_and_sent_when_the_address_is_changed(
     for at in ({"gave_up_at": now}, {"next_try_at": now + timedelta(minutes=45), "tries": 7}):
         subject = str(at)
         alert = factories.alert(box, subject=subject)
-        Notification.objects.create(alert=alert, outlet=made, what="raised", error="no", **at)
+        Notification.objects.create(alert=alert, channel=made, what="raised", error="no", **at)
     told = " ".join(re.sub(r"<[^>]+>", " ", page(ada, "/alerts/outlets/")).split())
     assert "1 message waits, tried again in 44 min" in told
     assert "1 message was given up: it is sent when you correct the address" in told
@@ -210,7 +210,7 @@ def test_what_was_not_taken_is_told_and_sent_when_the_address_is_changed(
 
 def test_a_deleted_outlet_takes_what_waits_with_it(ada: Client, box: Box) -> None:
     made = factories.outlet()
-    Notification.objects.create(alert=factories.alert(box), outlet=made, what="raised")
+    Notification.objects.create(alert=factories.alert(box), channel=made, what="raised")
 
     assert "is deleted" in post(ada, f"/alerts/outlets/{made.pk}/delete/")
 

@@ -47,7 +47,7 @@ def test_a_mail_server_that_refuses_is_quoted(box: Box, settings: Any) -> None:
         post.refuses = "451 try later"
         alert = raised(box, HOT)
         send(box)
-        later = alert.deliveries.get()
+        later = alert.notifications.get()
         assert later.gave_up_at is None
         assert later.next_try_at > timezone.now()
 

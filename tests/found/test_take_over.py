@@ -235,7 +235,7 @@ def test_a_process_becomes_a_profile_and_ours(
         key = f"pid-{process.pid}-"
 
         def found() -> DiscoveredEngine | None:
-            seen = place.box.sightings.filter(container_id__startswith=key).first()
+            seen = place.box.external_engines.filter(container_id__startswith=key).first()
             return seen.what if seen else None
 
         place.waits_for("the process is seen", lambda: found() is not None)

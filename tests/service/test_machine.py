@@ -104,7 +104,7 @@ def rows(query: str) -> str:
 
 RUNS = rows("select container_id, state from servers_run")
 FAILURES = rows("select failure from servers_run order by id")
-NOTES = rows("select action from servers_entry")
+NOTES = rows("select action from servers_auditentry")
 PEOPLE = rows("select username from servers_user order by id")
 FACTS = rows("select facts from servers_box")
 TABLES = rows("select name from sqlite_master")

@@ -79,12 +79,12 @@ def clear(alert: Alert, *, why: str = "") -> None:
         if not Alert.objects.open().filter(pk=alert.pk).update(cleared_at=now, **advice):
             return
         wait = timedelta(seconds=AGAIN if alert.kind in COMES_BACK else 0)
-        told = alert.deliveries.filter(what=What.RAISED, outlet__is_enabled=True)
+        told = alert.notifications.filter(what=What.RAISED, channel__is_enabled=True)
         Notification.objects.bulk_create(
             [
                 Notification(
                     alert=alert,
-                    outlet_id=each.outlet_id,
+                    channel_id=each.channel_id,
                     what=What.CLEARED,
                     next_try_at=now + wait,
                 )
@@ -132,7 +132,7 @@ def _come_back(box: Box, case: AlertCase, now: datetime) -> Alert | None:
         reopened = Alert.objects.filter(pk=last.pk).exclude(cleared_at=None)
         if not reopened.update(cleared_at=None, **_words(case)):
             return None
-        last.deliveries.filter(what=What.CLEARED, tries=0, delivered_at=None).delete()
+        last.notifications.filter(what=What.CLEARED, tries=0, delivered_at=None).delete()
     last.refresh_from_db()
     live.alerts_changed()
     return last
@@ -152,6 +152,6 @@ def _send(alert: Alert, what: What) -> None:
         each for each in NotificationChannel.objects.filter(is_enabled=True) if each.wants(alert)
     ]
     Notification.objects.bulk_create(
-        [Notification(alert=alert, outlet=each, what=what) for each in wanted],
+        [Notification(alert=alert, channel=each, what=what) for each in wanted],
         ignore_conflicts=True,
     )

@@ -37,73 +37,77 @@ def due(box: Box) -> QuerySet[Notification]:
     """What this box's watcher is to send now, the oldest first."""
     now = timezone.now()
     # A box that is silent is told of by the others.
-    mine = Q(alert__box=box) | Q(alert__kind="silent") | Q(alert=None, outlet__box=None)
-    mine |= Q(alert=None, outlet__box=box) | Q(next_try_at__lt=now - LEFT_LYING)
+    mine = Q(alert__box=box) | Q(alert__kind="silent") | Q(alert=None, channel__box=None)
+    mine |= Q(alert=None, channel__box=box) | Q(next_try_at__lt=now - LEFT_LYING)
     found = Notification.objects.unsent().filter(mine, next_try_at__lte=now)
-    return found.select_related("alert__box", "outlet").order_by("pk")
+    return found.select_related("alert__box", "channel").order_by("pk")
 
 
-def send(delivery: Notification, box: Box) -> bool:
+def send(notification: Notification, box: Box) -> bool:
     """Try once. False when another try is due later; also when somebody else sends it."""
     now = timezone.now()
-    if not delivery.claim(now + CLAIMED):
+    if not notification.claim(now + CLAIMED):
         return False
-    outlet = delivery.outlet
-    if said := _obstacle(delivery):
-        _give_up(delivery, said)
+    channel = notification.channel
+    if said := _obstacle(notification):
+        _give_up(notification, said)
         return True
-    if _waits_for_first(delivery):
+    if _waits_for_first(notification):
         later = now + timedelta(seconds=BACK_OFF[0])
-        Notification.objects.filter(pk=delivery.pk).update(next_try_at=later)
+        Notification.objects.filter(pk=notification.pk).update(next_try_at=later)
         return True
     try:
-        deliver(outlet, message(delivery, box))
+        deliver(channel, message(notification, box))
     except WebhookError as error:
-        return _note_failure(delivery, error)
+        return _note_failure(notification, error)
     at = timezone.now()
-    done = Notification.objects.filter(alert=delivery.alert, outlet=outlet)
-    done = done.filter(pk=delivery.pk) if delivery.alert is None else done
-    whats = [delivery.what]
-    if delivery.alert is not None and delivery.alert.cleared_at and delivery.what == What.RAISED:
+    done = Notification.objects.filter(alert=notification.alert, channel=channel)
+    done = done.filter(pk=notification.pk) if notification.alert is None else done
+    whats = [notification.what]
+    if (
+        notification.alert is not None
+        and notification.alert.cleared_at
+        and notification.what == What.RAISED
+    ):
         whats.append(What.CLEARED)  # it said so itself
     done.unsent().filter(what__in=whats).update(delivered_at=at, error="")
-    NotificationChannel.objects.filter(pk=outlet.pk).update(tried_at=at, delivered_at=at, error="")
-    _hurry(outlet)
+    NotificationChannel.objects.filter(pk=channel.pk).update(tried_at=at, delivered_at=at, error="")
+    _hurry(channel)
     live.alerts_changed()
     return True
 
 
-def _hurry(outlet: NotificationChannel) -> None:
+def _hurry(channel: NotificationChannel) -> None:
     """It takes messages: have it sent what it did not take before, some of it an hour from now."""
     now = timezone.now()
     # What is due sooner may be with another watcher this moment.
-    failed = outlet.deliveries.unsent().filter(next_try_at__gt=now + CLAIMED).exclude(error="")
+    failed = channel.notifications.unsent().filter(next_try_at__gt=now + CLAIMED).exclude(error="")
     failed.update(next_try_at=now)
 
 
-def try_again(outlet: NotificationChannel) -> None:
+def try_again(channel: NotificationChannel) -> None:
     """Its address is another one now: send there what was not taken and is still so."""
     now = timezone.now()
-    outlet.deliveries.recently_given_up().update(
+    channel.notifications.recently_given_up().update(
         gave_up_at=None, made_at=now, next_try_at=now, tries=0
     )
-    _hurry(outlet)
+    _hurry(channel)
     for box in Box.objects.all():
         live.wake_watcher(box.slug, live.Topic.ALERTS)
 
 
-def deliver(outlet: NotificationChannel, told: AlertMessage) -> None:
-    """Raises WebhookError, whose text does not hold the outlet's address."""
+def deliver(channel: NotificationChannel, told: AlertMessage) -> None:
+    """Raises WebhookError, whose text does not hold the channel's address."""
     address = ""
     try:
-        address = outlet.address
-        if outlet.kind == ChannelKind.EMAIL:
+        address = channel.address
+        if channel.kind == ChannelKind.EMAIL:
             _mail(address, told)
-        elif outlet.kind == ChannelKind.PING:
+        elif channel.kind == ChannelKind.PING:
             webhooks.ping(address)
         else:
             now = timezone.now().timestamp()
-            made = payloads.build_payload(outlet.kind, told, key=outlet.key, now=now)
+            made = payloads.build_payload(channel.kind, told, key=channel.key, now=now)
             webhooks.post(address, made.body, made.headers)
     except SecretError as error:
         raise WebhookError(str(error), may_pass=False) from error
@@ -112,38 +116,38 @@ def deliver(outlet: NotificationChannel, told: AlertMessage) -> None:
         raise WebhookError(said, may_pass=error.may_pass, wait=error.wait) from error
 
 
-def ping(outlet: NotificationChannel) -> None:
+def ping(channel: NotificationChannel) -> None:
     """Tell an address that misses this box that it is there."""
     now = timezone.now()
     said = ""
     try:
-        deliver(outlet, _test(outlet, outlet.box))
+        deliver(channel, _test(channel, channel.box))
     except WebhookError as error:
         said = str(error)
-    same = NotificationChannel.objects.filter(pk=outlet.pk)
+    same = NotificationChannel.objects.filter(pk=channel.pk)
     same.update(tried_at=now, error=said, **({} if said else {"delivered_at": now}))
-    if said != outlet.error or not outlet.tried_at:
+    if said != channel.error or not channel.tried_at:
         live.alerts_changed()
 
 
-def ask_for_test(outlet: NotificationChannel, *, by: User) -> Notification:
+def ask_for_test(channel: NotificationChannel, *, by: User) -> Notification:
     """Have a message sent that only says that it works."""
-    made = Notification.objects.create(outlet=outlet, what=What.TEST, asked_by=by)
-    for box in Box.objects.filter(pk=outlet.box_id) if outlet.box_id else Box.objects.all():
+    made = Notification.objects.create(channel=channel, what=What.TEST, asked_by=by)
+    for box in Box.objects.filter(pk=channel.box_id) if channel.box_id else Box.objects.all():
         live.wake_watcher(box.slug, live.Topic.ALERTS)
     live.alerts_changed()
     return made
 
 
-def message(delivery: Notification, box: Box) -> AlertMessage:
-    alert = delivery.alert
+def message(notification: Notification, box: Box) -> AlertMessage:
+    alert = notification.alert
     if alert is None:
-        return _test(delivery.outlet, box)
+        return _test(notification.channel, box)
     # Of a server that is over, the advice has made room for what ended it.
     is_over = alert.kind in ENDS and not alert.is_open
     return AlertMessage(
         id=f"{settings.INSTALL[:8]}-{alert.pk}",
-        event=delivery.what,
+        event=notification.what,
         kind=alert.kind,
         severity=alert.severity,
         title=alert.title,
@@ -162,7 +166,7 @@ def message(delivery: Notification, box: Box) -> AlertMessage:
     )
 
 
-def _test(outlet: NotificationChannel, box: Box | None) -> AlertMessage:
+def _test(channel: NotificationChannel, box: Box | None) -> AlertMessage:
     name = box.slug if box else settings.BOX
     return AlertMessage(
         id=f"{settings.INSTALL[:8]}-test",
@@ -181,46 +185,46 @@ def _moment(at: datetime) -> str:
     return timezone.localtime(at).isoformat(timespec="seconds")
 
 
-def _obstacle(delivery: Notification) -> str:
-    if delivery.what != What.TEST and not delivery.outlet.is_enabled:
+def _obstacle(notification: Notification) -> str:
+    if notification.what != What.TEST and not notification.channel.is_enabled:
         return "It was switched off meanwhile."
-    if delivery.what == What.CLEARED:
-        first = _first(delivery)
+    if notification.what == What.CLEARED:
+        first = _first(notification)
         if first is not None and first.gave_up_at:
             return "Nobody was told that it began."
     return ""
 
 
-def _waits_for_first(delivery: Notification) -> bool:
-    first = _first(delivery) if delivery.what != What.TEST else None
-    return first is not None and first.pk != delivery.pk and not first.is_over
+def _waits_for_first(notification: Notification) -> bool:
+    first = _first(notification) if notification.what != What.TEST else None
+    return first is not None and first.pk != notification.pk and not first.is_over
 
 
-def _first(delivery: Notification) -> Notification | None:
-    same = Notification.objects.filter(alert=delivery.alert, outlet=delivery.outlet)
+def _first(notification: Notification) -> Notification | None:
+    same = Notification.objects.filter(alert=notification.alert, channel=notification.channel)
     return same.filter(what=What.RAISED).first()
 
 
-def _note_failure(delivery: Notification, error: WebhookError) -> bool:
+def _note_failure(notification: Notification, error: WebhookError) -> bool:
     now = timezone.now()
     said = str(error)
-    NotificationChannel.objects.filter(pk=delivery.outlet_id).update(tried_at=now, error=said)
-    is_test = delivery.what == What.TEST
+    NotificationChannel.objects.filter(pk=notification.channel_id).update(tried_at=now, error=said)
+    is_test = notification.what == What.TEST
     # Who has pressed Test sits there and waits.
-    if is_test or not error.may_pass or now - delivery.made_at > PATIENCE:
-        _give_up(delivery, said)
+    if is_test or not error.may_pass or now - notification.made_at > PATIENCE:
+        _give_up(notification, said)
         return True
-    pause = BACK_OFF[min(delivery.tries, len(BACK_OFF) - 1)]
+    pause = BACK_OFF[min(notification.tries, len(BACK_OFF) - 1)]
     later = now + timedelta(seconds=max(pause, error.wait or 0))
-    Notification.objects.filter(pk=delivery.pk).update(next_try_at=later, error=said)
-    log.warning("An alert waits for %s: %s", delivery.outlet, said)
+    Notification.objects.filter(pk=notification.pk).update(next_try_at=later, error=said)
+    log.warning("An alert waits for %s: %s", notification.channel, said)
     live.alerts_changed()
     return False
 
 
-def _give_up(delivery: Notification, said: str) -> None:
-    Notification.objects.filter(pk=delivery.pk).update(gave_up_at=timezone.now(), error=said)
-    log.warning("An alert does not reach %s: %s", delivery.outlet, said)
+def _give_up(notification: Notification, said: str) -> None:
+    Notification.objects.filter(pk=notification.pk).update(gave_up_at=timezone.now(), error=said)
+    log.warning("An alert does not reach %s: %s", notification.channel, said)
     live.alerts_changed()
 
 

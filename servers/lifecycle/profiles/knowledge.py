@@ -64,7 +64,7 @@ class Knowledge:
         """What this start would take the place of."""
         return [run for run in self.active(start.box) if _is_of(run, start)]
 
-    def neighbours(self, box: Box) -> list[tuple[Run, OtherWorkload]]:
+    def other_workloads(self, box: Box) -> list[tuple[Run, OtherWorkload]]:
         """The same as a check of another start sees it."""
         if box.pk not in self._neighbours:
             self._neighbours[box.pk] = [(run, _neighbour(run, box)) for run in self.active(box)]
@@ -121,7 +121,7 @@ class Knowledge:
         """What the last download of this checkpoint to this box was in all."""
         return self._downloads.get((start.box.pk, start.launch.checkpoint))
 
-    def supplies(self, box: Box) -> HostResources | None:
+    def host_resources(self, box: Box) -> HostResources | None:
         return self._supplies.get(box.pk)
 
     def port_holders(self, box: Box) -> dict[int, str]:
@@ -131,11 +131,13 @@ class Knowledge:
     @cached_property
     def boxes(self) -> list[Box]:
         """All that there are, with what they have."""
-        return list(Box.objects.select_related("supplies"))
+        return list(Box.objects.select_related("host_resources"))
 
     @cached_property
     def _supplies(self) -> dict[int, HostResources]:
-        return {each.pk: each.supplies for each in self.boxes if hasattr(each, "supplies")}
+        return {
+            each.pk: each.host_resources for each in self.boxes if hasattr(each, "host_resources")
+        }
 
     @cached_property
     def _active(self) -> dict[int, list[Run]]:

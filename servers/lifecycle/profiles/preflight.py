@@ -174,18 +174,23 @@ def _check(start: LaunchOnBox, knowledge: Knowledge) -> PreflightResult:
 
 def _build_context(start: LaunchOnBox, knowledge: Knowledge) -> StartContext:
     launch, box = start.launch, start.box
-    supplies = knowledge.supplies(box)
+    host_resources = knowledge.host_resources(box)
     mine = knowledge.find_replaced(start)
     there, missing, remote = _checkpoint(start, knowledge)
     return StartContext(
         box=str(box),
         is_silent=box.is_silent,
-        found=supplies.found if supplies else {},
-        images=supplies.images if supplies else {},
-        neighbours=tuple(each for run, each in knowledge.neighbours(box) if run not in mine),
+        found=host_resources.found if host_resources else {},
+        images=host_resources.images if host_resources else {},
+        other_workloads=tuple(
+            each for run, each in knowledge.other_workloads(box) if run not in mine
+        ),
         port_holders=knowledge.port_holders(box),
         own_ports=frozenset(
-            port for run, each in knowledge.neighbours(box) if run in mine for port in each.ports
+            port
+            for run, each in knowledge.other_workloads(box)
+            if run in mine
+            for port in each.ports
         ),
         checkpoint=there,
         missing=missing,
@@ -204,8 +209,8 @@ def clocks(boxes: Iterable[Box]) -> dict[str, ClockOffset | None]:
     """Of each box, as it last compared it; None of one that is silent or has not."""
     found: dict[str, ClockOffset | None] = {}
     for box in boxes:
-        supplies = getattr(box, "supplies", None)
-        told = supplies.found.get("clock") if supplies and not box.is_silent else None
+        host_resources = getattr(box, "host_resources", None)
+        told = host_resources.found.get("clock") if host_resources and not box.is_silent else None
         found[str(box)] = (
             ClockOffset(ahead=told["seconds"], within=told["within"]) if told else None
         )

@@ -7,11 +7,11 @@ from servers.models import Box, ExternalEngine, Run
 
 def of_others(box: Box) -> dict[int, str]:
     """ "the container speech-llm-1" by the port; of engines that run and that others started."""
-    return by_port(box.sightings.filter(has_ended=False))
+    return by_port(box.external_engines.filter(has_ended=False))
 
 
-def by_port(sightings: Iterable[ExternalEngine]) -> dict[int, str]:
-    found = (each.what for each in sightings)
+def by_port(external_engines: Iterable[ExternalEngine]) -> dict[int, str]:
+    found = (each.what for each in external_engines)
     return {
         each.port: f"the {'process' if each.is_process else 'container'} {each.name}"
         for each in found

@@ -37,8 +37,8 @@ def preview(launch: Launch, box: Box) -> Preview:
 
 def _image_id(launch: Launch, box: Box, image: ImageFacts | None) -> str:
     """ "" while the box has not told it."""
-    supplies = HostResources.objects.filter(box=box).first()
-    there = supplies.images.get(launch.image) if supplies else None
+    host_resources = HostResources.objects.filter(box=box).first()
+    there = host_resources.images.get(launch.image) if host_resources else None
     return str(there["id"]) if there else image.image_id if image else ""
 
 

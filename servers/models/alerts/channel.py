@@ -37,7 +37,7 @@ class NotificationChannel(models.Model):
     sealed_key = models.BinaryField(null=True)  # signs JSON, or lets in at an ntfy server
     hint = models.CharField(max_length=200, blank=True)  # what may be shown of the address
     box = models.ForeignKey(  # only what concerns it; None: every box
-        Box, null=True, blank=True, on_delete=models.CASCADE, related_name="outlets"
+        Box, null=True, blank=True, on_delete=models.CASCADE, related_name="channels"
     )
     least = models.CharField(max_length=10, choices=Severity, default=Severity.INFO)
     kinds: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)  # []: all
@@ -101,15 +101,15 @@ class NotificationQuerySet(models.QuerySet["Notification"]):
 
 
 class Notification(models.Model):
-    """One message to one outlet. Its row is made with the alert's, so that none is sent twice."""
+    """One message to one channel. Its row is made with the alert's, so that none is sent twice."""
 
     What = What
 
     alert = models.ForeignKey(  # None: a test
-        Alert, null=True, on_delete=models.CASCADE, related_name="deliveries"
+        Alert, null=True, on_delete=models.CASCADE, related_name="notifications"
     )
-    outlet = models.ForeignKey(
-        NotificationChannel, on_delete=models.CASCADE, related_name="deliveries"
+    channel = models.ForeignKey(
+        NotificationChannel, on_delete=models.CASCADE, related_name="notifications"
     )
     what = models.CharField(max_length=10, choices=What)
     asked_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
@@ -127,12 +127,12 @@ class Notification(models.Model):
         ordering = ["pk"]
         constraints = [
             models.UniqueConstraint(
-                fields=["alert", "outlet", "what"], name="one_delivery_an_alert_and_outlet"
+                fields=["alert", "channel", "what"], name="one_notification_an_alert_and_channel"
             )
         ]
 
     def __str__(self) -> str:
-        return f"{self.what} to {self.outlet_id}"
+        return f"{self.what} to {self.channel_id}"
 
     @property
     def is_over(self) -> bool:

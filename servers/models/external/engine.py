@@ -32,7 +32,7 @@ class ExternalEngineQuerySet(models.QuerySet["ExternalEngine"]):
 
 
 class ExternalEngine(models.Model):
-    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="sightings")
+    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="external_engines")
     container_id = models.CharField(max_length=64)
     seen_at = models.DateTimeField(default=timezone.now)  # first
     found = models.JSONField(default=dict)  # a judge.external.engines.Found

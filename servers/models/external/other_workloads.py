@@ -11,7 +11,7 @@ from servers.models.box import Box
 class OtherWorkloads(models.Model):
     """Apart from the box's row, which pages read with every server."""
 
-    box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="neighbours")
+    box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="other_workloads")
     looked_at = models.DateTimeField(default=timezone.now)
     # Why Docker could not be asked at the last look; then the rest is of an earlier one.
     trouble = models.TextField(blank=True)
@@ -29,7 +29,7 @@ class OtherWorkloads(models.Model):
     )
 
     class Meta:
-        verbose_name_plural = "neighbours"
+        verbose_name_plural = "other workloads"
 
     def __str__(self) -> str:
-        return f"neighbours of {self.box_id}"
+        return f"other workloads of {self.box_id}"

@@ -10,13 +10,13 @@ from servers.models.profiles.profile import ProfileVersion
 
 
 class ProfileImport(models.Model):
-    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="likenesses")
+    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="imports")
     # A container's 64 digits, or "pid-4711-99" with the moment of the process's start.
     container = models.CharField(max_length=64)
     # Of a process: Found.identity, by which its next life is known; {} of a container.
     identity: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
     name = models.CharField(max_length=200)
-    version = models.ForeignKey(ProfileVersion, on_delete=models.CASCADE, related_name="likenesses")
+    version = models.ForeignKey(ProfileVersion, on_delete=models.CASCADE, related_name="imports")
     made_at = models.DateTimeField(default=timezone.now)
     # launch.commandline.comparison.Row as lists: what, theirs, ours, verdict.
     rows: "models.JSONField[list[list[str]], list[list[str]]]" = models.JSONField(default=list)
@@ -24,7 +24,7 @@ class ProfileImport(models.Model):
     remarks: "models.JSONField[list[Any], list[Any]]" = models.JSONField(default=list)
 
     class Meta:
-        verbose_name_plural = "likenesses"
+        verbose_name = "imported profile"
         constraints = [
             models.UniqueConstraint(fields=["box", "container"], name="one_likeness_a_container")
         ]

@@ -98,7 +98,7 @@ class CapturedCallQuerySet(models.QuerySet["CapturedCall"]):
 class CapturedCall(models.Model):
     """One question and its answer: the words of a request, which says all else."""
 
-    request = models.OneToOneField(Request, on_delete=models.CASCADE, related_name="exchange")
+    request = models.OneToOneField(Request, on_delete=models.CASCADE, related_name="captured_call")
     capture = models.ForeignKey(Capture, on_delete=models.CASCADE, related_name="kept")
     asked = models.TextField(blank=True)
     answered = models.TextField(blank=True)

@@ -11,7 +11,7 @@ from servers.models.people.user import User
 
 
 class LegacyPort(models.Model):
-    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="old_ports")
+    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="legacy_ports")
     port = models.PositiveIntegerField()
     # What is asked for where a request names nothing that is known; "": nothing.
     model = models.CharField(max_length=200, blank=True)

@@ -37,8 +37,8 @@ class PromptRunQuerySet(models.QuerySet["PromptRun"]):
 class PromptRun(models.Model):
     """A set as it was asked of one run, a prompt at a time."""
 
-    prompt_set = models.ForeignKey(PromptSet, on_delete=models.CASCADE, related_name="rounds")
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="rounds")
+    prompt_set = models.ForeignKey(PromptSet, on_delete=models.CASCADE, related_name="prompt_runs")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="prompt_runs")
     by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     at = models.DateTimeField(default=timezone.now)
     prompts: "models.JSONField[list[str], list[str]]" = models.JSONField()  # as they were then

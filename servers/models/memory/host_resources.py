@@ -11,7 +11,7 @@ from servers.models.box import Box
 class HostResources(models.Model):
     """Apart from the box's row, which pages read with every server."""
 
-    box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="supplies")
+    box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="host_resources")
     seen_at = models.DateTimeField(default=timezone.now)
     # {"architecture", "runtimes", "toolkit", "disks": {"images", "cache", "shm": {"path",
     # "free", "total", "device"}}, "listening": ports, "addresses": of IPv4}; a key is missing where nobody could tell.
@@ -20,7 +20,7 @@ class HostResources(models.Model):
     images: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
 
     class Meta:
-        verbose_name_plural = "supplies"
+        verbose_name_plural = "host resources"
 
     def __str__(self) -> str:
-        return f"supplies of {self.box_id}"
+        return f"host resources of {self.box_id}"

@@ -18,7 +18,7 @@ class ActiveUserQuerySet(models.QuerySet["ActiveUser"]):
 
 
 class ActiveUser(models.Model):
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="uses")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="active_users")
     by = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
     at = models.DateTimeField()
 

@@ -19,7 +19,7 @@ class RebootQuerySet(models.QuerySet["Reboot"]):
 class Reboot(models.Model):
     """The first boot that a watcher sees of a box has no row: nothing was there before."""
 
-    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="boots")
+    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="reboots")
     boot_id = models.CharField(max_length=40)  # the kernel's
     booted_at = models.DateTimeField()
     last_seen_at = models.DateTimeField(null=True)  # the watcher's last sign of life before it

@@ -53,7 +53,7 @@ class ServerQuerySet(models.QuerySet["Server"]):
         claims = apps.get_model("servers", "Claim")._default_manager.active()
         return [
             models.Prefetch("box__claims", claims, to_attr="fetched_claims"),
-            models.Prefetch("run__uses", uses.select_related("by"), to_attr="lately"),
+            models.Prefetch("run__active_users", uses.select_related("by"), to_attr="lately"),
             models.Prefetch(
                 "run__waited_for_by",
                 waiting.select_related("server", "started_by").order_by("created_at"),
@@ -106,7 +106,7 @@ class Server(models.Model):
         old = self.took_over.get("container")
         if not old:
             return False
-        seen = self.box.sightings.filter(container_id=old, has_ended=False).first()
+        seen = self.box.external_engines.filter(container_id=old, has_ended=False).first()
         # For a moment the box's last look still knows the life that was ended for this server.
         since = datetime.fromisoformat(self.took_over["at"]).timestamp()
         return seen is not None and (seen.what.started_at or 0.0) > since

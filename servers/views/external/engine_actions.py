@@ -85,7 +85,9 @@ def box_take_over(request: PersonRequest, slug: str, key: str) -> HttpResponse:
 
 def _find_seen(box: Box, key: str) -> DiscoveredEngine | None:
     """What the watcher has seen under this key; None when it is gone."""
-    seen = box.sightings.filter(container_id__startswith=key).first() if len(key) > 4 else None
+    seen = (
+        box.external_engines.filter(container_id__startswith=key).first() if len(key) > 4 else None
+    )
     return seen.what if seen and seen.what.key == key else None
 
 

@@ -29,7 +29,7 @@ DONE = 204
 @allow(Permission.OPERATE)
 def prompt_sets(request: PersonRequest) -> HttpResponse:
     found = PromptSet.objects.select_related("by")
-    found = found.annotate(asked=Count("rounds"), asked_at=Max("rounds__at"))
+    found = found.annotate(asked=Count("prompt_runs"), asked_at=Max("prompt_runs__at"))
     server = request.GET.get("server", "")
     return render(
         request,
@@ -67,7 +67,7 @@ def _form(request: PersonRequest, found: PromptSet) -> HttpResponse:
 @allow(Permission.OPERATE)
 def prompt_set_delete(request: PersonRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(PromptSet, pk=pk)
-    AuditEntry.note(request.user, "delete prompt set", found, rounds=found.rounds.count())
+    AuditEntry.note(request.user, "delete prompt set", found, rounds=found.prompt_runs.count())
     found.delete()
     messages.success(request, f"“{found}” is deleted, with the answers to it.")
     return redirect("prompt_sets")
@@ -78,7 +78,7 @@ def prompt_set_delete(request: PersonRequest, pk: int) -> HttpResponse:
 def prompt_set(request: PersonRequest, pk: int) -> HttpResponse:
     """The chosen rounds side by side; the newest two where none is."""
     found = get_object_or_404(PromptSet, pk=pk)
-    rounds = list(found.rounds.for_table()[:LISTED])
+    rounds = list(found.prompt_runs.for_table()[:LISTED])
     wanted = {each for each in request.GET.getlist("round") if each.isdecimal()}
     shown = [each for each in rounds if str(each.pk) in wanted][:COLUMNS] or rounds[:BESIDE]
     columns = [
@@ -118,7 +118,9 @@ def round_begin(request: PersonRequest, pk: int) -> JsonResponse:
             raise KeepError("This server is not ready any more. Pick one that is.")
     except KeepError as error:
         return JsonResponse({"message": str(error)}, status=400)
-    made = found.rounds.create(run=run, by=request.user, prompts=found.prompts, params=begun.params)
+    made = found.prompt_runs.create(
+        run=run, by=request.user, prompts=found.prompts, params=begun.params
+    )
     AuditEntry.note(request.user, "ask prompt set", run.server, set=found.name)
     return JsonResponse({"url": f"{reverse('prompt_set', args=[found.pk])}?ask={made.pk}"})
 

@@ -89,7 +89,7 @@ def images(request: HttpRequest) -> HttpResponse:
     sort = request.GET.get("sort", "")
     sort = sort if sort in SORTS else "name"
     person = cast(User, request.user)
-    boxes = Box.objects.select_related("shelf", "supplies")
+    boxes = Box.objects.select_related("shelf", "host_resources")
     return render(
         request,
         "images/list.html",
@@ -124,8 +124,8 @@ def rows(box: Box, person: User) -> list[ImageRow]:
     used = inventory.uses(box, person)
     asked = ImageFacts.objects.filter(box=box).exclude(asked_at=None).defer("flags")
     facts = {each.image_id: each for each in asked.order_by("asked_at")}
-    supplies = getattr(box, "supplies", None)
-    machine = str(supplies.found.get("architecture", "")) if supplies else ""
+    host_resources = getattr(box, "host_resources", None)
+    machine = str(host_resources.found.get("architecture", "")) if host_resources else ""
     return [
         _row(each, used[each.image_id], facts.get(each.image_id), ARCHITECTURES.get(machine, ""))
         for each in StoredImage.objects.filter(box=box).select_related("box")

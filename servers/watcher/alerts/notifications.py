@@ -13,7 +13,7 @@ from servers.models.alerts.channel import ChannelKind
 
 log = logging.getLogger(__name__)
 
-# Messages to one outlet in a row; what is left waits for the next round.
+# Messages to one channel in a row; what is left waits for the next round.
 AT_ONCE = 20
 MOST_THREADS = 8
 PING_EVERY = 60.0
@@ -29,10 +29,10 @@ class NotificationSender:
         """Start what is due. Short; for every round."""
         self._threads = {pk: each for pk, each in self._threads.items() if each.is_alive()}
         waiting: dict[int, list[Notification]] = {}
-        for delivery in channels.due(self.box):
-            waiting.setdefault(delivery.outlet_id, []).append(delivery)
-        for pk, deliveries in waiting.items():
-            self._start(pk, deliveries[:AT_ONCE])
+        for notification in channels.due(self.box):
+            waiting.setdefault(notification.channel_id, []).append(notification)
+        for pk, notifications in waiting.items():
+            self._start(pk, notifications[:AT_ONCE])
         self._give_signs_of_life()
 
     def finish(self, seconds: float) -> None:
@@ -41,17 +41,17 @@ class NotificationSender:
         for thread in self._threads.values():
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _start(self, pk: int, deliveries: list[Notification]) -> None:
+    def _start(self, pk: int, notifications: list[Notification]) -> None:
         if pk not in self._threads and len(self._threads) < MOST_THREADS:
-            thread = threading.Thread(target=self._send, args=[deliveries], daemon=True)
+            thread = threading.Thread(target=self._send, args=[notifications], daemon=True)
             self._threads[pk] = thread
             thread.start()
 
-    def _send(self, deliveries: list[Notification]) -> None:
+    def _send(self, notifications: list[Notification]) -> None:
         try:
-            for delivery in deliveries:
+            for notification in notifications:
                 # Whoever does not take this one now would not take the next.
-                if not channels.send(delivery, self.box):
+                if not channels.send(notification, self.box):
                     return
         except (OperationalError, InterfaceError) as error:
             log.warning("The database is away: %s", error)
@@ -65,18 +65,18 @@ class NotificationSender:
             return
         now = time.monotonic()
         pings = NotificationChannel.objects.filter(kind=ChannelKind.PING, is_enabled=True, box=box)
-        for outlet in pings.select_related("box"):
-            if now - self._pinged.get(outlet.pk, float("-inf")) < PING_EVERY:
+        for channel in pings.select_related("box"):
+            if now - self._pinged.get(channel.pk, float("-inf")) < PING_EVERY:
                 continue
-            if outlet.pk not in self._threads and len(self._threads) < MOST_THREADS:
-                self._pinged[outlet.pk] = now
-                thread = threading.Thread(target=self._ping, args=[outlet], daemon=True)
-                self._threads[outlet.pk] = thread
+            if channel.pk not in self._threads and len(self._threads) < MOST_THREADS:
+                self._pinged[channel.pk] = now
+                thread = threading.Thread(target=self._ping, args=[channel], daemon=True)
+                self._threads[channel.pk] = thread
                 thread.start()
 
-    def _ping(self, outlet: NotificationChannel) -> None:
+    def _ping(self, channel: NotificationChannel) -> None:
         try:
-            channels.ping(outlet)
+            channels.ping(channel)
         except (OperationalError, InterfaceError) as error:
             log.warning("The database is away: %s", error)
         finally:

@@ -29,7 +29,7 @@ def find_pending_start(box: Box) -> dict[str, Any] | None:
 
 
 def disks(box: Box, *, not_before: datetime | None = None) -> dict[str, Any] | None:
-    """As the watcher has written them down last (models.supplies); None: not, or long ago."""
+    """As the watcher has written them down last (models.host_resources); None: not, or long ago."""
     kept = HostResources.objects.filter(box__slug=box.slug)
     if not_before is not None:
         kept = kept.filter(seen_at__gte=not_before)

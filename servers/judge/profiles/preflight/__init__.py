@@ -138,7 +138,7 @@ def _port(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     if not port:
         yield item("port", "Port", "ok", "A free one is chosen at the start.")
         return
-    holder = next((each.name for each in around.neighbours if port in each.ports), "")
+    holder = next((each.name for each in around.other_workloads if port in each.ports), "")
     holder = holder or around.port_holders.get(port, "")
     listening = around.found.get("listening")
     if holder or (listening is not None and port in listening and port not in around.own_ports):
@@ -165,7 +165,7 @@ def _gpus(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
         return
     mine = {gpu.index for gpu in facts.used_gpus or ()}
     is_unified = facts.subject.box_kind == "unified"
-    sharing = [each for each in around.neighbours if each.gpus is None or mine & each.gpus]
+    sharing = [each for each in around.other_workloads if each.gpus is None or mine & each.gpus]
     if gpu_requirements.parse(launch.gpus) and not is_unified:
         sharing = _where_it_would_go(facts, around, sharing)
     loading = [each.name for each in sharing if each.is_loading]
@@ -195,7 +195,7 @@ def _where_it_would_go(
 ) -> list[OtherWorkload]:
     """Who is in the way where a profile says which GPUs and not where: idle ones come first."""
     wanted = gpu_requirements.parse(facts.launch.gpus)
-    busy = {index for each in around.neighbours for index in each.gpus or ()}
+    busy = {index for each in around.other_workloads for index in each.gpus or ()}
     if wanted is None:
         return sharing
     fitting = [

@@ -53,7 +53,7 @@ class StartContext:
     # As models.Supplies keeps them.
     found: Mapping[str, Any] = field(default_factory=dict)
     images: Mapping[str, Any] = field(default_factory=dict)
-    neighbours: tuple[OtherWorkload, ...] = ()
+    other_workloads: tuple[OtherWorkload, ...] = ()
     port_holders: Mapping[int, str] = field(default_factory=dict)  # other people's, by the port
     own_ports: frozenset[int] = frozenset()  # of the run that this start replaces
     checkpoint: Literal["there", "part", "missing", "unknown"] = "unknown"

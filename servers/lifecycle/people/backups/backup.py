@@ -103,8 +103,8 @@ def _needs() -> dict[str, dict[str, int | None]]:
         launch = parameters.fill(profile.launch)
         images[launch.image] = None
         models[launch.checkpoint] = None
-    for supplies in HostResources.objects.all():
-        for reference, image in supplies.images.items():
+    for host_resources in HostResources.objects.all():
+        for reference, image in host_resources.images.items():
             if reference in images and image:
                 images[reference] = image.get("size")
     sizes = list(StoredCheckpoint.objects.values_list("name", "size"))

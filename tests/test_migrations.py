@@ -1,0 +1,49 @@
+"""Rows of an installation before the tables were renamed are all there afterwards, and on the way back."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests import databases
+
+OLD = "0060_likeness_identity"
+CODE = f"""
+import json
+from importlib import import_module
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from tests import old_rows
+
+def told(rows):
+    return json.loads(json.dumps(rows, default=str))
+
+call_command("migrate", "servers", {OLD!r}, verbosity=0)
+old_rows.fill(MigrationLoader(connection).project_state([("servers", {OLD!r})]).apps)
+before = told(old_rows.read())
+call_command("migrate", verbosity=0)
+after = told(old_rows.read())
+call_command("migrate", "servers", {OLD!r}, verbosity=0)
+back = told(old_rows.read())
+tables = import_module("servers.migrations.0061_names_of_tables").NAMES
+columns = import_module("servers.migrations.0062_names_of_columns").NAMES
+print(json.dumps([before, after, back, tables, columns]))
+"""
+
+
+@pytest.mark.parametrize("kind", [databases.SQLITE, databases.POSTGRESQL])
+def test_every_row_is_kept_on_the_way_to_the_new_names_and_back(kind: str, tmp_path: Path) -> None:
+    with databases.database(kind, tmp_path) as environment:
+        before, after, back, tables, columns = json.loads(databases.run(CODE, environment))
+
+    assert len(before) > 45, "every table has a row"
+    assert back == before
+    renamed = {f"servers_{old.lower()}": f"servers_{new.lower()}" for old, new in tables}
+    new_columns = {(f"servers_{table}", old): new for table, old, new in columns}
+    for table, row in before.items():
+        there = after[renamed.get(table, table)]
+        for name, value in row.items():
+            stem = name.removesuffix("_id")
+            new = new_columns.get((renamed.get(table, table), stem), stem) + name[len(stem) :]
+            assert there[new] == value, f"{table}.{name}"
