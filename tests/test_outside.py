@@ -369,7 +369,7 @@ def test_a_registry_of_this_box_does_not_have_another_port_asked(there: HostileS
         challenge = f'Bearer realm="{inside.url}/meta",service="x"'
         there.otherwise = lambda talk: talk.send("401 No", WWW_Authenticate=challenge)
 
-        with pytest.raises(RegistryError, match="wants a log-in without encryption"):
+        with pytest.raises(RegistryError, match="wants credentials without encryption"):
             registry.size(f"{there.host}/vllm:1", "amd64")
 
     assert not inside.asked

@@ -1,4 +1,4 @@
-"""An image that somebody wants to have, and log-ins at registries."""
+"""Forms of pulls and of registry credentials."""
 
 import re
 from typing import Any

@@ -78,7 +78,7 @@ class Gateway:
     async def answer(
         self, scope: Scope, receive: Receive, send: Send, door: LegacyPortListener | None = None
     ) -> None:
-        """A request for an engine, by the one address or by an old port's `door`."""
+        """A request for an engine, by the one address or by a legacy port's `door`."""
         path = str(scope["path"])
         call = Call(path=path, began=time.monotonic())
         speaking = _Speaking(send, call)

@@ -21,7 +21,7 @@ MINUTE = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    key: int | None  # None: it needed none, on an old port
+    key: int | None  # None: it needed none, on a legacy port
     person: int
     sees_causes: bool = False  # it may be told what stands in logs, and what is free on a box
     models: frozenset[str] = frozenset()  # empty: all

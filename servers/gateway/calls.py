@@ -176,7 +176,7 @@ def _write(rows: list[Request]) -> None:
     try:
         _store(rows)
     except IntegrityError:
-        # An old port, a key or a run was deleted while its answer passed: the others' are kept, too.
+        # A legacy port, a key or a run was deleted while its answer passed: the others' are kept, too.
         _store([_without_what_is_gone(row) for row in rows])
     live.requests_changed()
 

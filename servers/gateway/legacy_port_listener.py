@@ -1,4 +1,4 @@
-"""An old port, as requests come in by it."""
+"""A legacy port, as requests come in by it."""
 
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network

@@ -183,7 +183,7 @@ def test_test_makes_a_message_for_a_watcher_and_the_trail_says_so(ada: Client, b
 
     assert Notification.objects.get().what == "test"
     assert "on its way" in page(ada, "/alerts/outlets/")
-    assert AuditEntry.objects.get().action == "test outlet of alerts"
+    assert AuditEntry.objects.get().action == "test notification channel"
 
 
 def test_what_was_not_taken_is_told_and_sent_when_the_address_is_changed(

@@ -189,13 +189,13 @@ def test_an_admin_opens_and_closes_one_and_it_is_in_the_activity(client: Client)
 
     made = LegacyPort.objects.get()
     assert made.sources == ["192.0.2.7/32", "198.51.100.0/24"]
-    assert AuditEntry.objects.get(action="open old port").detail["sources"] == made.sources
+    assert AuditEntry.objects.get(action="open legacy port").detail["sources"] == made.sources
     said = client.get("/gateway/ports/").content.decode()
     assert "198.51.100.0/24" in said
     assert "nobody" in said
     client.post(f"/gateway/ports/{made.pk}/close/")
     assert not LegacyPort.objects.exists()
-    assert AuditEntry.objects.filter(action="close old port").exists()
+    assert AuditEntry.objects.filter(action="close legacy port").exists()
 
 
 @pytest.mark.django_db

@@ -69,13 +69,13 @@ _KNOWN: list[tuple[str, str, str]] = [
     (
         r"no basic auth credentials|authentication required",
         "pull_denied",
-        "The registry wants a log-in for this image. An admin can keep one under Images.",
+        "The registry requires credentials for this image. An admin can add them under Images.",
     ),
     (
         r"toomanyrequests",
         "rate_limit",
-        "The registry lets nobody pull so often without an account. Wait an hour, let an admin "
-        "keep a log-in under Images, or run `docker login` on the box.",
+        "The registry limits pulls without an account. Wait an hour, let an admin add "
+        "credentials under Images, or run `docker login` on the box.",
     ),
     (
         r"manifest unknown|manifest for \S+ not found|not found: manifest",
@@ -86,8 +86,8 @@ _KNOWN: list[tuple[str, str, str]] = [
         r"pull access denied|repository does not exist|insufficient_scope|unauthorized"
         r"|requested access to the resource is denied",
         "pull_denied",
-        "The registry has no such image, or wants a log-in for it. Check the name, let an admin "
-        "keep a log-in under Images, or run `docker login` on the box.",
+        "The registry has no such image, or requires credentials for it. Check the name, let an "
+        "admin add credentials under Images, or run `docker login` on the box.",
     ),
     (
         r"no matching manifest for (?P<what>\S+)",

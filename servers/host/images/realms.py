@@ -29,13 +29,13 @@ class Realms:
         another name https to its machine (GitLab), unless that is this box. Raises RealmError.
         """
         if realm.scheme not in ("http", "https") or not realm.host:
-            raise RealmError("names no address for its log-in")
+            raise RealmError("names no address for its tokens")
         try:
             found = addresses.resolve(realm.raw_host.decode(), addresses.port_of(realm))
         except UnknownNameError as error:
             if addresses.goes_by_proxy(realm) and realm.scheme == "https":
                 return None
-            raise RealmError(f"sends to {realm.host} for its log-in, a name unknown") from error
+            raise RealmError(f"sends to {realm.host} for its tokens, a name unknown") from error
         asked = [each for each in found if not addresses.is_of_the_link(each)]
         if not asked or not self._is_allowed(realm, registry, asked):
             raise RealmError(_refusal(realm))
@@ -74,9 +74,9 @@ def _origin(url: httpx.URL) -> tuple[str, str, int]:
 
 def _refusal(realm: httpx.URL) -> str:
     if realm.scheme == "http":
-        return f"wants a log-in without encryption, at {realm.host}"
+        return f"wants credentials without encryption, at {realm.host}"
     origin = f"https://{realm.netloc.decode()}"
     return (
-        f"sends to {realm.host} for its log-in, which is neither on the internet nor the registry "
+        f"sends to {realm.host} for its tokens, which is neither on the internet nor the registry "
         f'itself. Who administers the box can allow it in box.toml: token_realms = ["{origin}"]'
     )

@@ -130,7 +130,7 @@ class _Registry:
         if kind.casefold() == "basic" and basic:
             return basic
         if kind.casefold() != "bearer":
-            raise RegistryError(f"{self._wanted.registry} wants a log-in.")
+            raise RegistryError(f"{self._wanted.registry} requires credentials.")
         said = dict(_CHALLENGE.findall(rest))
         scope = f"repository:{self._wanted.repository}:pull"
         query = {"service": said.get("service", ""), "scope": said.get("scope") or scope}

@@ -1,4 +1,4 @@
-"""The log-ins at registries that inferdash keeps, for whoever asks Docker to pull."""
+"""Registry credentials for pulls through Docker."""
 
 import logging
 
@@ -29,7 +29,7 @@ def load_credentials() -> list[RegistryAuth]:
 
 def ask_for_test(login: RegistryCredential, *, by: User) -> None:
     RegistryCredential.objects.filter(pk=login.pk).update(test_wanted_at=timezone.now())
-    AuditEntry.note(by, "test log-in of registry", login)
+    AuditEntry.note(by, "test registry credential", login)
     for box in Box.objects.all():
         live.wake_watcher(box.slug, live.Topic.IMAGES)
     live.jobs_changed()

@@ -53,7 +53,7 @@ class Request(models.Model):
     key = models.ForeignKey(Key, null=True, on_delete=models.SET_NULL, related_name="requests")
     person = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="requests")
-    # Of who needed no key: by which old port, and from where.
+    # Of who needed no key: by which legacy port, and from where.
     old_port = models.ForeignKey(
         LegacyPort, null=True, on_delete=models.SET_NULL, related_name="requests"
     )

@@ -1,4 +1,4 @@
-"""Log-ins at registries that inferdash keeps: for its own pulls, and those of runs and builds."""
+"""Credentials of registries, for pulls and builds."""
 
 from django.db import models
 from django.utils import timezone
@@ -35,7 +35,7 @@ class RegistryCredential(models.Model):
     @property
     def password(self) -> str:
         """Raises SecretError. Never shown: only who asks the registry has a use for it."""
-        return unseal_text(bytes(self.sealed), f"The log-in at {self.registry}")
+        return unseal_text(bytes(self.sealed), f"The credential of {self.registry}")
 
     @property
     def is_wanted(self) -> bool:

@@ -38,7 +38,7 @@ def outlet_add(request: HttpRequest) -> HttpResponse:
     form.instance.created_by = me
     with transaction.atomic():
         outlet = form.save()
-        AuditEntry.note(me, "add outlet of alerts", outlet, kind=outlet.kind, where=outlet.hint)
+        AuditEntry.note(me, "add notification channel", outlet, kind=outlet.kind, where=outlet.hint)
     messages.success(request, f"{outlet} is kept. Press Test to see whether messages arrive.")
     return redirect("outlets")
 
@@ -64,7 +64,7 @@ def _save(request: HttpRequest, form: NotificationChannelForm) -> bool:
             # Of an address the trail says that it was changed, and not to what.
             changed = ", ".join(form.changed_data)
             AuditEntry.note(
-                cast(User, request.user), "change outlet of alerts", outlet, changed=changed
+                cast(User, request.user), "change notification channel", outlet, changed=changed
             )
     except SecretError as error:
         form.add_error("address", str(error))
@@ -80,7 +80,7 @@ def _save(request: HttpRequest, form: NotificationChannelForm) -> bool:
 def outlet_delete(request: HttpRequest, pk: int) -> HttpResponse:
     outlet = get_object_or_404(NotificationChannel, pk=pk)
     with transaction.atomic():
-        AuditEntry.note(cast(User, request.user), "delete outlet of alerts", outlet)
+        AuditEntry.note(cast(User, request.user), "delete notification channel", outlet)
         outlet.delete()
     live.alerts_changed()
     messages.success(request, f"{outlet} is deleted. Nothing is sent there any more.")
@@ -93,7 +93,7 @@ def outlet_test(request: HttpRequest, pk: int) -> HttpResponse:
     outlet = get_object_or_404(NotificationChannel, pk=pk)
     me = cast(User, request.user)
     verbs.ask_for_test(outlet, by=me)
-    AuditEntry.note(me, "test outlet of alerts", outlet)
+    AuditEntry.note(me, "test notification channel", outlet)
     return HttpResponse(status=DONE)
 
 

@@ -32,7 +32,7 @@ def old_ports(request: PersonRequest) -> HttpResponse:
         with transaction.atomic():
             made = LegacyPort.objects.create(box=box, made_by=request.user, **form.cleaned_data)
             AuditEntry.note(
-                request.user, "open old port", made, model=made.model, sources=made.sources
+                request.user, "open legacy port", made, model=made.model, sources=made.sources
             )
             transaction.on_commit(live.ports_changed)
         if holder := port_holders.of_all(box).get(made.port):
@@ -63,7 +63,7 @@ def _askers(port: LegacyPort) -> list[dict[str, Any]]:
 def old_port_close(request: PersonRequest, pk: int) -> HttpResponse:
     port = get_object_or_404(LegacyPort, pk=pk)
     with transaction.atomic():
-        AuditEntry.note(request.user, "close old port", port)
+        AuditEntry.note(request.user, "close legacy port", port)
         port.delete()
         transaction.on_commit(partial(live.ports_changed))
     messages.success(request, f"Port {port.port} is closed.")

@@ -1,4 +1,4 @@
-"""Log-ins at registries: the admins' list, form and buttons. Passwords go in and never come out."""
+"""Registry credentials: the admins' list, form and buttons. Passwords go in and never come out."""
 
 from typing import cast
 
@@ -35,8 +35,10 @@ def login_add(request: HttpRequest) -> HttpResponse:
     form.instance.created_by = me
     with transaction.atomic():
         login = form.save()
-        AuditEntry.note(me, "add log-in of registry", login, name=login.username)
-    messages.success(request, f"The log-in at {login} is kept. Press Test to see whether it works.")
+        AuditEntry.note(me, "add registry credential", login, name=login.username)
+    messages.success(
+        request, f"The credential of {login} is saved. Press Test to see whether it works."
+    )
     return redirect("registry_logins")
 
 
@@ -53,9 +55,9 @@ def login_edit(request: HttpRequest, pk: int) -> HttpResponse:
             # Of a password the trail says that it was changed, and not to what.
             changed = ", ".join(form.changed_data)
             AuditEntry.note(
-                cast(User, request.user), "change log-in of registry", name, changed=changed
+                cast(User, request.user), "change registry credential", name, changed=changed
             )
-        messages.success(request, f"The log-in at {form.instance} is changed.")
+        messages.success(request, f"The credential of {form.instance} is changed.")
         return redirect("registry_logins")
     return render(request, "images/login.html", {"form": form, "pk": pk, "name": name})
 
@@ -65,9 +67,11 @@ def login_edit(request: HttpRequest, pk: int) -> HttpResponse:
 def login_delete(request: HttpRequest, pk: int) -> HttpResponse:
     login = get_object_or_404(RegistryCredential, pk=pk)
     with transaction.atomic():
-        AuditEntry.note(cast(User, request.user), "delete log-in of registry", login)
+        AuditEntry.note(cast(User, request.user), "delete registry credential", login)
         login.delete()
-    messages.success(request, f"The log-in at {login} is deleted. Pulls from there go without it.")
+    messages.success(
+        request, f"The credential of {login} is deleted. Pulls from there go on without it."
+    )
     return redirect("registry_logins")
 
 
