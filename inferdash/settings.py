@@ -246,7 +246,7 @@ COOKIES = f"tls_{PORT}" if SERVES_TLS else str(PORT)
 SESSION_COOKIE_NAME = f"inferdash_{COOKIES}"
 CSRF_COOKIE_NAME = f"inferdash_csrf_{COOKIES}"
 SESSION_COOKIE_AGE = 14 * 24 * 3600
-SESSION_ENGINE = "servers.live.sessions"
+SESSION_ENGINE = "servers.state.sessions"
 SECURE_CSP = {
     "default-src": [CSP.SELF],
     "form-action": [CSP.SELF],

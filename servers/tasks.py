@@ -26,8 +26,8 @@ from servers.launch.engines.volumes import VolumeError
 from servers.lifecycle.profiles import path_reports
 from servers.lifecycle.runs import creation, hardening
 from servers.lifecycle.weights import checkpoints, deletion, downloads
-from servers.live import untaken
 from servers.models import Box, Run, StoredCheckpoint
+from servers.state import untaken
 
 log = logging.getLogger(__name__)
 

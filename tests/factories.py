@@ -10,7 +10,7 @@ from django.conf import settings
 from django.utils import timezone
 from django.utils.text import slugify
 
-from servers import live
+from servers import events
 from servers.judge.memory import holders
 from servers.judge.memory.hardware import HardwareJudge
 from servers.judge.memory.verdicts import Judge
@@ -231,7 +231,7 @@ def tell(on: Box, newest: dict[str, Any]) -> None:
     judged = Judge().step(newest | {"containers": snapshots.containers(on)})
     verdicts = [each.to_json() for each in judged]
     findings = [each.to_json() for each in HardwareJudge().step(newest)]
-    live.box_sampled(on.slug, on.pk, {"verdicts": verdicts, "findings": findings, **newest})
+    events.publish_sample(on.slug, on.pk, {"verdicts": verdicts, "findings": findings, **newest})
 
 
 def past(on: Box, newest: dict[str, Any], seconds: int = 900) -> None:

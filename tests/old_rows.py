@@ -61,7 +61,8 @@ def read() -> dict[str, dict[str, Any]]:
     return found
 
 
-def _name(model: type[models.Model]) -> str:
+def _name(model: type[models.Model] | None) -> str:
+    assert model is not None
     return model._meta.label_lower
 
 

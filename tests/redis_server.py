@@ -55,7 +55,7 @@ def own_redis(
     channel_layers.backends.clear()
     with redis.Redis.from_url(redis_url) as client:
         client.flushall()
-        monkeypatch.setattr("servers.live.store.client", client)
+        monkeypatch.setattr("servers.state.store.client", client)
         yield client
     channel_layers.backends.clear()
 

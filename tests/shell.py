@@ -22,7 +22,8 @@ import django
 django.setup()
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.utils import timezone
-from servers import live
+from servers import events
+from servers.state import box_samples
 from servers.models import *
 from servers.models.runs.run import RunState, DesiredState
 from tests import factories, samples

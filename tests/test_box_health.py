@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from servers import live
+from servers import events
+from servers.contexts.memory.hardware import hardware
 from servers.judge.memory.orphans import Orphan
-from servers.live.hardware import hardware
 from servers.models import Box
 from servers.watcher import box_row
 from tests import factories
@@ -43,7 +43,7 @@ def test_it_is_well_only_where_no_orphan_holds_memory(
 ) -> None:
     box = factories.box("rtx8", left_behind=left)
     said = sample([card(0, [])], []) | {"findings": [], "verdicts": list(map(verdict, verdicts))}
-    live.box_sampled(box.slug, box.pk, said)
+    events.publish_sample(box.slug, box.pk, said)
     client = Client()
     client.force_login(factories.person())
 

@@ -16,8 +16,8 @@ import redis
 from inferdash import redis_address
 from inferdash.celery import app
 from servers import tasks
-from servers.live import untaken
 from servers.models import Box
+from servers.state import untaken
 from servers.watcher.box_row import hung_worker
 from tests.cases import table
 from tests.terminal import TerminalProgram

@@ -10,7 +10,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers import live, tasks
+from servers import tasks
+from servers.contexts import pages
 from servers.host.weights.fetch.choice import choose_files, groups
 from servers.host.weights.fetch.job import FetchError, RepositoryFile
 from servers.lifecycle.weights import downloads
@@ -208,7 +209,7 @@ def test_the_list_says_how_far_each_is(box: Box, operator: Client) -> None:
         assert words in shown, words
     person = User.objects.get()
     keys: set[tuple[str, int | None]] = {("downloads", None)}
-    pushed = live.render(keys, person, page="stock")
+    pushed = pages.render(keys, person, page="stock")
     assert "10.0 of 40.0 GiB, 25 %" in pushed
     viewer = client_of(Role.VIEWER).get("/models/").content.decode()
     assert "25 %" in viewer

@@ -10,15 +10,15 @@ from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 
-from servers import live, tasks
+from servers import events, tasks
 from servers.host.weights.checkpoints import CheckpointFiles
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.profiles import checks, memory_fit
 from servers.lifecycle.profiles.knowledge import Knowledge, LaunchOnBox
 from servers.lifecycle.weights import checkpoints
-from servers.live import answers
 from servers.models import Box, CheckpointFacts, Profile, Role, Run, Server
 from servers.models.runs.run import RunState
+from servers.state import answers
 from tests import factories, samples
 from tests.fit import models
 from tests.fit.models import GB, GIB
@@ -77,7 +77,7 @@ def sample(box: Box, *free: float, held: dict[str, float] | None = None) -> None
         "t": time.time(), "gpus": cards, "processes": processes, "sees_host_pids": True,
         "meminfo": {"MemTotal": 200 * GIB, "MemAvailable": 100 * GIB},
     }  # fmt: skip
-    live.box_sampled(box.slug, box.pk, said)
+    events.publish_sample(box.slug, box.pk, said)
 
 
 def test_the_form_shows_the_bar_and_a_click_makes_it_fit(server: Server) -> None:

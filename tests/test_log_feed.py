@@ -47,7 +47,7 @@ def test_a_log_that_has_become_shorter_is_read_anew(stack: Stack) -> None:
         socket.recv(timeout=PATIENCE)
         assert ask(socket, tail=1)[0] == 3000
         restore(stack, 10)
-        stack.shell(f"live.log_grew({stack.run}, 10)")
+        stack.shell(f"events.publish_log_growth({stack.run}, 10)")
         assert json.loads(socket.recv(timeout=PATIENCE)) == {"anew": True}
         with socket_of(stack, stack.run) as other:
             assert json.loads(other.recv(timeout=PATIENCE))["hello"]["lines"] == 10

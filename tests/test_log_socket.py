@@ -130,10 +130,10 @@ def search(
 
 def fill(stack: Stack, count: int, after: int = 0) -> None:
     stack.shell(
-        "from servers import live\n"
+        "from servers import events\n"
         f"records = [f'{AT} o line {{n}}'.encode() for n in range({after + 1}, {after + count + 1})]\n"
         f"LogChunk.objects.append({stack.run}, {after}, records)\n"
-        f"live.log_grew({stack.run}, {after + count})"
+        f"events.publish_log_growth({stack.run}, {after + count})"
     )
 
 

@@ -12,9 +12,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from servers import live
+from servers.contexts import pages
+from servers.contexts.alerts import needs
 from servers.models import Box, Profile, Role, Run, Server, StoredImage
 from servers.models.runs.run import RunState
+from servers.state import box_samples
 from tests import factories, samples
 
 
@@ -82,7 +84,7 @@ def test_the_socket_asks_as_often_for_50_servers_as_for_3(ada: Client) -> None:
         factories.clear()
         factories.many(number)
         with CaptureQueriesContext(connection) as captured:
-            live.render({("everything", None)}, person)
+            pages.render({("everything", None)}, person)
         counted.append(len(captured))
 
     assert counted[0] == counted[1]
@@ -274,7 +276,7 @@ def test_a_repeated_sample_of_a_hanging_driver_is_no_point_of_a_chart(ada: Clien
     factories.tell(box, samples.sample([samples.card(0, [])], []))
     factories.tell(box, samples.sample([samples.card(0, [])], [], stale_s=7.0, error="Hangs."))
 
-    assert len(live.history("rtx8")) == 1
+    assert len(box_samples.chart_points("rtx8")) == 1
     assert "Hangs." in text(ada, "/")
 
 
@@ -290,7 +292,7 @@ def test_the_socket_sends_a_page_what_it_shows(ada: Client, page: str, target: s
     server = factories.server(factories.box())
     factories.run(server)
 
-    html = live.render({("server", server.pk)}, factories.person("ada"), page=page, pk=server.pk)
+    html = pages.render({("server", server.pk)}, factories.person("ada"), page=page, pk=server.pk)
 
     assert target.format(server=server.pk) in html
     assert "csrf" not in html
@@ -299,7 +301,7 @@ def test_the_socket_sends_a_page_what_it_shows(ada: Client, page: str, target: s
 def test_the_socket_sends_a_box_page_its_own_box_only(ada: Client) -> None:
     mine, other = factories.box("rtx8"), factories.box("spark-1")
 
-    html = live.render({("everything", None)}, factories.person("ada"), page="box", pk=mine.pk)
+    html = pages.render({("everything", None)}, factories.person("ada"), page="box", pk=mine.pk)
 
     assert f'"#box-detail-{mine.pk}"' in html
     assert f'"#box-detail-{other.pk}"' not in html
@@ -310,8 +312,8 @@ def test_a_card_is_rendered_for_the_role_of_who_looks(db: Any) -> None:
     server = factories.server(factories.box())
     key = ("server", server.pk)
 
-    assert ">Start<" in live.render({key}, factories.person("grace", Role.OPERATOR))
-    assert ">Start<" not in live.render({key}, factories.person("vera", Role.VIEWER))
+    assert ">Start<" in pages.render({key}, factories.person("grace", Role.OPERATOR))
+    assert ">Start<" not in pages.render({key}, factories.person("vera", Role.VIEWER))
 
 
 def test_timings_of_a_run_are_told_by_the_moments_of_its_moves(db: Any) -> None:
@@ -328,7 +330,7 @@ def test_timings_of_a_run_are_told_by_the_moments_of_its_moves(db: Any) -> None:
 def test_a_box_that_was_never_seen_is_no_failure(db: Any) -> None:
     box = Box.objects.create(slug="new")
 
-    (notice,) = live.attention([box], {"new": None})
+    (notice,) = needs.attention([box], {"new": None})
 
     assert notice.level == "attention"
     assert "has never been seen" in notice.what
@@ -337,7 +339,7 @@ def test_a_box_that_was_never_seen_is_no_failure(db: Any) -> None:
 def test_the_socket_looks_at_every_box_when_it_is_asked_to(db: Any) -> None:
     box = factories.box(seen_at=timezone.now() - timedelta(minutes=2))
 
-    html = live.render({("boxes", None)}, factories.person("ada"))
+    html = pages.render({("boxes", None)}, factories.person("ada"))
 
     assert f'"#box-{box.pk}"' in html
     assert "health-silent" in html

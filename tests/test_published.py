@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from servers import live
-from servers.live.published import PublishedPort, find_published_port
+from servers.contexts import pages
+from servers.contexts.runs.published import PublishedPort, find_published_port
 from servers.models import Run
 from tests import factories
 
@@ -69,7 +69,7 @@ def test_a_page_says_one_address_and_the_socket_the_same(settings: Any) -> None:
     keys: set[tuple[str, int | None]] = {("server", made.server_id)}
 
     page = client.get("/servers/qwen3-8b/", headers={"host": "rtx8.lan:8470"}).content.decode()
-    sent = live.render(keys, ada, page="server", pk=made.server_id, host="rtx8.lan:8470")
+    sent = pages.render(keys, ada, page="server", pk=made.server_id, host="rtx8.lan:8470")
     at_home = client.get("/servers/qwen3-8b/", headers={"host": "localhost"}).content.decode()
     card = client.get("/", headers={"host": "rtx8.lan"}).content.decode()
 

@@ -8,7 +8,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers import lifecycle, live
+from servers import lifecycle
+from servers.contexts.runs import reboots as x_reboots
 from servers.judge.runs import reboot
 from servers.judge.runs.reboot import RebootReport, ServerAfterReboot
 from servers.lifecycle.runs import gpu_queue, reboots
@@ -51,7 +52,7 @@ def restart(box: Box) -> None:
 
 
 def told() -> RebootReport:
-    (line,) = live.restarts_told()
+    (line,) = x_reboots.lines()
     return line.told
 
 
@@ -163,7 +164,7 @@ def test_the_first_look_at_a_box_is_no_restart(box: Box) -> None:
 
     restart(box)
 
-    assert live.restarts_told() == []
+    assert x_reboots.lines() == []
 
 
 @pytest.mark.parametrize(
@@ -214,4 +215,4 @@ def test_the_next_restart_is_told_although_the_last_was_put_away(box: Box) -> No
 
     lifecycle.note_boot(box, "third", timezone.now(), seen_before=timezone.now())
 
-    assert [line.boot.boot_id for line in live.restarts_told()] == ["third"]
+    assert [line.boot.boot_id for line in x_reboots.lines()] == ["third"]

@@ -6,8 +6,8 @@ import pytest
 import redis.retry
 from django.test import Client
 
-from servers import live
-from servers.live import messages, store
+from servers import events
+from servers.state import redis_outage, store
 from tests import factories
 
 
@@ -15,7 +15,7 @@ from tests import factories
 def _no_redis(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Any) -> None:
     gone = store.connect(f"unix://{tmp_path}/none.sock")
     monkeypatch.setattr(store, "client", gone)
-    messages._away.clear()
+    redis_outage._away.clear()
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def test_pages_stay_and_wait_for_nothing_while_redis_is_away(
 def test_an_outage_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         for _ in range(5):
-            live.wake_watcher("rtx8", live.Topic.RUNS)
+            events.wake_watcher("rtx8", events.Topic.RUNS)
 
     assert [record.getMessage() for record in caplog.records if "away" in record.message] == [
         caplog.records[0].getMessage()

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from servers import live
-from servers.live import standing
+from servers.contexts.gateway import sidebar
 from servers.models import Role, Server, User
 from servers.models.runs.run import RunState
 from tests import factories
@@ -21,7 +20,7 @@ def server(db: None, own_redis: object) -> Server:
 
 def shown(**values: Any) -> str:
     person = User.objects.create(username="grace", role=Role.OPERATOR)
-    return " ".join(standing.html(person).split())
+    return " ".join(sidebar.html(person).split())
 
 
 def test_a_ready_server_stands_with_its_gpus_and_work(server: Server) -> None:
@@ -30,7 +29,7 @@ def test_a_ready_server_stands_with_its_gpus_and_work(server: Server) -> None:
     own = [process(1, CONTAINER), process(2, CONTAINER), process(3, name="Xorg")]
     factories.tell(server.box, sample(gpus, own))
 
-    (found,) = live.standings()
+    (found,) = sidebar.standings()
 
     assert [each.index for each in found.cards] == [0, 1]
     assert found.names == "GPUs 0, 1"
@@ -46,7 +45,7 @@ def test_a_ready_server_stands_with_its_gpus_and_work(server: Server) -> None:
 def test_where_its_memory_is_not_known_nothing_is_claimed(server: Server) -> None:
     factories.run(server, container_id=CONTAINER)
 
-    (found,) = live.standings()
+    (found,) = sidebar.standings()
 
     assert (found.cards, found.held, found.used, found.util) == ((), None, None, None)
     assert "GPU" not in shown()

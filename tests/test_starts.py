@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.docker.containers import DockerContainers
 from servers.judge.logs.phases import Reader
 from servers.judge.runs import start_progress
@@ -96,11 +96,11 @@ def test_progress_is_as_new_as_the_log_while_a_round_of_questions_hangs(
     assert run.started_at is not None
     told: list[str] = []
 
-    def changed(_server: int) -> None:
+    def changed(_kind: str, _server: int) -> None:
         found = fresh(run).progress
         told.append(f"{found.bar.done} of {found.bar.total}" if found.bar else found.phase)
 
-    monkeypatch.setattr(live, "server_changed", changed)
+    monkeypatch.setattr(events, "publish_change", changed)
     watcher = Watcher()
     watcher.boot_is_noted.set()
     reading = threading.Thread(target=watcher._reading_starts)
@@ -294,8 +294,8 @@ def test_a_quiet_start_says_for_how_long(own_redis: object) -> None:
 def test_browsers_are_told_only_when_they_would_see_something_new(
     own_redis: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[int] = []
-    monkeypatch.setattr(live, "server_changed", told.append)
+    told: list[tuple[str, int]] = []
+    monkeypatch.setattr(events, "publish_change", lambda *of: told.append(of))
     on = factories.server(factories.box(), model="gpt-oss-120b")
     run = starting_run(on)
     assert run.started_at is not None

@@ -287,13 +287,13 @@ def test_a_wish_that_comes_while_a_look_begins_is_not_taken_for_done(
 ) -> None:
     folder(root / "data/one", "a.safetensors")
 
-    def wished() -> None:
+    def wished(*_of: object) -> None:
         monkeypatch.undo()
         Box.objects.update(model_folders="/data")
         ModelInventory.objects.update(wanted_at=timezone.now())
 
     Box.objects.update(model_folders="/mnt")
-    monkeypatch.setattr("servers.live.stock_changed", wished)
+    monkeypatch.setattr("servers.events.publish_change", wished)
 
     assert look(box).is_wanted
     assert told(box) == {}

@@ -6,9 +6,9 @@ import time
 import pytest
 from django.test import override_settings
 
-from servers import live
-from servers.live import waiting
-from servers.live.waiting import wait
+from servers import events
+from servers.events import long_polling
+from servers.events.long_polling import wait
 
 SOON = 20.0  # seconds: only what is broken takes that long
 
@@ -20,7 +20,7 @@ def about_server(message: dict[str, object]) -> bool:
 def test_it_looks_again_when_it_hears_of_it_and_not_before(
     own_redis: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_LOST", 3 * SOON)  # by itself it would look too late
+    monkeypatch.setattr(long_polling, "_LOST", 3 * SOON)  # by itself it would look too late
     looks: list[str] = []
     states = ["queued"]
     told = threading.Event()
@@ -35,16 +35,16 @@ def test_it_looks_again_when_it_hears_of_it_and_not_before(
         return states[-1]
 
     def tell() -> None:
-        live.server_changed(8)
+        events.publish_change("server", 8)
         states.append("starting")
-        live.server_changed(7)
+        events.publish_change("server", 7)
         in_time.append(told.wait(SOON))
 
     teller = threading.Thread(target=tell)
     found = wait(
         look,
         lambda state: state == "starting",
-        groups=[live.LIVE],
+        groups=[events.LIVE],
         seconds=3 * SOON,
         is_about=about_server,
     )
@@ -55,13 +55,15 @@ def test_it_looks_again_when_it_hears_of_it_and_not_before(
 
 def test_when_the_time_is_over_it_says_how_things_are(own_redis: None) -> None:
     began = time.monotonic()
-    assert wait(lambda: "queued", lambda _state: False, groups=[live.LIVE], seconds=0.2) == "queued"
+    assert (
+        wait(lambda: "queued", lambda _state: False, groups=[events.LIVE], seconds=0.2) == "queued"
+    )
     assert 0.2 <= time.monotonic() - began < SOON
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
 def test_no_time_at_all_is_one_look(own_redis: None, seconds: float) -> None:
-    assert wait(lambda: 1, lambda _one: False, groups=[live.LIVE], seconds=seconds) == 1
+    assert wait(lambda: 1, lambda _one: False, groups=[events.LIVE], seconds=seconds) == 1
 
 
 def test_without_redis_it_looks_once() -> None:
@@ -70,4 +72,4 @@ def test_without_redis_it_looks_once() -> None:
         "CONFIG": {"hosts": ["redis://127.0.0.1:1"]},
     }
     with override_settings(CHANNEL_LAYERS={"default": nowhere}):
-        assert wait(lambda: "gone", lambda _s: False, groups=[live.LIVE], seconds=SOON) == "gone"
+        assert wait(lambda: "gone", lambda _s: False, groups=[events.LIVE], seconds=SOON) == "gone"

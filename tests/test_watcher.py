@@ -6,7 +6,8 @@ import pytest
 import redis
 from django.utils import timezone
 
-from servers import lifecycle, live
+from servers import events as live_events
+from servers import lifecycle
 from servers.models.runs.run import RunState
 from servers.watcher.images import inventory
 from servers.watcher.loop import Watcher
@@ -50,14 +51,14 @@ def test_a_wake_is_for_what_it_is_about(
     settings.BOX_FILE = tmp_path / "box.toml"
     watcher = Watcher()
     events = watcher._events
-    for topic in live.Topic:
+    for topic in live_events.Topic:
         watcher._wake_for({topic})
         woken = {each for each, its in events.items() if all(event.is_set() for event in its)}
         assert woken == {topic}, "and no other one"
         for event in events[topic]:
             event.clear()
     for message in (b"wake", b"", b"runs comets", b"\xff"):
-        assert live.topics_of(message) == set(live.Topic), "of another version"
+        assert live_events.topics_of(message) == set(live_events.Topic), "of another version"
     watcher.stop()
     assert all(event.is_set() for its in events.values() for event in its)
 
@@ -189,12 +190,17 @@ def test_a_run_that_has_moved_on_wakes_who_looks_at_models_and_images(
     shelves.step()
     looks.clear()
     with own_redis.pubsub() as heard:  # type: ignore[no-untyped-call]
-        heard.subscribe(live.wake_channel(box.slug))
+        heard.subscribe(live_events.wake_channel(box.slug))
         wait_until(heard.get_message, "Redis does not take the subscription")
         assert lifecycle.reached_ready(run, engine_version="1")
         said = wait_until(heard.get_message, "the watcher is not woken")
-    of_start = {live.Topic.RUNS, live.Topic.CHECKPOINTS, live.Topic.STOCK, live.Topic.IMAGES}
-    assert (said["type"], live.topics_of(said["data"])) == ("message", of_start)
+    of_start = {
+        live_events.Topic.RUNS,
+        live_events.Topic.CHECKPOINTS,
+        live_events.Topic.STOCK,
+        live_events.Topic.IMAGES,
+    }
+    assert (said["type"], live_events.topics_of(said["data"])) == ("message", of_start)
 
     for seconds, has_started, is_seen in ((3, True, False), (3, True, True), (6, False, False)):
         now[0] += seconds

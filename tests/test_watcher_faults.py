@@ -14,7 +14,7 @@ import pytest
 import redis
 from django.db.utils import DataError, OperationalError
 
-from servers import live
+from servers.contexts import pages
 from servers.host.docker.containers import ContainerError
 from servers.models import Box, Run
 from servers.models.runs.run import RunState
@@ -74,7 +74,7 @@ def test_a_round_that_breaks_is_told_on_the_boxs_page_until_one_goes_well(
 
     assert caplog.text.count("A round of looking_around broke") == 1
     assert caplog.text.count("value too long") == 1
-    ((what, fix),) = live.panel(Box.objects.get()).problems
+    ((what, fix),) = pages.panel(Box.objects.get()).problems
     assert what == "inferdash itself fails at what others run"
     assert "(DataError)" in fix
     assert "value too long" not in fix  # it may be anybody's words
@@ -82,7 +82,7 @@ def test_a_round_that_breaks_is_told_on_the_boxs_page_until_one_goes_well(
     work.error = None
     on_thread("looking_around", partial(watcher._run_safely, work.look))
     watcher._give_sign_of_life()
-    assert live.panel(Box.objects.get()).problems == ()
+    assert pages.panel(Box.objects.get()).problems == ()
 
 
 @pytest.mark.django_db(transaction=True)

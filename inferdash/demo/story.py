@@ -21,7 +21,10 @@ from inferdash.demo.box import GIB, SimulatedBox, make_boxes, utilisation  # noq
 from inferdash.demo.container import RATES  # noqa: E402
 from inferdash.demo.load import Heat, Traffic  # noqa: E402
 from inferdash.demo.script import find_model  # noqa: E402
-from servers import lifecycle, live, tasks  # noqa: E402
+from servers import (  # noqa: E402
+    lifecycle,
+    tasks,
+)
 from servers.judge.memory import history  # noqa: E402
 from servers.judge.memory.history import SPANS, Point, Series  # noqa: E402
 from servers.judge.runs import metric_points  # noqa: E402
@@ -36,6 +39,7 @@ from servers.models import (  # noqa: E402
     User,
 )
 from servers.models.runs.run import RunState  # noqa: E402
+from servers.state import box_samples, store  # noqa: E402
 
 VLLM = "vllm/vllm-openai:v0.20.2"
 SGLANG = "lmsysorg/sglang:v0.5.12-cu130"
@@ -176,7 +180,7 @@ def _remember(box: SimulatedBox, row: Box) -> None:
                 point = _gpu_point(box, card.facts, heats[index], effort[index], holder, step)
                 cards.setdefault(uuid, {})[t] = point
                 of_cards[uuid] = [point["util"], point["used"] * 1024]
-            if step == 1 and t >= until - live.messages.HISTORY:
+            if step == 1 and t >= until - box_samples.HISTORY:
                 lately.append({"t": t, "gpus": of_cards})
         HistoryChunk.objects.bulk_create(
             [HistoryChunk(box=row, step=step, start=start, body=history.pack(series))
@@ -186,7 +190,7 @@ def _remember(box: SimulatedBox, row: Box) -> None:
              for start, series in _chunks(engines, step)], ignore_conflicts=True)  # fmt: skip
 
     for each in reversed(lately):
-        live.store.client.lpush(f"inferdash:history:{box.name}", json.dumps(each))
+        store.client.lpush(f"inferdash:history:{box.name}", json.dumps(each))
 
 
 def _loads(box: SimulatedBox) -> list[tuple[str, str, float, list[int]]]:

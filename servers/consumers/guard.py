@@ -12,7 +12,7 @@ from channels.auth import get_user
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 
-from servers import live
+from servers import events
 from servers.models import Permission, User
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class GuardedConsumer(AsyncWebsocketConsumer):
         await self.accept()
         person = await self.person()
         if person is not None:
-            self.group = live.person_group(person.pk)
+            self.group = events.person_group(person.pk)
             await self.channel_layer.group_add(self.group, self.channel_name)
         return person
 
@@ -89,7 +89,7 @@ class GuardedConsumer(AsyncWebsocketConsumer):
         await self.close(code)
         return None
 
-    async def person_changed(self, message: live.PersonChangedEvent) -> None:
+    async def person_changed(self, message: events.PersonChangedEvent) -> None:
         await self.person()
 
     async def close(self, code: Any = None, reason: str | None = None) -> None:

@@ -7,8 +7,9 @@ from urllib.parse import parse_qsl
 
 from asgiref.sync import sync_to_async
 
-from servers import live
+from servers import events
 from servers.consumers.guard import RECHECK, GuardedConsumer
+from servers.contexts import pages
 from servers.models import Permission
 
 # At most this many renderings a second: a burst of changes becomes one message.
@@ -36,18 +37,18 @@ class LiveConsumer(GuardedConsumer):
         self.dirty: set[Key] = {("everything", None)}
         self.something = asyncio.Event()
         self.something.set()
-        await self.channel_layer.group_add(live.LIVE, self.channel_name)
+        await self.channel_layer.group_add(events.LIVE, self.channel_name)
         self.start(self._send_changes())
 
     async def disconnect(self, code: int) -> None:
         await super().disconnect(code)
-        await self.leave_group(live.LIVE)
+        await self.leave_group(events.LIVE)
 
-    async def send_change(self, message: live.ChangeEvent) -> None:
+    async def send_change(self, message: events.ChangeEvent) -> None:
         self.dirty.add((message["kind"], message["id"]))
         self.something.set()
 
-    async def person_changed(self, message: live.PersonChangedEvent) -> None:
+    async def person_changed(self, message: events.PersonChangedEvent) -> None:
         self.viewer = await self.person()
         self.dirty.add(("everything", None))
         self.something.set()
@@ -69,7 +70,7 @@ class LiveConsumer(GuardedConsumer):
                 keys = {("everything", None)}
             if self.viewer is None:
                 return
-            html = await sync_to_async(live.render)(
+            html = await sync_to_async(pages.render)(
                 keys, self.viewer, page=self.page, pk=self.pk, host=self.host
             )
             if html:

@@ -12,7 +12,7 @@ from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 from django.db import DatabaseError
 
-from servers import live
+from servers import events
 from servers.consumers import log_search
 from servers.models import LogChunk, Run
 from servers.models.logs.log import MOST_CHUNKS, StoredLine
@@ -94,7 +94,7 @@ class Feed:
             try:
                 if not channel or loop.time() - joined_at > JOIN_AGAIN:
                     channel = channel or await layer.new_channel()
-                    await layer.group_add(live.log_group(self.run_id), channel)
+                    await layer.group_add(events.log_group(self.run_id), channel)
                     joined_at = loop.time()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(layer.receive(channel), LOOK_ANYWAY)
@@ -110,7 +110,7 @@ class Feed:
                 self._is_troubled = False
         if channel:
             with contextlib.suppress(redis.RedisError, OSError):
-                await layer.group_discard(live.log_group(self.run_id), channel)
+                await layer.group_discard(events.log_group(self.run_id), channel)
 
     def _tell_once(self, what: str, error: Exception) -> None:
         if not self._is_troubled:

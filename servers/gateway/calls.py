@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Model
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.gateway import capture
 from servers.gateway.callers import Caller
 from servers.gateway.capture import CallRecorder
@@ -178,7 +178,7 @@ def _write(rows: list[Request]) -> None:
     except IntegrityError:
         # A legacy port, a key or a run was deleted while its answer passed: the others' are kept, too.
         _store([_without_what_is_gone(row) for row in rows])
-    live.requests_changed()
+    events.publish_change("requests")
 
 
 def _without_what_is_gone(row: Request) -> Request:

@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.gateway.routes import Route
 from servers.gateway.transcript import Transcript
 from servers.lifecycle.runs import secret_env
@@ -172,6 +172,6 @@ def keep(heard: Sequence[tuple[Request, CallRecorder]]) -> None:
                 size = sum(each.size for each in mine)
                 is_full |= Capture.objects.add(capture, len(mine), size)
     if is_full:
-        live.capture_changed()
+        events.publish_change("capture")
     elif exchanges:
-        live.requests_changed()  # the page that lists them looks again
+        events.publish_change("requests")  # the page that lists them looks again

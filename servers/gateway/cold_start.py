@@ -6,13 +6,13 @@ import time
 from asgiref.sync import sync_to_async
 from redis import RedisError
 
-from servers import live, tasks
+from servers import events, tasks
+from servers.events.long_polling import wait_async
 from servers.gateway.callers import Caller, not_allowed
 from servers.gateway.refusal import Refusal
 from servers.gateway.routes import PASSING, NoRoute, Route, Routes
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
-from servers.live.waiting import wait_async
 from servers.models import Server, User
 
 # Seconds after which a start that waits for others' memory is looked at again, without any news.
@@ -91,7 +91,7 @@ async def _news(routes: Routes, absence: NoRoute, seconds: float) -> None:
         await wait_async(
             look,
             lambda now: now != absence,
-            groups=[live.LIVE],
+            groups=[events.LIVE],
             seconds=seconds,
             is_about=lambda message: message.get("kind") in ("server", "servers"),
         )

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from socket import socket
 from typing import Any
 
@@ -11,12 +12,12 @@ from django.conf import settings
 from django.db.utils import InterfaceError, OperationalError
 from redis import RedisError
 
-from servers import live
+from servers import events
+from servers.events.long_polling import wait_async
 from servers.gateway.app import Gateway
 from servers.gateway.asgi import Receive, Scope, Send
 from servers.gateway.legacy_port_listener import LegacyPortListener
 from servers.lifecycle.runs import port_holders
-from servers.live.waiting import wait_async
 from servers.models import Box, LegacyPort
 
 log = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class LegacyPorts:
                     await wait_async(
                         self._look,
                         lambda _nothing: False,
-                        groups=[live.LIVE],
+                        groups=[events.LIVE],
                         seconds=LOOKED_AT,
                         is_about=lambda message: message.get("kind") == "ports",
                     )
@@ -124,4 +125,4 @@ async def _note(door: LegacyPortListener, problem: str) -> None:
             log.warning("port %s is not open: %s", door.port, problem)
         else:
             log.info("port %s is open", door.port)
-        await sync_to_async(live.requests_changed)()
+        await sync_to_async(partial(events.publish_change, "requests"))()

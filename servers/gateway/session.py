@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 
 from asgiref.sync import sync_to_async
 
-from servers import live
+from servers import events
+from servers.events.long_polling import wait_async
 from servers.gateway import cold_start
 from servers.gateway.calls import Call, Calls
 from servers.gateway.routes import PASSING
 from servers.host.runs.probes import CHAT_PATH
-from servers.live.waiting import wait_async
 from servers.models import Run
 
 # Seconds until a server is first noted as busy: nothing is written before a first token.
@@ -46,7 +46,7 @@ async def awake(*, person: int, server: int, run: int, seconds: float) -> None:
         await wait_async(
             lambda: sync_to_async(_sleeps)(run),
             lambda sleeps: not sleeps,
-            groups=[live.LIVE],
+            groups=[events.LIVE],
             seconds=min(left, cold_start.LOOKED_AT),
             is_about=lambda message: message.get("kind") == "server",
         )

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from django import template
 
+from servers.contexts.images import inventory
 from servers.judge.images import dockerfile
 from servers.lifecycle.images import build_names
-from servers.live import shelves
 from servers.models import Box, ImageJob, Profile, StoredImage
 
 register = template.Library()
@@ -38,7 +38,7 @@ class Build:
 @register.simple_tag
 def jobs_mark() -> str:
     """Another text whenever a pull or build of an image has come further."""
-    return shelves.jobs_mark()
+    return inventory.jobs_mark()
 
 
 @register.simple_tag

@@ -7,7 +7,6 @@ from typing import Any
 
 from django import template
 
-from servers import live
 from servers.judge.profiles import lint
 from servers.judge.profiles.facts import LaunchFacts
 from servers.judge.profiles.lint_rules import LintRule
@@ -15,8 +14,9 @@ from servers.judge.profiles.subject import LintFinding, Subject
 from servers.judge.runs import metric_map
 from servers.judge.runs.metrics import Figures
 from servers.launch.engines.change import LaunchChange
-from servers.live import EngineMetrics
 from servers.models import Run, Server
+from servers.state import engine_metrics
+from servers.state.engine_metrics import EngineMetrics
 from servers.templatetags.format import duration
 
 register = template.Library()
@@ -28,7 +28,7 @@ ALL = "all_told"  # under which a page with many servers has them all
 @register.simple_tag(takes_context=True)
 def told_of_all(context: dict[str, Any], servers: Iterable[Server]) -> str:
     """Ask for all at once what told_of wants of each."""
-    context[ALL] = live.figures_by_run(server.run for server in servers)
+    context[ALL] = engine_metrics.figures_by_run(server.run for server in servers)
     return ""
 
 
@@ -36,7 +36,7 @@ def told_of_all(context: dict[str, Any], servers: Iterable[Server]) -> str:
 def told_of(context: dict[str, Any], run: Run | None) -> EngineMetrics | None:
     every: Mapping[int, EngineMetrics] | None = context.get(ALL)
     if every is None:
-        return live.figures_of(run)
+        return engine_metrics.figures_of(run)
     return every.get(run.pk) if run is not None else None
 
 
@@ -117,7 +117,7 @@ def small_line(told: EngineMetrics) -> Sparkline | None:
     most = max((each for each in told.line if each is not None), default=0.0)
     if most <= 0:
         return None
-    step = WIDTH / (live.LINE - 1)
+    step = WIDTH / (engine_metrics.LINE - 1)
     begins = WIDTH - step * (len(told.line) - 1)
     words, is_down = [], False
     for place, each in enumerate(told.line):

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from django import template
 
+from servers.contexts.memory.hardware import HardwareReport
 from servers.judge.memory.hardware import HardwareFinding
-from servers.live.hardware import HardwareReport
 
 register = template.Library()
 

@@ -9,10 +9,11 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from servers.contexts.alerts import needs
+from servers.contexts.gateway import capture
+from servers.contexts.runs.published import published_port
 from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch
-from servers.live import capture, needs
-from servers.live.published import published_port
 from servers.models import Box, Capture, Run, User
 
 register = template.Library()

@@ -8,7 +8,7 @@ import redis
 from django.conf import settings
 from django.utils import timezone
 
-from servers import lifecycle, live
+from servers import events, lifecycle
 from servers.host.docker.containers import ContainerError, DockerFacts
 from servers.host.files import paths
 from servers.host.kernel.proc import Kernel
@@ -16,8 +16,8 @@ from servers.judge.alerts.attention import NO_GPU
 from servers.judge.memory.verdicts import ALARMS
 from servers.judge.runs import limits
 from servers.lifecycle.runs import creation, hardening, open_limits, reboots
-from servers.live import untaken
 from servers.models import AuditEntry, Box
+from servers.state import untaken
 from servers.watcher import host_resources
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ def sign_of_life(box: Box, sample: dict[str, Any] | None, problems: list[dict[st
     Box.objects.filter(pk=box.pk).update(seen_at=box.seen_at, facts=facts)
     reboots.note_versions(box)
     if changed:
-        live.box_changed(box.pk)
+        events.publish_change("box", box.pk)
     return are_others
 
 

@@ -9,11 +9,11 @@ import redis
 from django.conf import settings
 from django.utils import timezone
 
-from servers import live
 from servers.host.docker.containers import DockerFacts, Image
 from servers.host.kernel import clock, resources
 from servers.launch.engines.volumes import VolumeError, resolve
 from servers.models import Box, HostResources
+from servers.state import store
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def look(box: Box, docker: DockerFacts | None) -> None:
     if (toolkit := resources.has_toolkit(root=root)) is not None:
         found["toolkit"] = toolkit
     try:
-        found["clock"] = asdict(clock.ahead_of(live.shared_time))
+        found["clock"] = asdict(clock.ahead_of(store.shared_time))
     except (redis.RedisError, OSError) as error:
         log.warning("Redis does not say the time: %s", error)
     _keep(box, found=found)

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import close_old_connections
 from django.db.utils import InterfaceError, OperationalError
 
-from servers import lifecycle, live
+from servers import events, lifecycle
 from servers.host.collector.parent import Collector
 from servers.host.docker.containers import ContainerError, Event
 from servers.lifecycle.alerts import alerts
@@ -97,14 +97,14 @@ class Watcher:
         self.facts_are_old = threading.Event()  # of the box's row: Docker or the GPUs came or went
         self.signed_at = float("-inf")
         self._events = {
-            live.Topic.RUNS: (self.wake, self.around),
-            live.Topic.ACTIONS: (self.asked,),
-            live.Topic.ALERTS: (self.to_send,),
-            live.Topic.CHECKPOINTS: (self.checkpoints_asked,),
-            live.Topic.STOCK: (self.stock_asked,),
-            live.Topic.IMAGES: (self.shelf_asked,),
-            live.Topic.DOWNLOADS: (self.to_fetch,),
-            live.Topic.FACTS: (self.facts_are_old, self.wake),
+            events.Topic.RUNS: (self.wake, self.around),
+            events.Topic.ACTIONS: (self.asked,),
+            events.Topic.ALERTS: (self.to_send,),
+            events.Topic.CHECKPOINTS: (self.checkpoints_asked,),
+            events.Topic.STOCK: (self.stock_asked,),
+            events.Topic.IMAGES: (self.shelf_asked,),
+            events.Topic.DOWNLOADS: (self.to_fetch,),
+            events.Topic.FACTS: (self.facts_are_old, self.wake),
         }
         self.collector = Collector(root=settings.KERNEL_ROOT)
         self.sample: dict[str, Any] | None = None
@@ -165,9 +165,9 @@ class Watcher:
     def stop(self) -> None:
         self.stopping.set()
         writer.grew.set()
-        self._wake_for(set(live.Topic))
+        self._wake_for(set(events.Topic))
 
-    def _wake_for(self, topics: Collection[live.Topic]) -> None:
+    def _wake_for(self, topics: Collection[events.Topic]) -> None:
         for topic in topics:
             for event in self._events[topic]:
                 event.set()
@@ -366,13 +366,13 @@ class Watcher:
             self._run_safely(lambda: self.releases.see(self.memory.snapshot))
             # The box's row says whether there are GPUs: not seconds after the cards themselves.
             if before is None or _trouble(before) != _trouble(sample):
-                self._wake_for({live.Topic.FACTS})
+                self._wake_for({events.Topic.FACTS})
 
     def _tell_sample(self) -> None:
         if self.sample is not None:
             judged = self.hardware.judge(self.memory.judge(self.sample))
             self.judged = judged
-            live.box_sampled(self.box.slug, self.box.pk, judged)
+            events.publish_sample(self.box.slug, self.box.pk, judged)
             self.history.see(judged)
 
     def _docker_events(self) -> None:
@@ -386,7 +386,7 @@ class Watcher:
                 self.docker_was_away_at = time.monotonic()
                 self._run_safely(lambda: out_of_band.note_end_of_docker(self.box))
             # Whatever happened while nobody listened is found by looking.
-            self._wake_for({live.Topic.FACTS})
+            self._wake_for({events.Topic.FACTS})
             self.stopping.wait(RETRY)
 
     def _on_event(self, event: Event) -> None:
@@ -410,11 +410,11 @@ class Watcher:
         while not self.stopping.is_set():
             try:
                 with redis.Redis.from_url(settings.REDIS_URL) as client, client.pubsub() as pubsub:
-                    pubsub.subscribe(live.wake_channel(self.box.slug))
+                    pubsub.subscribe(events.wake_channel(self.box.slug))
                     while not self.stopping.is_set():
                         message = pubsub.get_message(ignore_subscribe_messages=True, timeout=RETRY)
                         if message:
-                            self._wake_for(live.topics_of(message["data"]))
+                            self._wake_for(events.topics_of(message["data"]))
             except redis.RedisError as error:
                 log.warning("Redis is away: %s", error)
                 self.stopping.wait(RETRY)

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers import live
+from servers.contexts.alerts import needs
 from servers.models import Alert, AuditEntry, Box, Notification, NotificationChannel, Role
 from servers.models.runs.run import RunState
 from tests import factories
@@ -74,7 +74,7 @@ def test_what_only_an_alert_tells_needs_somebody_too(ada: Client, box: Box) -> N
         title="rtx8: GPU 1 is too hot",
         server_name="",
     )
-    [notice] = live.attention([box], {"rtx8": None})
+    [notice] = needs.attention([box], {"rtx8": None})
 
     assert (notice.about, notice.slug, notice.what) == ("box", "rtx8", "GPU 1 is too hot")
     assert (notice.level, notice.alert) == ("attention", hot.pk)
@@ -86,7 +86,7 @@ def test_two_alerts_of_one_box_and_what_is_seen_there_count_each_once(box: Box) 
     factories.alert(box, kind="box", subject="Docker cannot be used", server_name="")
     factories.alert(box, kind="leaked", subject="GPU-1", server_name="")
 
-    notices = live.attention([box], {"rtx8": None})
+    notices = needs.attention([box], {"rtx8": None})
 
     assert [notice.kind for notice in notices] == ["leaked", "box"]
 

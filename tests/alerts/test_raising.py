@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from servers import live
+from servers.contexts.alerts import needs
 from servers.judge.alerts import debounce
 from servers.judge.memory.hardware import HardwareFinding, Severity
-from servers.live import needs
 from servers.models import Alert, Box, Profile, Run, Server
 from servers.models.runs.run import DesiredState, RunState
 from servers.watcher.alerts.alerts import AlertMonitor
@@ -169,7 +168,7 @@ def test_a_load_that_takes_the_last_memory_is_told_once(box: Box, server: Server
     AlertMonitor(box).step(little)
 
     assert told() == [("floor", "glm-5 on rtx8 leaves the machine little memory while it loads")]
-    assert [notice.what for notice in live.attention([box], {box.slug: little})] == [
+    assert [notice.what for notice in needs.attention([box], {box.slug: little})] == [
         "only 1.0 GiB of memory are left"
     ]
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from servers.contexts.alerts import needs
 from servers.judge.alerts.case import AlertCase
 from servers.lifecycle.alerts import alerts, channels
-from servers.live import needs
 from servers.models import Alert, Box, Notification, NotificationChannel
 from servers.models.alerts.channel import PATIENCE, What
 from servers.watcher.alerts.notifications import NotificationSender

@@ -1,12 +1,13 @@
 """The API's part in downloads, and answers that are held back until something changes."""
 
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
 from django.test import Client
 
-from servers import live
+from servers import events
 from servers.models import Action, Box, Download, Role, Run, Server
 from servers.models.runs.run import RunState
 from tests import factories
@@ -86,7 +87,7 @@ def test_an_answer_about_a_download_is_held_back(client_of: ClientOf, box: Box) 
     first = viewer.get(at, {"seen": "something else", "wait": "20"}).json()
     thread, told = held(viewer, f"{at}?wait=20&seen={first['mark'].replace(' ', '%20')}")
     Download.objects.filter(pk=row.pk).update(total=100, done=50, state="downloading")
-    until_answered(thread, live.downloads_changed)
+    until_answered(thread, partial(events.publish_change, "downloads"))
     assert (told[0]["state"], told[0]["percent"]) == ("downloading", 50)
 
 
@@ -97,7 +98,7 @@ def test_an_answer_about_a_server_is_held_back(client_of: ClientOf, server: Serv
     mark = viewer.get(at).json()["mark"].replace(" ", "%20")
     thread, told = held(viewer, f"{at}?wait=20&seen={mark}")
     Run.objects.filter(pk=run.pk).update(state=RunState.READY)
-    until_answered(thread, lambda: live.server_changed(server.pk))
+    until_answered(thread, lambda: events.publish_change("server", server.pk))
     assert told[0]["state"] == "ready"
     assert viewer.get(at, {"wait": "0.01", "seen": told[0]["mark"]}).json()["state"] == "ready"
     assert viewer.get("/api/v1/servers/none", {"wait": "1"}).status_code == 404

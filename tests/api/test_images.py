@@ -1,12 +1,13 @@
 """The API's part in images: what lies there, what is newer, pulls, moved tags, removals."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.models import (
     AuditEntry,
     Box,
@@ -95,7 +96,7 @@ def test_an_image_is_asked_for_once_followed_and_cancelled(client_of: ClientOf, 
     ImageJob.objects.update(
         state="doing", done=50, total=100, is_whole=True, rate=5.0, changed_at=timezone.now()
     )
-    until_answered(thread, live.jobs_changed)
+    until_answered(thread, partial(events.publish_change, "jobs"))
     assert (told[0]["percent"], told[0]["left"]) == (50, 10)
     cancelled = editor.post(f"{at}/cancel").json()
     assert cancelled["is_unwanted"]

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from django.test import Client
 
-from servers import live
+from servers import events
 from servers.models import Box, LogChunk, Profile, Role, Run, Server
 from servers.models.runs.run import RunState
 from servers.views.api import api
@@ -35,7 +35,9 @@ def test_the_description_is_there_for_everybody() -> None:
 def test_boxes_say_who_holds_their_memory(client_of: ClientOf, box: Box, server: Server) -> None:
     run = factories.run(server)
     process = {"pid": 40, "start": 1, "ppid": 1, "name": "python", "container": run.container_id}
-    live.box_sampled(box.slug, box.pk, samples.sample([samples.card(0, [(40, 61)])], [process]))
+    events.publish_sample(
+        box.slug, box.pk, samples.sample([samples.card(0, [(40, 61)])], [process])
+    )
 
     said = client_of(Role.VIEWER).get("/api/v1/boxes/rtx8").json()
 

@@ -11,7 +11,7 @@ import redis
 from django.utils import timezone
 from docker import APIClient
 
-from servers import live
+from servers import events
 from servers.host.docker.containers import DockerContainers
 from servers.launch.engines import SERVING
 from servers.lifecycle.runs import creation
@@ -233,11 +233,11 @@ def test_every_step_of_the_asking_is_told(
     place(box, fake_vllm(f"#!/bin/sh\ncat <<'EOF'\n{HELP}EOF", "steps"))
     told: list[tuple[str, bool]] = []
 
-    def note() -> None:
+    def note(_kind: str) -> None:
         found = ImageFacts.objects.get()
         told.append((found.asking, found.asked_at is not None))
 
-    monkeypatch.setattr(live, "images_changed", note)
+    monkeypatch.setattr(events, "publish_change", note)
     images = ImageInspector(box)
 
     images.look(sample=None)

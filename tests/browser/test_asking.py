@@ -35,7 +35,7 @@ def note(stack: WebStack, asking: str, **values: Any) -> None:
     """As the watcher does it."""
     stack.run(
         f"ImageFacts.objects.note(Box.objects.get(), 'vllm', '{ASKED}', '{asking}', **{values})\n"
-        "live.images_changed()"
+        "events.publish_change('images')"
     )
 
 
@@ -43,7 +43,7 @@ ANSWER = """
 from servers.launch.engines.flaglist import load_shipped
 ImageFacts.objects.all().delete()
 factories.image_facts(Box.objects.get(), load_shipped("vllm", "0.32.0"))
-live.images_changed()
+events.publish_change('images')
 """
 
 

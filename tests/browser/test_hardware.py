@@ -18,12 +18,12 @@ PHONE = {"width": 390, "height": 844}
 TELL = """
 from servers.judge.memory.hardware import HardwareJudge
 box = Box.objects.get(slug="rtx8")
-sample = live.sample("rtx8")
+sample = box_samples.newest("rtx8")
 sample["t"] += 1
 {change}
 findings = [each.to_json() for each in HardwareJudge().step(sample)]
 Box.objects.update(seen_at=timezone.now())
-live.box_sampled("rtx8", box.pk, sample | {{"findings": findings}})
+events.publish_sample("rtx8", box.pk, sample | {{"findings": findings}})
 """
 XID = """
 uuid = sample["gpus"][2]["uuid"]

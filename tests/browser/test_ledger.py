@@ -18,20 +18,20 @@ PHONE = {"width": 390, "height": 844}
 # Page cache for free memory, as when a model has been read; told as the watcher does.
 READ_A_MODEL = """
 box = Box.objects.get(slug="spark-1")
-sample = live.sample("spark-1")
+sample = box_samples.newest("spark-1")
 sample["t"] += 1
 sample["meminfo"]["Cached"] += 2 * 2**30
 sample["meminfo"]["MemFree"] -= 2 * 2**30
-live.box_sampled("spark-1", box.pk, sample)
+events.publish_sample("spark-1", box.pk, sample)
 """
 LOSE = """
 box = Box.objects.get(slug="rtx8")
-sample = live.sample("rtx8")
+sample = box_samples.newest("rtx8")
 sample["t"] += 1
 sample["gpus"][6]["free"] -= 33 * 2**30
 sample["verdicts"][6] |= {"verdict": "leaked", "unattributed": 33 * 2**30,
     "reason": "33.0 GiB of this card are in use.", "advice": "Try nvidia-smi --gpu-reset."}
-live.box_sampled("rtx8", box.pk, sample)
+events.publish_sample("rtx8", box.pk, sample)
 """
 
 

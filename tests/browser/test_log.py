@@ -49,11 +49,11 @@ def write(stack: Stack, lines: list[tuple[str, str]]) -> None:
     path.write_text(json.dumps(lines))
     stack.shell(
         "import json\n"
-        "from servers import live\n"
+        "from servers import events\n"
         f"lines = json.load(open({str(path)!r}))\n"
         f"after = Run.objects.get(pk={stack.run}).log_lines\n"
         f"records = [f'{AT} {{s}} {{text}}'.encode() for s, text in lines]\n"
-        f"live.log_grew({stack.run}, LogChunk.objects.append({stack.run}, after, records))"
+        f"events.publish_log_growth({stack.run}, LogChunk.objects.append({stack.run}, after, records))"
     )
 
 

@@ -29,7 +29,7 @@ def write_at(stack: Stack, minute: int, texts: list[str]) -> None:
     stack.shell(
         f"after = Run.objects.get(pk={stack.run}).log_lines\n"
         f"records = [each.encode() for each in {records!r}]\n"
-        f"live.log_grew({stack.run}, LogChunk.objects.append({stack.run}, after, records))"
+        f"events.publish_log_growth({stack.run}, LogChunk.objects.append({stack.run}, after, records))"
     )
 
 

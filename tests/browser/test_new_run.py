@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 SCREENS: list[ViewportSize] = [{"width": 1280, "height": 800}, {"width": 390, "height": 844}]
 AT = "2026-11-21T08:00:00.000000001Z"
 NEXT = """
-from servers import live
+from servers import events
 server = Server.objects.get(slug="tiny")
 Run.objects.filter(server=server).update(state=RunState.STOPPED, log_complete=True)
 run = Run.objects.create(server=server, version=server.profile.current, state=RunState.STARTING,
@@ -23,16 +23,16 @@ run = Run.objects.create(server=server, version=server.profile.current, state=Ru
 Server.objects.filter(pk=server.pk).update(run=run)
 records = [f"{at} o run {run.pk} line {n}".encode() for n in range(1, lines + 1)]
 LogChunk.objects.append(run.pk, 0, records)
-live.server_changed(server.pk)
+events.publish_change('server', server.pk)
 print(run.pk)
 """
 FAILED_BEFORE_ITS_CONTAINER = """
-from servers import live
+from servers import events
 server = Server.objects.get(slug="tiny")
 Run.objects.filter(pk=server.run_id).update(
     state=RunState.FAILED, container_id="", failure="It lies outside the folders of this box.",
     diagnosis={"summary": "It lies outside."}, ended_at=timezone.now())
-live.server_changed(server.pk)
+events.publish_change('server', server.pk)
 """
 NEVER_STARTED = """
 Server.objects.filter(slug="tiny").update(run=None)

@@ -144,7 +144,7 @@ def test_a_change_reaches_every_open_page_without_a_reload(busy: WebStack, page:
         "run = Run.objects.get(server__slug='gpt-oss-120b')\n"
         "Run.objects.filter(pk=run.pk).move(old=[RunState.STARTING], new=RunState.READY,"
         " ready_at=timezone.now())\n"
-        "live.server_changed(run.server_id)"
+        "events.publish_change('server', run.server_id)"
     )
 
     expect(card).to_have_attribute("data-state", "ready")
@@ -167,7 +167,7 @@ def test_a_failure_is_told_on_every_open_page(
         "run = Run.objects.get(server__slug='gpt-oss-120b')\n"
         "Run.objects.filter(pk=run.pk).move(old=[RunState.STARTING], new=RunState.FAILED,"
         " ended_at=timezone.now(), exit_code=139, failure='It fell over.', last_lines=['bye'])\n"
-        "live.server_changed(run.server_id)"
+        "events.publish_change('server', run.server_id)"
     )
 
     expect(card.locator(".card-failure")).to_have_text("It fell over.")
@@ -188,7 +188,7 @@ def test_what_is_unfolded_stays_so_when_the_page_is_renewed(busy: WebStack, page
     busy.run(
         "run = Run.objects.get(server__slug='minimax-m27')\n"
         "Run.objects.filter(pk=run.pk).update(requests_running=7)\n"
-        "live.server_changed(run.server_id)"
+        "events.publish_change('server', run.server_id)"
     )
 
     expect(page.locator(".run-side .figures")).to_contain_text("7")
@@ -203,9 +203,9 @@ def test_a_new_sample_moves_the_meter_and_adds_a_point(busy: WebStack, page: Pag
     last = page.evaluate("document.querySelector('gpu-chart').times.at(-1)")
 
     busy.run(
-        "box = Box.objects.get(slug='rtx8'); sample = live.sample('rtx8')\n"
+        "box = Box.objects.get(slug='rtx8'); sample = box_samples.newest('rtx8')\n"
         "sample['t'] += 1; sample['gpus'][0] |= {'util': 99}\n"
-        "live.box_sampled('rtx8', box.pk, sample)"
+        "events.publish_sample('rtx8', box.pk, sample)"
     )
 
     until(page, f"document.querySelector('gpu-chart').times.at(-1) > {last}")

@@ -182,7 +182,7 @@ def test_an_open_page_hears_at_once_that_its_person_is_shown_out(
 
     stack.run(
         "grace = User.objects.get(username='grace');"
-        "User.objects.change(grace.pk, is_active=False); live.person_changed(grace.pk)"
+        "User.objects.change(grace.pk, is_active=False); events.publish_person_change(grace.pk)"
     )
 
     expect(page.locator("#connection")).to_contain_text("You are signed out")

@@ -22,12 +22,12 @@ from datetime import timedelta
 run = Server.objects.get(slug="minimax-m27").run
 since = timezone.now() - timedelta(minutes=6)
 Run.objects.filter(pk=run.pk).update(unhealthy_since=since, unhealthy_because={BECAUSE!r})
-live.server_changed(run.server_id)
+events.publish_change('server', run.server_id)
 """
 WELL_AGAIN = """
 run = Server.objects.get(slug="minimax-m27").run
 Run.objects.filter(pk=run.pk).update(unhealthy_since=None, unhealthy_because="")
-live.server_changed(run.server_id)
+events.publish_change('server', run.server_id)
 """
 
 

@@ -11,18 +11,18 @@ pytestmark = pytest.mark.browser
 RESTART = """
 from datetime import timedelta
 from django.utils import timezone
-from servers import live
+from servers import events
 box = factories.box("rtx8")
 run = factories.run(factories.server(box, "glm-5"), RunState.QUEUED,
                     status_message="It waits until qwen has loaded.")
 Reboot.objects.create(box=box, boot_id="after", booted_at=timezone.now(), runs=[run.pk],
                     before={"driver": "580.95"}, after={"driver": "590.44"})
-live.box_changed(box.pk)
+events.publish_change('box', box.pk)
 """
 READY = """
-from servers import live
+from servers import events
 Run.objects.update(state=RunState.READY, status_message="")
-live.server_changed(Server.objects.get().pk)
+events.publish_change('server', Server.objects.get().pk)
 """
 
 

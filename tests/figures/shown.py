@@ -3,14 +3,14 @@
 import math
 import time
 
-from servers import live
 from servers.judge.memory import history
 from servers.judge.runs import metric_points
 from servers.judge.runs.metric_points import FINEST
 from servers.judge.runs.metrics import Figures
-from servers.live import LINE, EngineMetrics
 from servers.models import Run
 from servers.models.memory.history import FiguresChunk
+from servers.state import box_samples, engine_metrics
+from servers.state.engine_metrics import LINE, EngineMetrics
 from servers.watcher.memory.rollups import Rollups
 
 
@@ -42,7 +42,7 @@ def tell(run: Run, *, busy: float = 1.0, ago: float = 0.0, source: str = "metric
     at = time.time() - ago
     line = [figures(at - (LINE - n) * FINEST, busy).generation for n in range(LINE)]
     told = EngineMetrics(at=at, source=source, figures=figures(at, busy), line=tuple(line))
-    live.keep_figures(run.pk, told)
+    engine_metrics.keep_figures(run.pk, told)
 
 
 def past(run: Run, *, hours: float = 1.0, busy: float = 1.0) -> None:
@@ -52,7 +52,7 @@ def past(run: Run, *, hours: float = 1.0, busy: float = 1.0) -> None:
         box,
         FiguresChunk,
         finest=FINEST,
-        show=lambda body: live.keep_recent(box.slug, body, of="figures"),
+        show=lambda body: box_samples.keep_recent(box.slug, body, of="figures"),
     )
     until = history.slot(time.time(), FINEST)
     for t in range(until - int(hours * 3600), until, FINEST):

@@ -9,11 +9,11 @@ from asgiref.sync import async_to_sync
 from django.http import StreamingHttpResponse
 from django.test import Client
 
-from servers import live
 from servers.host.runs.prometheus import totals
 from servers.judge.runs.metrics import Figures
-from servers.live import EngineMetrics
 from servers.models import Key, Profile, Role, Run
+from servers.state import engine_metrics
+from servers.state.engine_metrics import EngineMetrics
 from servers.templatetags.figures import rows, small_line, tokens
 from tests import factories
 from tests.figures import shown
@@ -46,7 +46,7 @@ def test_a_card_tells_requests_and_tokens_with_a_small_line(client: Client, run:
         figures=Figures(running=2, queued=3, generation=142.64),
         line=(0, 100, None, 140),
     )
-    live.keep_figures(run.pk, told)
+    engine_metrics.keep_figures(run.pk, told)
     page = html(client, "/")
 
     assert "<dt>running</dt><dd>2</dd>" in page

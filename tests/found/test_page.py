@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers import live
+from servers.contexts import pages
 from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.external.origin import Origin
 from servers.lifecycle.external import takeover
@@ -262,10 +262,10 @@ def test_it_is_sent_anew_when_the_box_changes(box: Box) -> None:
     around(box)
     person = User.objects.create(username="vera", role=Role.VIEWER)
 
-    html = live.render({("box", box.pk)}, person, page="found", pk=box.pk)
+    html = pages.render({("box", box.pk)}, person, page="found", pk=box.pk)
 
     assert f'hx-target="#found-{box.pk}"' in html
-    other = live.render({("server", 1)}, person, page="found", pk=box.pk)
+    other = pages.render({("server", 1)}, person, page="found", pk=box.pk)
     assert 'hx-target="#found' not in other
 
 
@@ -387,7 +387,7 @@ def test_an_ended_engine_is_no_stranger_that_runs(box: Box) -> None:
     told = client().get("/boxes/rtx8/").content.decode()
 
     assert "sglang-server" not in told
-    assert live.panels([box], {"rtx8": None})[0].strangers == 0
+    assert pages.panels([box], {"rtx8": None})[0].strangers == 0
 
 
 def test_the_comparison_is_shown_by_what_differs(box: Box) -> None:

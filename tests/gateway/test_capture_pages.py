@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from servers import live
+from servers.contexts import pages
 from servers.models import AuditEntry, Capture, CapturedCall, Role, User
 from servers.models.gateway.capture import KEPT
 from tests import factories
@@ -99,21 +99,21 @@ def test_open_pages_are_told_and_it_ends_by_the_clock(
     switched = factories.capture(ada)
     for page in ("dashboard", "chat", "gateway", "found", "stock", "server"):
         for kind in ("capture", "boxes", "everything"):
-            said = live.render({(kind, None)}, vera, page=page)
+            said = pages.render({(kind, None)}, vera, page=page)
             assert "wrong answers" in said
             assert (NOT_HERE in said) == (page == "chat")
-    said = live.render({("capture", None)}, vera)
+    said = pages.render({("capture", None)}, vera)
     assert "/gateway/capture/" not in said
-    assert "/gateway/capture/" in live.render({("capture", None)}, ada)
+    assert "/gateway/capture/" in pages.render({("capture", None)}, ada)
 
     monkeypatch.setattr(timezone, "now", lambda: switched.until)
-    said = live.render({("boxes", None)}, vera, page="alerts")
+    said = pages.render({("boxes", None)}, vera, page="alerts")
     assert "wrong answers" not in said
     assert 'id="capture" class="capture" role="status" hidden' in said
 
 
 def mark(person: User, *, page: str = "capture") -> str:
-    said = live.render({("boxes", None)}, person, page=page)
+    said = pages.render({("boxes", None)}, person, page=page)
     found = re.search(r'data-captures="([^"]*)"', said)
     return found[1] if found else "none"
 

@@ -35,12 +35,12 @@ run = wait_until(
 print(run.pk, run.on_request, run.state)
 """
 READY = """
-from servers import live
+from servers import events
 Run.objects.filter(server__slug="{slug}").update(
     state=RunState.READY, ready_at=timezone.now(), address="127.0.0.1", port={port},
     served_name="tiny-qwen",
 )
-live.server_changed(Server.objects.get(slug="{slug}").pk)
+events.publish_change('server', Server.objects.get(slug="{slug}").pk)
 """
 
 
@@ -147,12 +147,12 @@ server.run = Run.objects.create(
 server.save()
 """
 WOKEN = """
-from servers import live
+from servers import events
 from tests.waiting import wait_until
 wanted = Run.objects.filter(server__slug="{slug}", wake_wanted_at__isnull=False)
 wait_until(wanted.exists, "somebody wants it awake")
 Run.objects.filter(server__slug="{slug}").update(sleep="", wake_wanted_at=None)
-live.server_changed(Server.objects.get(slug="{slug}").pk)
+events.publish_change('server', Server.objects.get(slug="{slug}").pk)
 """
 
 

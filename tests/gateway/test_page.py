@@ -9,7 +9,7 @@ from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 
-from servers import live
+from servers.contexts import pages
 from servers.models import Key, Request, Role, Run, Server, User
 from servers.models.runs.run import RunState
 from tests import factories
@@ -128,9 +128,9 @@ def test_an_open_page_is_told_of_new_requests_and_a_filtered_one_is_left_alone(
     asked(ada, model="just-now")
     keys: set[tuple[str, int | None]] = {("requests", None)}
 
-    assert "just-now" in live.render(keys, ada, page="gateway")
+    assert "just-now" in pages.render(keys, ada, page="gateway")
     ada.role = Role.VIEWER
-    assert "just-now" not in live.render(keys, ada, page="gateway")
+    assert "just-now" not in pages.render(keys, ada, page="gateway")
     assert "/ws/live/?page=gateway" in text_of(client)
     assert "/ws/live/?page=gateway" not in text_of(client, "?q=just")
 
@@ -150,13 +150,13 @@ def test_an_open_page_looks_again_when_other_names_may_be_asked_for(
 
     assert len(set(marks)) == 4
     assert told(ada, server.pk) == marks[-1] == mark_of(text_of(client))
-    assert "names-mark" not in live.render({("box", server.box_id)}, ada, page="gateway")
+    assert "names-mark" not in pages.render({("box", server.box_id)}, ada, page="gateway")
     ada.role = Role.VIEWER
-    assert "names-mark" not in live.render({("server", server.pk)}, ada, page="gateway")
+    assert "names-mark" not in pages.render({("server", server.pk)}, ada, page="gateway")
 
 
 def told(person: User, server: int) -> str:
-    return mark_of(live.render({("server", server)}, person, page="gateway"))
+    return mark_of(pages.render({("server", server)}, person, page="gateway"))
 
 
 def mark_of(said: str) -> str:

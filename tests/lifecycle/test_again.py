@@ -8,9 +8,9 @@ from django.utils import timezone
 
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
-from servers.live import store
 from servers.models import Run, Server
 from servers.models.runs.run import DesiredState, RunState
+from servers.state import store
 from tests import factories
 from tests.lifecycle.starts import started
 
@@ -96,6 +96,6 @@ def test_no_message_is_needed_while_redis_is_away(
 ) -> None:
     one = server()
     gone = store.connect(f"unix://{tmp_path}/none.sock")
-    monkeypatch.setattr("servers.live.store.client", gone)
+    monkeypatch.setattr("servers.state.store.client", gone)
 
     assert started(one).state == RunState.STARTING

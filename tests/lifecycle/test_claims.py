@@ -162,8 +162,8 @@ def test_it_ends_by_itself_and_pages_hear_of_it(
     monkeypatch: pytest.MonkeyPatch,
     django_capture_on_commit_callbacks: Any,
 ) -> None:
-    told: list[int] = []
-    monkeypatch.setattr("servers.live.box_changed", told.append)
+    told: list[tuple[str, int]] = []
+    monkeypatch.setattr("servers.events.publish_change", lambda *of: told.append(of))
     claim = claimed(box, ben, 0)
     Claim.objects.update(until=timezone.now())
 
@@ -171,7 +171,7 @@ def test_it_ends_by_itself_and_pages_hear_of_it(
         claims.expire(box)
         claims.expire(box)
 
-    assert told == [box.pk], "once"
+    assert told == [("box", box.pk)], "once"
     claim.refresh_from_db()
     assert claim.ended_at == claim.until
 

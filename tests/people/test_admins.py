@@ -11,8 +11,8 @@ from django.urls import reverse
 from servers import tasks
 from servers.launch.engines.required_paths import Place
 from servers.lifecycle.profiles import path_reports
-from servers.live import answers
 from servers.models import AuditEntry, Box, Invite, Role, Secret, User
+from servers.state import answers
 from tests import factories
 from tests.people.desk import as_, join, log_in, said
 

@@ -5,7 +5,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from servers import live
+from servers.contexts import pages as page_contexts
 from servers.models import Key, Permission, Role, User
 from servers.models.gateway.request import Request
 from servers.models.people.role import PERMISSIONS, name_roles
@@ -81,7 +81,7 @@ def test_nothing_of_the_box_is_on_their_pages(carl: User) -> None:
         "found",
     )
     said += [
-        live.render(EVERYTHING, carl, page=page, pk=pk)
+        page_contexts.render(EVERYTHING, carl, page=page, pk=pk)
         for page in pages
         for pk in (box.pk, runs[0].server_id)
     ]
@@ -99,7 +99,7 @@ def test_nothing_of_the_box_is_on_their_pages(carl: User) -> None:
                     "/alerts/",
                 ):
                     assert shut not in text, shut
-    assert 'data-slug="up"' in live.render(EVERYTHING, carl, page="chat")
+    assert 'data-slug="up"' in page_contexts.render(EVERYTHING, carl, page="chat")
 
 
 def test_they_see_their_own_requests_alone(ada: User, carl: User) -> None:
@@ -117,7 +117,7 @@ def test_they_see_their_own_requests_alone(ada: User, carl: User) -> None:
     for said in (
         as_(carl).get("/gateway/").content.decode(),
         as_(carl).get("/gateway/?q=of").content.decode(),
-        live.render(EVERYTHING, carl, page="gateway"),
+        page_contexts.render(EVERYTHING, carl, page="gateway"),
     ):
         assert "of-carl" in said
         assert "of-ada" not in said

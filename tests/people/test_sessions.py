@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from servers.live import store
-from servers.live.sessions import SessionStore
+from servers.state import store
+from servers.state.sessions import SessionStore
 
 pytestmark = pytest.mark.django_db
 

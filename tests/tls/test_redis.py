@@ -30,7 +30,7 @@ django.setup()
 from channels.layers import get_channel_layer
 from django.conf import settings
 from inferdash.celery import app
-from servers.live import store
+from servers.state import store
 
 def own():
     assert store.client.ping()

@@ -31,11 +31,11 @@ print(Key.make(person, "a program", Role.OPERATOR, expires_at=None)[1])
 """
 
 OLD_PORT = """
-from servers import live
+from servers import events
 box, _ = Box.objects.get_or_create(slug="rtx8")
 person = User.objects.get(username="otto")
 LegacyPort.objects.create(box=box, port={port}, sources=["127.0.0.1"], made_by=person)
-live.ports_changed()
+events.publish_change('ports')
 """
 
 

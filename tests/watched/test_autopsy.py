@@ -2,8 +2,7 @@
 
 import pytest
 
-from servers import live
-from servers.live import messages
+from servers.state import box_samples
 from tests.chaos.place import ChaosSite
 from tests.watched.hands import WORDS, Hands
 
@@ -19,11 +18,11 @@ def test_the_page_says_why_and_how_many_requests_there_are(place: ChaosSite, han
     ended = hands.run("over")
     hands.sees(ended)
 
-    messages.note_look(place.box.slug)
-    assert live.is_looked_at("rtx8")
+    box_samples.note_look(place.box.slug)
+    assert box_samples.is_looked_at("rtx8")
 
     def counted() -> bool:
-        messages.note_look(place.box.slug)
+        box_samples.note_look(place.box.slug)
         found = hands.found(ended)
         return found is not None and found.running == 0
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from servers import live
+from servers.contexts import pages
 from servers.host.kernel.proc import Kernel
 from servers.host.kernel.process_id import ProcessId
 from servers.models import Box
@@ -48,7 +48,7 @@ def test_a_worker_counts_as_its_engine_also_when_that_has_ended() -> None:
 
     assert [each["container"] for each in told["processes"]] == [key, None]
     factories.tell(box, told)
-    (gpu,) = live.panel(box).gpus
+    (gpu,) = pages.panel(box).gpus
     assert gpu.ledger is not None
     (part,) = (part for part in gpu.ledger.parts if part.kind == "server")
     assert part.name == run.server.slug

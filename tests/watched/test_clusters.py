@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from servers import live
+from servers.contexts.external import clusters as cluster_context
 from servers.judge.external import clusters
 from servers.launch.commandline import ray
 from servers.launch.engines.launch import Launch
+from servers.lifecycle.external.clusters import list_ray_heads
 from servers.models import HostResources, OtherWorkloads, Role, Run, Server
 from servers.models.runs.run import RunState
 from tests import factories
@@ -98,7 +99,7 @@ def test_the_follower_stands_on_the_card_of_its_head() -> None:
     assert card.endswith(" hidden")
     page = client.get("/servers/glm-rank-1/").content.decode()
     assert "Rank 1 of the cluster whose rank 0 is" in page
-    assert live.clusters.with_others([follower.server_id]) == {follower.server_id, head.server_id}
+    assert cluster_context.with_others([follower.server_id]) == {follower.server_id, head.server_id}
 
 
 @table(
@@ -172,4 +173,4 @@ def test_the_worker_of_ray_stands_on_the_card_of_its_engine() -> None:
     assert "1 worker of it is seen" in client.get("/servers/minimax/").content.decode()
     found = client.get("/boxes/spark-2/found/").content.decode()
     assert 'Works for <a href="/servers/minimax/">minimax</a> on spark-1' in found
-    assert live.clusters.ray_heads() == [head.server_id]
+    assert list_ray_heads() == [head.server_id]

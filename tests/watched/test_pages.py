@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from servers import live
+from servers.contexts import pages
 from servers.judge.external.origin import Origin
 from servers.models import Action, Box, Role
 from servers.models.runs.run import RunState
@@ -99,7 +99,7 @@ def test_memory_is_accounted_to_what_is_watched(box: Box) -> None:
     held = samples.process(4001, rows.CONTAINER)
     factories.tell(box, samples.sample([samples.card(0, [(4001, 61.2)])], [held]))
 
-    (gpu,) = live.panel(box).gpus
+    (gpu,) = pages.panel(box).gpus
 
     assert gpu.ledger is not None
     assert [part.name for part in gpu.ledger.parts if part.kind == "server"] == ["speech-llm"]
@@ -167,7 +167,7 @@ def test_its_page_says_where_it_comes_from_and_what_a_profile_would_do(box: Box)
 def test_a_card_says_that_it_is_watched(box: Box) -> None:
     run = rows.watched(box)
 
-    html = live.render({("server", run.server_id)}, factories.person())
+    html = pages.render({("server", run.server_id)}, factories.person())
 
     assert 'class="badge watched"' in html
     assert "watched, up" in html

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.judge.alerts.case import AlertCase
 from servers.judge.alerts.debounce import AGAIN, COMES_BACK
 from servers.models import Alert, AuditEntry, Box, Notification, NotificationChannel, Run, User
@@ -46,7 +46,7 @@ def raise_alert(box: Box, case: AlertCase) -> Alert | None:
                 _send(alert, What.RAISED)
     except IntegrityError:
         return None
-    live.alerts_changed()
+    events.publish_change("alerts")
     return alert
 
 
@@ -60,12 +60,12 @@ def worsen(alert: Alert, case: AlertCase) -> None:
             return
         alert.refresh_from_db()
         _send(alert, What.WORSE)
-    live.alerts_changed()
+    events.publish_change("alerts")
 
 
 def reword(alert: Alert, case: AlertCase) -> None:
     if Alert.objects.open().filter(pk=alert.pk).update(**_words(case)):
-        live.alerts_changed()
+        events.publish_change("alerts")
 
 
 def clear(alert: Alert, *, why: str = "") -> None:
@@ -92,7 +92,7 @@ def clear(alert: Alert, *, why: str = "") -> None:
             ],
             ignore_conflicts=True,
         )
-    live.alerts_changed()
+    events.publish_change("alerts")
 
 
 def acknowledge(alert: Alert, *, by: User) -> bool:
@@ -102,7 +102,7 @@ def acknowledge(alert: Alert, *, by: User) -> bool:
         if not free.update(acknowledged_by=by, acknowledged_at=timezone.now()):
             return False
         AuditEntry.note(by, "acknowledge alert", alert)
-    live.alerts_changed()
+    events.publish_change("alerts")
     return True
 
 
@@ -134,7 +134,7 @@ def _come_back(box: Box, case: AlertCase, now: datetime) -> Alert | None:
             return None
         last.notifications.filter(what=What.CLEARED, tries=0, delivered_at=None).delete()
     last.refresh_from_db()
-    live.alerts_changed()
+    events.publish_change("alerts")
     return last
 
 

@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.alerts import payloads, webhooks
 from servers.host.alerts.payloads import AlertMessage
 from servers.host.alerts.webhooks import WebhookError
@@ -73,7 +73,7 @@ def send(notification: Notification, box: Box) -> bool:
     done.unsent().filter(what__in=whats).update(delivered_at=at, error="")
     NotificationChannel.objects.filter(pk=channel.pk).update(tried_at=at, delivered_at=at, error="")
     _hurry(channel)
-    live.alerts_changed()
+    events.publish_change("alerts")
     return True
 
 
@@ -93,7 +93,7 @@ def try_again(channel: NotificationChannel) -> None:
     )
     _hurry(channel)
     for box in Box.objects.all():
-        live.wake_watcher(box.slug, live.Topic.ALERTS)
+        events.wake_watcher(box.slug, events.Topic.ALERTS)
 
 
 def deliver(channel: NotificationChannel, told: AlertMessage) -> None:
@@ -127,15 +127,15 @@ def ping(channel: NotificationChannel) -> None:
     same = NotificationChannel.objects.filter(pk=channel.pk)
     same.update(tried_at=now, error=said, **({} if said else {"delivered_at": now}))
     if said != channel.error or not channel.tried_at:
-        live.alerts_changed()
+        events.publish_change("alerts")
 
 
 def ask_for_test(channel: NotificationChannel, *, by: User) -> Notification:
     """Have a message sent that only says that it works."""
     made = Notification.objects.create(channel=channel, what=What.TEST, asked_by=by)
     for box in Box.objects.filter(pk=channel.box_id) if channel.box_id else Box.objects.all():
-        live.wake_watcher(box.slug, live.Topic.ALERTS)
-    live.alerts_changed()
+        events.wake_watcher(box.slug, events.Topic.ALERTS)
+    events.publish_change("alerts")
     return made
 
 
@@ -218,14 +218,14 @@ def _note_failure(notification: Notification, error: WebhookError) -> bool:
     later = now + timedelta(seconds=max(pause, error.wait or 0))
     Notification.objects.filter(pk=notification.pk).update(next_try_at=later, error=said)
     log.warning("An alert waits for %s: %s", notification.channel, said)
-    live.alerts_changed()
+    events.publish_change("alerts")
     return False
 
 
 def _give_up(notification: Notification, said: str) -> None:
     Notification.objects.filter(pk=notification.pk).update(gave_up_at=timezone.now(), error=said)
     log.warning("An alert does not reach %s: %s", notification.channel, said)
-    live.alerts_changed()
+    events.publish_change("alerts")
 
 
 def _mail(recipients: str, told: AlertMessage) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.docker.containers import ContainerError
 from servers.judge.memory.holders import cards_by_container
 from servers.lifecycle import external
@@ -66,7 +66,7 @@ def _note_loop(server: Server, run: Run | None) -> None:
     found = crash_loops.count(server)
     if run is not None and found.is_loop:
         Run.objects.filter(pk=run.pk).update(status_message=crash_loops.explain(found))
-        live.server_changed(server.pk)
+        events.publish_change("server", server.pk)
 
 
 def _keeps_dying(server: Server, stranger: ExternalWorkload) -> bool:
@@ -82,7 +82,7 @@ def _keeps_dying(server: Server, stranger: ExternalWorkload) -> bool:
         .exclude(status_message=LOOPS)
         .update(status_message=LOOPS)
     ):
-        live.server_changed(server.pk)
+        events.publish_change("server", server.pk)
     return True
 
 
@@ -93,7 +93,7 @@ def _note_cards(run: Run, held: frozenset[int]) -> None:
         return
     run.gpus = ",".join(map(str, sorted(held | used)))
     Run.objects.filter(pk=run.pk).update(gpus=run.gpus)
-    live.server_changed(run.server_id)
+    events.publish_change("server", run.server_id)
 
 
 def _active(box: Box) -> list[Run]:
@@ -142,14 +142,14 @@ def _end(run: Run, state: RunState, **fields: Any) -> None:
     moved = Run.objects.filter(pk=run.pk).move(old=LIVING, new=state, **fields)
     if moved:
         run.refresh_from_db()
-        live.server_changed(run.server_id)
+        events.publish_change("server", run.server_id)
 
 
 def _note_pause(run: Run, is_paused: bool) -> None:
     said = PAUSED if is_paused else ""
     if run.status_message != said and (said or run.status_message == PAUSED):
         Run.objects.filter(pk=run.pk).update(status_message=said)
-        live.server_changed(run.server_id)
+        events.publish_change("server", run.server_id)
 
 
 def look_surely(run: Run, *, exit_code: int | None = None) -> None:

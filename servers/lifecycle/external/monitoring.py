@@ -6,6 +6,7 @@ service, a process by its unit or its words), and a run a life. It itself is not
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -14,7 +15,7 @@ from django.urls import resolve, reverse
 from django.utils import timezone
 from django.utils.text import slugify
 
-from servers import live
+from servers import events
 from servers.launch.commandline.draft import Draft
 from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch
@@ -60,8 +61,8 @@ def watch(box: Box, key: str, *, by: User | None) -> Run:
             f"Somebody else has just begun to watch {stranger.name}, or its server has another "
             "run. Look at the box's page again."
         ) from error
-    live.servers_changed()
-    live.server_changed(run.server_id)
+    events.publish_change("servers")
+    events.publish_change("server", run.server_id)
     return run
 
 
@@ -82,7 +83,7 @@ def go_on(server: Server, stranger: ExternalWorkload) -> Run | None:
             AuditEntry.note(None, "start outside inferdash", server, run=run.pk)
     except IntegrityError:
         return None
-    live.server_changed(server.pk)
+    events.publish_change("server", server.pk)
     return run
 
 
@@ -105,9 +106,9 @@ def unwatch(server: Server, *, by: User | None) -> None:
             )
         Server.objects.filter(pk=server.pk).update(removed_at=timezone.now())
         AuditEntry.note(by, "unwatch", server, run=run.pk if run else None)
-    transaction.on_commit(live.servers_changed)
-    transaction.on_commit(lambda: live.server_changed(server.pk))
-    transaction.on_commit(lambda: live.wake_watcher(server.box.slug, live.Topic.RUNS))
+    transaction.on_commit(partial(events.publish_change, "servers"))
+    transaction.on_commit(lambda: events.publish_change("server", server.pk))
+    transaction.on_commit(lambda: events.wake_watcher(server.box.slug, events.Topic.RUNS))
 
 
 def _whose(run: Run) -> str:

@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 
 from django.db import transaction
 
-from servers import live
+from servers import events
 from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.profiles.privileges import opens_the_box
 from servers.launch.commandline.draft import Draft
@@ -40,7 +40,7 @@ def make(box: Box, container: str, *, by: User | None) -> Profile:
             stranger.compare(box, made, version)
     except WatchError as error:
         raise ProfileError(str(error)) from error
-    live.servers_changed()
+    events.publish_change("servers")
     return profile
 
 

@@ -13,7 +13,8 @@ from datetime import datetime
 from django.db import transaction
 from django.utils import timezone
 
-from servers import live
+from servers import events
+from servers.events.long_polling import wait
 from servers.host.docker.containers import ContainerError
 from servers.host.external.containers import ExternalContainer
 from servers.host.external.start_command import StartedError, find_started_process
@@ -33,9 +34,9 @@ from servers.lifecycle import external
 from servers.lifecycle.external import import_diff, monitored_runs, monitoring, profile_import
 from servers.lifecycle.external.profile_import import ProfileError
 from servers.lifecycle.runs import commands, creation, secret_env
-from servers.live.waiting import wait
 from servers.models import Action, AuditEntry, Box, Profile, Run, Server, User
 from servers.models.runs.run import RunState
+from servers.state import box_samples
 
 # Seconds: what has not come back by then is a matter for a person.
 MEMORY_WITHIN = 240.0
@@ -102,7 +103,7 @@ def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> TakeO
     run = _next_run(server, old, by)
     _rehearse(run, old)
     name = old.found.name
-    before = live.sample(box.slug)
+    before = box_samples.newest(box.slug)
     said_before = server.took_over
     _note(server, old)
     action.details["server"] = server.slug
@@ -343,7 +344,7 @@ def _wait_for_memory(box: Box, old: _Old, before: returned.Held) -> None:
     since = time.time()
 
     def describe_missing() -> str:
-        sample = live.sample(box.slug)
+        sample = box_samples.newest(box.slug)
         if sample is None:
             return ""  # nobody tells any more
         if float(sample.get("t") or 0) <= since:
@@ -353,7 +354,7 @@ def _wait_for_memory(box: Box, old: _Old, before: returned.Held) -> None:
     still = wait(
         describe_missing,
         lambda missing: not missing,
-        groups=[live.LIVE],
+        groups=[events.LIVE],
         seconds=MEMORY_WITHIN,
         is_about=lambda message: (message.get("kind"), message.get("id")) == ("box", box.pk),
     )
@@ -386,8 +387,8 @@ def _start(run: Run, server: Server, old: _Old, by: User | None) -> str:
         Server.objects.filter(pk=server.pk).update(watches={}, removed_at=None)
         server.watches, server.removed_at = {}, None
         queued = commands.queue(run, by=by, action="take over", of=old.found.name)
-    live.servers_changed()
-    live.wake_watcher(server.box.slug, live.Topic.RUNS)
+    events.publish_change("servers")
+    events.wake_watcher(server.box.slug, events.Topic.RUNS)
     if queued is None:
         raise TakeOverError(
             f"{old.found.name} has ended, and {server} was not started: it has a run already.",
@@ -412,7 +413,7 @@ def _after_queue(run: Run) -> RunState:
     return wait(
         lambda: RunState(Run.objects.values_list("state", flat=True).get(pk=run.pk)),
         lambda state: state not in _NOT_YET,
-        groups=[live.LIVE],
+        groups=[events.LIVE],
         seconds=STARTS_WITHIN,
         is_about=lambda message: message.get("id") == run.server_id,
     )

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.judge.runs import eviction, sleeping
 from servers.judge.runs.eviction import OnDemandRun
 from servers.launch import durations
@@ -24,6 +24,7 @@ from servers.models import AuditEntry, Box, Run, Server, User
 from servers.models.people import data_disk
 from servers.models.runs.run import DesiredState, RunState
 from servers.models.runs.sleep import Sleep
+from servers.state import box_samples
 
 # A start that waits for its GPUs outlives the request that wanted it: who asks again finds it.
 WAITS = timedelta(minutes=10)
@@ -83,13 +84,13 @@ def _wake(server: Server, run: Run, passing: Collection[int], by: User | None) -
     if run.sleep_trouble and timezone.now().timestamp() - at < AGAIN:
         raise NotStartedError(run.sleep_trouble, brief=brief(server))
     lacking = sleeping.compute_wake_shortfall(
-        run.sleep_info, live.sample(server.box.slug), run.gpus or "all"
+        run.sleep_info, box_samples.newest(server.box.slug), run.gpus or "all"
     )
     if lacking:
         _make_room(server, run.launch, passing, by, lacking=lacking)
     wakes = Run.objects.filter(pk=run.pk, wake_wanted_at=None).exclude(sleep=Sleep.WAKING)
     if wakes.update(wake_wanted_at=timezone.now()):
-        live.wake_watcher(server.box.slug, live.Topic.RUNS)
+        events.wake_watcher(server.box.slug, events.Topic.RUNS)
 
 
 def brief(server: Server) -> str:
@@ -226,7 +227,7 @@ def _stop(run: Run, why: str) -> None:
     with transaction.atomic():
         if commands.stop(run, by=None, after_requests=True, why=why):
             Run.objects.filter(pk=run.pk).update(status_message=why)
-    live.wake_watcher(run.server.box.slug, live.Topic.RUNS)
+    events.wake_watcher(run.server.box.slug, events.Topic.RUNS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,9 +274,9 @@ def keep(server: Server, *, by: User) -> bool:
         .exclude(sleep=Sleep.AWAKE)
         .update(wake_wanted_at=timezone.now())
     ):
-        live.wake_watcher(server.box.slug, live.Topic.RUNS)
+        events.wake_watcher(server.box.slug, events.Topic.RUNS)
     AuditEntry.note(by, "keep running", server)
-    transaction.on_commit(lambda: live.server_changed(server.pk))
+    transaction.on_commit(lambda: events.publish_change("server", server.pk))
     return True
 
 
@@ -284,5 +285,5 @@ def let(server: Server, *, by: User) -> bool:
     if not Server.objects.filter(pk=server.pk).exclude(held_back_by=None).update(held_back_by=None):
         return False
     AuditEntry.note(by, "let requests start", server)
-    transaction.on_commit(lambda: live.server_changed(server.pk))
+    transaction.on_commit(lambda: events.publish_change("server", server.pk))
     return True

@@ -5,7 +5,7 @@ import logging
 from django.db.models import F, Q
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.docker.client import RegistryAuth
 from servers.host.docker.containers import ContainerError, DockerContainers
 from servers.models import AuditEntry, Box, RegistryCredential, User
@@ -31,8 +31,8 @@ def ask_for_test(login: RegistryCredential, *, by: User) -> None:
     RegistryCredential.objects.filter(pk=login.pk).update(test_wanted_at=timezone.now())
     AuditEntry.note(by, "test registry credential", login)
     for box in Box.objects.all():
-        live.wake_watcher(box.slug, live.Topic.IMAGES)
-    live.jobs_changed()
+        events.wake_watcher(box.slug, events.Topic.IMAGES)
+    events.publish_change("jobs")
 
 
 def test_wanted(box: Box, docker: DockerContainers) -> None:
@@ -48,4 +48,4 @@ def test_wanted(box: Box, docker: DockerContainers) -> None:
         except (ContainerError, SecretError) as error:
             said = str(error)
         RegistryCredential.objects.filter(pk=each.pk).update(error=said, tested_at=timezone.now())
-        live.jobs_changed()
+        events.publish_change("jobs")

@@ -14,7 +14,7 @@ from typing import Any
 from django.db import IntegrityError, close_old_connections, transaction
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.docker.containers import ContainerError
 from servers.lifecycle.images import building, pruning, pulls, tags
 from servers.lifecycle.images.work import HeldError, ImageJobError, ImageWork
@@ -77,8 +77,8 @@ def _ask(box: Box, kind: str, by: User, **values: Any) -> ImageJob | None:
             AuditEntry.note(by, f"{kind} image", job.reference or "unused images", box=box.slug)
     except IntegrityError:
         return None
-    transaction.on_commit(partial(live.wake_watcher, box.slug, live.Topic.IMAGES))
-    transaction.on_commit(live.jobs_changed)
+    transaction.on_commit(partial(events.wake_watcher, box.slug, events.Topic.IMAGES))
+    transaction.on_commit(partial(events.publish_change, "jobs"))
     return job
 
 
@@ -86,7 +86,7 @@ def dismiss(job: ImageJob) -> None:
     """Somebody has read what came of it: pages need not tell it any more."""
     ended = ImageJob.objects.filter(pk=job.pk).exclude(state__in=OPEN)
     ended.update(dismissed=True, changed_at=timezone.now())
-    live.jobs_changed()
+    events.publish_change("jobs")
 
 
 def may_change(job: ImageJob, person: User) -> bool:
@@ -105,8 +105,8 @@ def cancel(job: ImageJob, *, by: User) -> bool:
         idle = ImageJob.objects.filter(pk=job.pk, state__in=(State.ASKED, State.HELD))
         now = timezone.now()
         idle.update(state=State.CANCELLED, said=_UNBEGUN, ended_at=now, changed_at=now)
-    live.wake_watcher(job.box.slug, live.Topic.IMAGES)
-    live.jobs_changed()
+    events.wake_watcher(job.box.slug, events.Topic.IMAGES)
+    events.publish_change("jobs")
     return True
 
 
@@ -117,8 +117,8 @@ def go_on(job: ImageJob, *, by: User) -> bool:
     if held.update(state=State.ASKED, despite=True, asked_by=by, changed_at=now) != 1:
         return False
     AuditEntry.note(by, f"{job.kind} image despite", job.reference, held=job.said)
-    live.wake_watcher(job.box.slug, live.Topic.IMAGES)
-    live.jobs_changed()
+    events.wake_watcher(job.box.slug, events.Topic.IMAGES)
+    events.publish_change("jobs")
     return True
 
 
@@ -155,7 +155,7 @@ def _begin(job: ImageJob) -> None:
     work = ImageWork(job)
     thread = threading.Thread(target=_do, args=[work], name=f"image-{job.pk}", daemon=True)
     _going[job.pk] = work, thread
-    live.jobs_changed()
+    events.publish_change("jobs")
     thread.start()
 
 
@@ -190,7 +190,7 @@ def _do(work: ImageWork) -> None:
         log.exception("%s broke", job)
         _end(job, State.FAILED, "inferdash itself failed here; its log says how. Try again.")
     finally:
-        live.wake_watcher(job.box.slug, live.Topic.IMAGES)
+        events.wake_watcher(job.box.slug, events.Topic.IMAGES)
         close_old_connections()
 
 
@@ -203,7 +203,7 @@ def _describe_cancel(job: ImageJob) -> str:
 def _hold(job: ImageJob, why: str) -> None:
     doing = ImageJob.objects.filter(pk=job.pk, state=State.DOING)
     doing.update(state=State.HELD, said=why, changed_at=timezone.now())
-    live.jobs_changed()
+    events.publish_change("jobs")
 
 
 def _end(job: ImageJob, state: ImageJobState, said: str) -> None:
@@ -217,5 +217,5 @@ def _end(job: ImageJob, state: ImageJobState, said: str) -> None:
         job.asked_by, f"{job.kind} image {word}", what, box=job.box.slug, said=said[:500]
     )
     log.info("%s %s: %s", job, word, said)
-    live.jobs_changed()
-    live.images_changed()
+    events.publish_change("jobs")
+    events.publish_change("images")

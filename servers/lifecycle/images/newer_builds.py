@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.docker.containers import ContainerError, DockerContainers
 from servers.host.images.references import familiar, parse
 from servers.judge.images import new_build
@@ -67,8 +67,8 @@ def want(box: Box) -> None:
     ImageInventory.objects.update_or_create(
         box=box, defaults={"news_wanted_at": now, "changed_at": now}
     )
-    live.images_changed()
-    live.wake_watcher(box.slug, live.Topic.IMAGES)
+    events.publish_change("images")
+    events.wake_watcher(box.slug, events.Topic.IMAGES)
 
 
 def look(box: Box, docker: DockerContainers, *, go_on: Callable[[], bool] = lambda: True) -> None:
@@ -82,7 +82,7 @@ def look(box: Box, docker: DockerContainers, *, go_on: Callable[[], bool] = lamb
     # One that has been moved can still be moved back.
     TagNews.objects.filter(box=box, before_id="").exclude(reference__in=wanted).delete()
     ImageInventory.objects.filter(box=box).update(news_at=began, changed_at=timezone.now())
-    live.images_changed()
+    events.publish_change("images")
 
 
 def tags(box: Box) -> list[str]:

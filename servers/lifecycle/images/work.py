@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.utils import InterfaceError, OperationalError
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.models import Box, ImageJob
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class ImageWork:
         mine = ImageJob.objects.filter(pk=self.job.pk)
         if new:
             mine.update(changed_at=timezone.now(), **new)
-            live.jobs_changed()
+            events.publish_change("jobs")
         # The wish to end it may have come while Redis was away, and nobody was woken.
         if not self.is_given_up and mine.filter(cancel_requested=True).exists():
             self.give_up()

@@ -17,7 +17,7 @@ from django.db import close_old_connections, transaction
 from django.db.utils import InterfaceError, OperationalError
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.docker.containers import ContainerError
 from servers.host.kernel import shm, termination
 from servers.host.kernel.shm import SharedSegment, ShmError
@@ -104,8 +104,8 @@ def _ask(
             box=box, kind=kind, target=target, what=what[:200], details=details, asked_by=by
         )
         AuditEntry.note(by, kind, what, box=box.slug)
-    transaction.on_commit(partial(live.wake_watcher, box.slug, live.Topic.ACTIONS))
-    transaction.on_commit(partial(live.box_changed, box.pk))
+    transaction.on_commit(partial(events.wake_watcher, box.slug, events.Topic.ACTIONS))
+    transaction.on_commit(partial(partial(events.publish_change, "box"), box.pk))
     return True
 
 
@@ -129,7 +129,7 @@ def obey(
             state=Action.State.DOING
         ):
             continue
-        live.box_changed(box.pk)
+        events.publish_change("box", box.pk)
         aside = _ASIDE.get(ActionKind(action.kind))
         if aside is not None and not _is_late(action):
             _aside[action.pk] = threading.Thread(
@@ -161,8 +161,8 @@ def _do_aside(work: Callable[[Box, Action], ActionResult], box: Box, action: Act
         _end(action, _came_of(work, box, action))
         if action.kind == ActionKind.DELETE:
             ModelInventory.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
-            live.stock_changed()
-            live.wake_watcher(box.slug, live.Topic.STOCK)
+            events.publish_change("stock")
+            events.wake_watcher(box.slug, events.Topic.STOCK)
     except (OperationalError, InterfaceError) as error:
         log.warning("The database is away, and does not hear of the end of %s: %s", action, error)
     finally:
@@ -213,7 +213,7 @@ _ASIDE: dict[ActionKind, Callable[[Box, Action], ActionResult]] = {
 
 def _tell(action: Action, said: str) -> None:
     Action.objects.filter(pk=action.pk).update(said=said)
-    live.box_changed(action.box_id)
+    events.publish_change("box", action.box_id)
 
 
 def _end(action: Action, result: ActionResult) -> None:
@@ -225,7 +225,7 @@ def _end(action: Action, result: ActionResult) -> None:
     word = f"{action.kind} {'done' if result.is_done else 'refused'}"
     AuditEntry.note(action.asked_by, word, action.what, box=action.box.slug, said=result.said)
     log.info("%s: %s", word, result.said)
-    live.box_changed(action.box_id)
+    events.publish_change("box", action.box_id)
 
 
 def _result(box: Box, action: Action, sample: Mapping[str, Any] | None) -> ActionResult:

@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Q
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.judge.logs import failure_catalog, oom
 from servers.judge.logs.diagnosis import HEAD, TAIL, Diagnosis, Ending, diagnose
 from servers.judge.logs.oom import Oom
@@ -22,6 +22,7 @@ from servers.lifecycle.profiles import attempts, checks
 from servers.models import Box, LogChunk, Run, User
 from servers.models.logs.log import NOTE
 from servers.models.runs.run import ACTIVE, RunState
+from servers.state import box_samples
 
 # Failed runs that are looked at in one round.
 AT_ONCE = 3
@@ -91,7 +92,7 @@ def look(box: Box) -> None:
             pk=run.pk, diagnosis=run.diagnosis, oom=run.oom, state=RunState.FAILED
         )
         if same.update(diagnosis=_store_diagnosis(found) | {"is_partial": is_partial}):
-            live.server_changed(run.server_id)
+            events.publish_change("server", run.server_id)
 
 
 def surroundings(run: Run) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def surroundings(run: Run) -> dict[str, Any]:
         "boot": box.boot_id,
         "others": sorted(others.values_list("server__slug", flat=True)),
     }
-    free = [card.get("free") for card in (live.sample(box.slug) or {}).get("gpus") or []]
+    free = [card.get("free") for card in (box_samples.newest(box.slug) or {}).get("gpus") or []]
     if free and None not in free:
         around["free"] = sum(free)
     return around

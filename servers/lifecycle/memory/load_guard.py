@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.judge.memory.room import GpuRoom
 from servers.judge.weights.fit.result import Estimate
 from servers.lifecycle.profiles import checks, memory_fit
@@ -41,7 +41,7 @@ def strain(run: Run, says: str) -> None:
     """Say on the run that memory runs low; "" when it does not any more."""
     still = Run.objects.filter(pk=run.pk, state=RunState.STARTING).exclude(memory_warning=says)
     if still.update(memory_warning=says):
-        live.server_changed(run.server_id)
+        events.publish_change("server", run.server_id)
 
 
 def stop(run: Run, says: str) -> bool:
@@ -54,7 +54,7 @@ def stop(run: Run, says: str) -> bool:
     if not loading.update(wanted=DesiredState.STOPPED, given_up=given_up, stop_requested_at=now):
         return False
     run.refresh_from_db()
-    live.server_changed(run.server_id)
+    events.publish_change("server", run.server_id)
     advance(run)
     # The usual grace is for engines that serve.
     Run.objects.filter(pk=run.pk, state=RunState.STOPPING).update(kill_at=now)

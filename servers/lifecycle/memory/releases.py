@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.kernel import shm
 from servers.judge.memory import release, release_words
 from servers.judge.memory.release import Release, ReleaseLook
@@ -79,4 +79,4 @@ def note(run: Run, seen: ReleaseLook | None, *, held: int | None) -> None:
     if not Run.objects.filter(pk=run.pk, released_at=None).update(**fields):
         return
     if release_words.short(new) != release_words.short(so_far) or new.outcome != so_far.outcome:
-        live.server_changed(run.server_id)
+        events.publish_change("server", run.server_id)

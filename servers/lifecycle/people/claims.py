@@ -6,7 +6,7 @@ from datetime import datetime
 from django.db import transaction
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.models import AuditEntry, Box, Claim, Run, Server, User
 from servers.models.people.claim import LONGEST
 
@@ -85,11 +85,11 @@ def expire(box: Box) -> None:
 
 def _tell(changed: Claim) -> None:
     def send() -> None:
-        live.box_changed(changed.box_id)
+        events.publish_change("box", changed.box_id)
         if changed.server_id is not None:
-            live.server_changed(changed.server_id)
+            events.publish_change("server", changed.server_id)
         else:
-            live.servers_changed()
+            events.publish_change("servers")
 
     transaction.on_commit(send)
 

@@ -8,14 +8,12 @@ from typing import Any
 
 from django.db.models import Max
 
-from servers import live
 from servers.judge.profiles.preflight import OtherWorkload
 from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.profiles import path_reports
 from servers.lifecycle.runs import gpu_assignment, port_holders
 from servers.lifecycle.weights import checkpoints
-from servers.live import answers
 from servers.models import (
     Box,
     CheckpointFacts,
@@ -29,6 +27,7 @@ from servers.models import (
     StoredCheckpoint,
 )
 from servers.models.runs.run import RunState
+from servers.state import answers, box_samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +52,7 @@ class Knowledge:
 
     def sample(self, box: Box) -> dict[str, Any] | None:
         if box.slug not in self._samples:
-            self._samples[box.slug] = live.sample(box.slug)
+            self._samples[box.slug] = box_samples.newest(box.slug)
         return self._samples[box.slug]
 
     def active(self, box: Box) -> list[Run]:

@@ -19,8 +19,8 @@ from servers.launch.engines.placement import Site
 from servers.launch.engines.required_paths import Place
 from servers.launch.engines.volumes import VolumeError, resolve
 from servers.lifecycle.runs.creation import own_paths
-from servers.live import answers
 from servers.models import Box, StoredCheckpoint
+from servers.state import answers
 
 # A launch with more has been written by a program.
 MOST = 30

@@ -7,7 +7,7 @@ from django.core.management.color import no_style
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.docker.containers import Container
 from servers.launch import numbers
 from servers.launch.engines import ENGINES, parameters
@@ -49,8 +49,8 @@ def adopt(box: Box, container_id: str, *, by: User | None) -> Run:
         raise AdoptionError(
             f"{server} has another run at the moment. Stop that one first, or remove the container."
         ) from error
-    live.servers_changed()
-    live.server_changed(server.pk)
+    events.publish_change("servers")
+    events.publish_change("server", server.pk)
     return run
 
 

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.lifecycle.external import guard
 from servers.models import AuditEntry, Run, Server, User
 from servers.models.people import data_disk
@@ -88,10 +89,10 @@ def queue(run: Run, *, by: User | None, action: str, **detail: Any) -> Run | Non
         if not server.runs.active().exists():
             raise
         return None
-    transaction.on_commit(lambda: live.server_changed(server.pk))
+    transaction.on_commit(lambda: events.publish_change("server", server.pk))
     if server.removed_at is not None:
         # It is back, and no open page has a card of it to renew.
-        transaction.on_commit(live.servers_changed)
+        transaction.on_commit(partial(events.publish_change, "servers"))
     return run
 
 
@@ -120,7 +121,7 @@ def stop(run: Run, *, by: User | None, after_requests: bool = False, why: str = 
         _hold_back(run.server, by)
         reason = {"why": why} if why else {}
         AuditEntry.note(by, "stop", run.server, run=run.pk, when=wish.label, **reason)
-        transaction.on_commit(lambda: live.server_changed(run.server_id))
+        transaction.on_commit(lambda: events.publish_change("server", run.server_id))
     return bool(asked)
 
 
@@ -140,7 +141,7 @@ def call_off(server: Server, *, by: User | None) -> bool:
     if off:
         _hold_back(server, by)
         AuditEntry.note(by, "stop", server, run=server.run_id, when="before it starts again")
-        transaction.on_commit(lambda: live.server_changed(server.pk))
+        transaction.on_commit(lambda: events.publish_change("server", server.pk))
     return bool(off)
 
 
@@ -169,6 +170,6 @@ def remove(server: Server, *, by: User | None) -> bool:
             return False
         Server.objects.filter(pk=server.pk).update(removed_at=timezone.now())
         AuditEntry.note(by, "remove", server)
-    transaction.on_commit(live.servers_changed)
-    transaction.on_commit(lambda: live.wake_watcher(server.box.slug, live.Topic.RUNS))
+    transaction.on_commit(partial(events.publish_change, "servers"))
+    transaction.on_commit(lambda: events.wake_watcher(server.box.slug, events.Topic.RUNS))
     return True

@@ -6,13 +6,13 @@ from datetime import timedelta
 from django.conf import settings
 from django.utils import timezone
 
-from servers import live
 from servers.host.kernel import page_cache
 from servers.judge.memory import available, holders
 from servers.judge.runs import limits
 from servers.lifecycle.runs import creation, gpu_assignment
 from servers.lifecycle.runs.secret_env import SecretsError
 from servers.models import Run
+from servers.state import box_samples
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,9 @@ def short_of(run: Run) -> str:
     if not wanted:
         return ""
     gpus = gpu_assignment.settle(run)
-    found = None if gpus == "none" else available.free(live.sample(run.server.box.slug), gpus)
+    found = (
+        None if gpus == "none" else available.free(box_samples.newest(run.server.box.slug), gpus)
+    )
     if found is None:
         return ""
     index, least = min(found.items(), key=lambda each: each[1])
@@ -53,7 +55,7 @@ def drop_cache(run: Run) -> None:
             f"{limits.granted_by(settings.MANAGE, 'reclaim')}. Or take it out of the profile."
         )
     # Pages of an engine's own files would have to be read again while it serves.
-    sample = live.sample(run.server.box.slug)
+    sample = box_samples.newest(run.server.box.slug)
     if holders.others(sample or {}, ()):
         log.info("run %s: the page cache stays, as somebody is on a GPU", run.pk)
         return

@@ -5,7 +5,6 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from servers import live
 from servers.judge.memory import available
 from servers.judge.profiles import admission
 from servers.judge.profiles.facts import LaunchFacts
@@ -24,6 +23,7 @@ from servers.lifecycle.runs import gpu_assignment
 from servers.lifecycle.runs.gpu_assignment import CardsError
 from servers.models import Box, Run, Server
 from servers.models.runs.run import ENDED
+from servers.state import box_samples
 
 # What has not come back by then is a matter for the box's page, and no longer waited for.
 RETURNS_WITHIN = timedelta(minutes=10)
@@ -69,12 +69,12 @@ def _find_conflict(
         missing=missing,
         since=(run.created_at, run.pk) if run else None,
     )
-    return find_conflict(start, tuple(_others(server, run)), live.sample(box.slug))
+    return find_conflict(start, tuple(_others(server, run)), box_samples.newest(box.slug))
 
 
 def _compute_shortfall(launch: Launch, known: checks.CheckReport, box: Box) -> int:
     """Bytes of a shared pool that it lacks by the estimate, or by what its profile wants free."""
-    free = available.free(live.sample(box.slug), "all")
+    free = available.free(box_samples.newest(box.slug), "all")
     wanted = launch.free_memory - min(free.values()) if free and launch.free_memory else 0
     if known.fit is None or known.fit.verdict != "no":
         return max(0, wanted)

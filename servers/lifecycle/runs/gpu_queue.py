@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.judge.runs.gpu_conflicts import GpuConflict
 from servers.lifecycle.runs import free_memory, gpu_conflicts
 from servers.models import AuditEntry, Box, Run
@@ -65,7 +65,7 @@ def leave(run: Run) -> None:
 def _tell(runs: Iterable[Run]) -> None:
     """Their cards say who waits for them."""
     for run in runs:
-        live.server_changed(run.server_id)
+        events.publish_change("server", run.server_id)
 
 
 def is_over(run: Run) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.runs.questions import CompletionResult
 from servers.judge.runs.health import Condition, HealthVerdict
 from servers.judge.runs.smoke_test import FirstAnswer, slowness
@@ -34,7 +34,7 @@ def note(run: Run, verdict: HealthVerdict) -> None:
         Run.objects.filter(pk=run.pk, state=RunState.READY).update(**new)
         for name, value in new.items():
             setattr(run, name, value)
-        live.server_changed(run.server_id)
+        events.publish_change("server", run.server_id)
     if is_ill:
         _end_if_wanted(run)
 
@@ -54,14 +54,14 @@ def _end_if_wanted(run: Run) -> None:
     if objection := restart_policy.objection(run):
         # Dead it may still be looked at; stopped and not started again it would only be gone.
         if still.exclude(status_message=objection).update(status_message=objection):
-            live.server_changed(run.server_id)
+            events.publish_change("server", run.server_id)
         return
     shown = durations.format_duration(limit)
     sentence = f"Restarted by inferdash: unhealthy for {shown}: {run.unhealthy_because}."
     asked = {"wanted": DesiredState.STOPPED, "stop_requested_at": timezone.now()}
     if still.update(given_up=sentence, **asked):
         run.refresh_from_db()
-        live.server_changed(run.server_id)
+        events.publish_change("server", run.server_id)
         reconcile.advance(run)
 
 
@@ -87,7 +87,7 @@ def keep_first_answer(run: Run, answer: CompletionResult, *, alone: bool) -> Non
     )
     still = Run.objects.filter(pk=run.pk, state=RunState.READY, wanted=DesiredState.RUNNING)
     if still.update(first_answer=found.to_json()):
-        live.server_changed(run.server_id)
+        events.publish_change("server", run.server_id)
 
 
 def _rate_before(run: Run) -> float | None:

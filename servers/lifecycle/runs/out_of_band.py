@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.docker.containers import IDENTITY, Container, ContainerError
 from servers.lifecycle.runs import creation, restart_policy, secret_env
 from servers.models import AuditEntry, Box, Run
@@ -114,7 +114,7 @@ def _follow_again(run: Run, container: Container) -> None:
         # Somebody has pressed Start meanwhile: that run has the server.
         return
     log.info("run %s: its container was started by hand", run.pk)
-    live.server_changed(run.server_id)
+    events.publish_change("server", run.server_id)
 
 
 def note_end_of_docker(box: Box) -> None:
@@ -133,7 +133,7 @@ def note_end_of_docker(box: Box) -> None:
         plan = restart_policy.plan(run)
         plan["status_message"] = " ".join(filter(None, (WITH_DOCKER, plan.get("status_message"))))
         if Run.objects.filter(pk=run.pk, state=RunState.STOPPED, restart_at=None).update(**plan):
-            live.server_changed(run.server_id)
+            events.publish_change("server", run.server_id)
 
 
 def note_pause(run: Run, container: Container) -> None:
@@ -145,4 +145,4 @@ def note_pause(run: Run, container: Container) -> None:
         )
     if run.status_message != said and (said or run.status_message.startswith(PAUSED)):
         Run.objects.filter(pk=run.pk).update(status_message=said)
-        live.server_changed(run.server_id)
+        events.publish_change("server", run.server_id)

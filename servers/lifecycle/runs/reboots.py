@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
-from servers import live
+from servers import events
 from servers.lifecycle.runs import creation, reconcile, restart_policy
 from servers.models import Box, Reboot, Run
 from servers.models.runs.run import ENDED, DesiredState, RunState
@@ -107,4 +107,4 @@ def _take_up(run: Run, booted_at: datetime, seen_before: datetime | None) -> Non
 
 def _note(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(**restart_policy.plan_after_boot(run))
-    live.server_changed(run.server_id)
+    events.publish_change("server", run.server_id)

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.docker.containers import Container, ContainerError
 from servers.judge.memory import available
 from servers.launch import durations
@@ -30,6 +30,7 @@ from servers.lifecycle.runs.creation_lock import lock_creation
 from servers.lifecycle.runs.gpu_assignment import CardsError
 from servers.models import Box, Run
 from servers.models.runs.run import DesiredState, RunState
+from servers.state import box_samples
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ def _begin(run: Run) -> None:
             _create(run, old=RunState.QUEUED)
     elif _move(run, old=[RunState.QUEUED], new=RunState.PULLING):
         # A pull can take an hour: it is the watcher's.
-        live.wake_watcher(run.server.box.slug, live.Topic.RUNS)
+        events.wake_watcher(run.server.box.slug, events.Topic.RUNS)
 
 
 def _has_room(run: Run) -> bool:
@@ -86,7 +87,7 @@ def _has_room(run: Run) -> bool:
         _fail(run, f"{wait} It waited {minutes} minutes. {advice}", may_pass=True)
     elif str(wait) != run.status_message:
         Run.objects.filter(pk=run.pk, state=RunState.QUEUED).update(status_message=str(wait))
-        live.server_changed(run.server_id)
+        events.publish_change("server", run.server_id)
     return not wait
 
 
@@ -113,7 +114,7 @@ def _create(run: Run, *, old: RunState) -> None:
             return
         if run.state != RunState.CREATING or not _make(run, is_again=old == RunState.CREATING):
             return
-    live.wake_watcher(run.server.box.slug, live.Topic.RUNS)
+    events.wake_watcher(run.server.box.slug, events.Topic.RUNS)
     run.refresh_from_db()
     if run.wanted != DesiredState.RUNNING:
         _wind_down(run)
@@ -125,7 +126,7 @@ def _take_turn(run: Run, old: RunState) -> bool:
         new = RunState.CREATING if is_alone else RunState.QUEUED
         if new == old or not _move(run, old=[old], new=new):
             return False
-    live.server_changed(run.server_id)  # now others can see it, too
+    events.publish_change("server", run.server_id)  # now others can see it, too
     if is_alone:
         gpu_queue.leave(run)
     return is_alone
@@ -137,7 +138,7 @@ def _make(run: Run, *, is_again: bool) -> bool:
         if not is_again or creation.find(run) is None:
             creation.remove_predecessors(run)
             free_memory.drop_cache(run)
-            sample = live.sample(run.server.box.slug)
+            sample = box_samples.newest(run.server.box.slug)
         around = diagnoses.surroundings(run)
         made = creation.create(run)
     except secret_env.SecretsError as refusal:
@@ -175,7 +176,7 @@ def _wait_for_docker(run: Run, error: ContainerError) -> None:
     said = f"{error} Then the start goes on."
     waits = Run.objects.filter(pk=run.pk, state__in=[RunState.QUEUED, RunState.CREATING])
     if waits.exclude(status_message=said).update(status_message=said):
-        live.server_changed(run.server_id)
+        events.publish_change("server", run.server_id)
 
 
 def reached_ready(run: Run, *, engine_version: str) -> bool:
@@ -208,7 +209,7 @@ def check_limit(run: Run) -> None:
         wanted=DesiredState.STOPPED, given_up=sentence, stop_requested_at=timezone.now()
     ):
         run.refresh_from_db()
-        live.server_changed(run.server_id)
+        events.publish_change("server", run.server_id)
         _wind_down(run)
 
 
@@ -411,9 +412,14 @@ def _move(run: Run, *, old: list[RunState], new: RunState, **fields: Any) -> boo
     moved = Run.objects.filter(pk=run.pk).move(old=old, new=new, **fields)
     if moved:
         run.refresh_from_db()
-        live.server_changed(run.server_id)
+        events.publish_change("server", run.server_id)
         if new in (RunState.STARTING, RunState.READY):
             # What it has mounted, pulled or downloaded is to stand on the pages of models and images.
-            topics = (live.Topic.RUNS, live.Topic.CHECKPOINTS, live.Topic.STOCK, live.Topic.IMAGES)
-            live.wake_watcher(run.server.box.slug, *topics)
+            topics = (
+                events.Topic.RUNS,
+                events.Topic.CHECKPOINTS,
+                events.Topic.STOCK,
+                events.Topic.IMAGES,
+            )
+            events.wake_watcher(run.server.box.slug, *topics)
     return moved

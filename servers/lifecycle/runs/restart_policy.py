@@ -12,13 +12,14 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.judge.memory import available
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import commands
 from servers.models import Box, Run, Server
 from servers.models.people.data_disk import DiskFullError
 from servers.models.runs.run import DesiredState
+from servers.state import box_samples
 
 log = logging.getLogger(__name__)
 
@@ -98,14 +99,14 @@ def start_due(box: Box) -> None:
                 log.warning("%s is not started again yet: %s", server, error)
         elif reason != run.status_message:
             Run.objects.filter(pk=run.pk).exclude(restart_at=None).update(status_message=reason)
-            live.server_changed(run.server_id)
+            events.publish_change("server", run.server_id)
 
 
 def _waits_for(run: Run, box: Box) -> str:
     """What its end has not given back so far, on a box with one pool of memory for all."""
     if run.unattributed_at_start is None or was_before_boot(run, box.booted_at):
         return ""
-    now = available.unheld(live.sample(box.slug))
+    now = available.unheld(box_samples.newest(box.slug))
     if now is None:
         return f"It waits until {box} tells its memory again."
     more = now - run.unattributed_at_start
@@ -131,4 +132,4 @@ def _start_again(run: Run) -> None:
     with transaction.atomic():
         if planned.update(restart_at=None, status_message=""):
             commands.start_again(run, why=run.failure or run.status_message)
-    live.wake_watcher(run.server.box.slug, live.Topic.RUNS)
+    events.wake_watcher(run.server.box.slug, events.Topic.RUNS)

@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from servers import live
+from servers import events
 from servers.host.files import paths
 from servers.host.files.box_files import BoxFiles
 from servers.host.files.paths import PathError
@@ -21,9 +21,9 @@ from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import HF_HOME, Site
 from servers.launch.engines.volumes import VolumeError
 from servers.lifecycle.runs.creation import box_files, hub
-from servers.live import answers
 from servers.models import Box, CheckpointFacts, Profile
 from servers.models.people.secret import SecretError
+from servers.state import answers
 
 # The Hub's cache in containers.
 _HUB = f"{HF_HOME}/hub"
@@ -74,7 +74,7 @@ def is_to_be_asked(launch: Launch, box: Box) -> bool:
 def look_soon(profile: Profile) -> None:
     """Have the profile's boxes look for what it names now, once that is saved."""
     for slug in profile.servers.values_list("box__slug", flat=True).distinct():
-        transaction.on_commit(partial(live.wake_watcher, slug, live.Topic.CHECKPOINTS))
+        transaction.on_commit(partial(events.wake_watcher, slug, events.Topic.CHECKPOINTS))
 
 
 def question(name: str, box: Box) -> str:

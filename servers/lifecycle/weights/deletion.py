@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.files.box_files import BoxFiles
 from servers.host.files.paths import PathError
 from servers.host.weights import deletion
@@ -20,10 +20,10 @@ from servers.launch.engines.volumes import VolumeError
 from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import downloads, inventory
 from servers.lifecycle.weights.inventory import ModelUse
-from servers.live import answers
 from servers.models import Action, Box, Download, Run, StoredCheckpoint, User
 from servers.models.jobs.action import TOLD_FOR, ActionKind
 from servers.models.weights.download import DownloadState as DownloadState
+from servers.state import answers
 
 SHOWN = 12  # names of files
 
@@ -185,7 +185,7 @@ def _note_on_downloads(stored: StoredCheckpoint, files: BoxFiles, *, by: User | 
     who = f" by {by.username}" if by else ""
     said = f"It was downloaded whole, and deleted{who} since."
     if Download.objects.filter(pk__in=gone).update(said=said):
-        live.downloads_changed()
+        events.publish_change("downloads")
 
 
 def list_deletions(box: Box) -> Iterable[Action]:

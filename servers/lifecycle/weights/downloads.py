@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
-from servers import live
+from servers import events
 from servers.host.files import paths
 from servers.host.files.box_files import BoxFiles, RefusedFileError
 from servers.host.weights.fetch import choice, listing, places, room
@@ -30,9 +30,9 @@ from servers.launch.engines.volumes import VolumeError, resolve
 from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import inventory
 from servers.lifecycle.weights.checkpoints import hub_token
-from servers.live import answers
 from servers.models import AuditEntry, Box, Download, User
 from servers.models.weights.download import OVER, DesiredDownloadState, DownloadState, key_of
+from servers.state import answers
 
 log = logging.getLogger(__name__)
 
@@ -169,8 +169,8 @@ def _want(download: Download, wanted: DesiredDownloadState, action: str, by: Use
 
 
 def _tell(download: Download) -> None:
-    transaction.on_commit(partial(live.wake_watcher, download.box.slug, live.Topic.DOWNLOADS))
-    transaction.on_commit(live.downloads_changed)
+    transaction.on_commit(partial(events.wake_watcher, download.box.slug, events.Topic.DOWNLOADS))
+    transaction.on_commit(partial(events.publish_change, "downloads"))
 
 
 # What follows is done on the box.

@@ -8,9 +8,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET, require_POST
 
+from servers.contexts.alerts import needs
 from servers.judge.alerts.case import KINDS
 from servers.lifecycle.alerts import alerts as verbs
-from servers.live import needs
 from servers.models import Alert, Box, Permission, User
 from servers.views.access import allow
 

@@ -10,10 +10,10 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from servers import live
+from servers import events
+from servers.contexts.alerts import needs
 from servers.forms.notification_channel import NotificationChannelForm
 from servers.lifecycle.alerts import channels as verbs
-from servers.live import needs
 from servers.models import AuditEntry, NotificationChannel, Permission, User
 from servers.models.people.secret import SecretError
 from servers.views.access import allow
@@ -71,7 +71,7 @@ def _save(request: HttpRequest, form: NotificationChannelForm) -> bool:
         return False
     if "address" in form.changed_data:
         verbs.try_again(outlet)
-    live.alerts_changed()
+    events.publish_change("alerts")
     return True
 
 
@@ -82,7 +82,7 @@ def outlet_delete(request: HttpRequest, pk: int) -> HttpResponse:
     with transaction.atomic():
         AuditEntry.note(cast(User, request.user), "delete notification channel", outlet)
         outlet.delete()
-    live.alerts_changed()
+    events.publish_change("alerts")
     messages.success(request, f"{outlet} is deleted. Nothing is sent there any more.")
     return redirect("outlets")
 

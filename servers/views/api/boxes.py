@@ -3,7 +3,8 @@
 from django.http import HttpRequest
 from ninja import Router, Schema, Status
 
-from servers import live
+from servers import events
+from servers.contexts import pages
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.weights import deletion
 from servers.models import Box, Permission
@@ -22,12 +23,12 @@ class DeletedOut(Schema):
 
 @router.get("", response=list[BoxOut], auth=ByKey(Permission.VIEW))
 def boxes(request: HttpRequest) -> list[BoxOut]:
-    return [BoxOut.from_panel(live.panel(box)) for box in Box.objects.all()]
+    return [BoxOut.from_panel(pages.panel(box)) for box in Box.objects.all()]
 
 
 @router.get("/{slug}", response={200: BoxOut, 404: Problem}, auth=ByKey(Permission.VIEW))
 def box(request: HttpRequest, slug: str) -> BoxOut:
-    return BoxOut.from_panel(live.panel(named.find(Box.objects.all(), "box", slug)))
+    return BoxOut.from_panel(pages.panel(named.find(Box.objects.all(), "box", slug)))
 
 
 @router.get(
@@ -51,7 +52,7 @@ def delete_model(request: HttpRequest, slug: str, path: str) -> Status[DeletedOu
     if refused := deletion.refusal(stored):
         raise ApiError(CONFLICT, "in_use", refused)
     is_new = actions.ask_to_delete(stored, by=person(request))
-    live.stock_changed()
+    events.publish_change("stock")
     said = f"{stored} is {'to be deleted' if is_new else 'being deleted already'}."
     return Status(ACCEPTED, DeletedOut(says=said))
 

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
-from servers import live
-from servers.live.waiting import wait_async
+from servers import events
+from servers.events.long_polling import wait_async
 
 
 class Marked(Protocol):
@@ -23,7 +23,7 @@ async def wait_for_change[Answer: Marked](
     return await wait_async(
         look,
         lambda found: found.mark != seen,
-        groups=[live.LIVE],
+        groups=[events.LIVE],
         seconds=wait,
         is_about=lambda message: message.get("kind") in kinds,
     )

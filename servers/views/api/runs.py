@@ -6,9 +6,9 @@ from asgiref.sync import sync_to_async
 from django.http import Http404, HttpRequest
 from ninja import Router, Schema
 
-from servers import live
+from servers import events
+from servers.events.long_polling import wait_async
 from servers.judge.logs import failure_catalog
-from servers.live.waiting import wait_async
 from servers.models import LogChunk, Permission, Run
 from servers.models.logs.log import MOST_CHUNKS
 from servers.views.api.auth import ByKey, ByKeyAsync
@@ -76,7 +76,7 @@ async def log(
     return await wait_async(
         lambda: _lines(run_id, max(0, after), limit),
         lambda found: bool(found.lines or found.is_complete),
-        groups=(live.log_group(run_id), live.LIVE),  # the end of a run is told to all pages
+        groups=(events.log_group(run_id), events.LIVE),  # the end of a run is told to all pages
         seconds=wait,
         is_about=lambda message: message.get("kind", "log") in ("log", "server", "servers"),
     )

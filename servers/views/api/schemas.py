@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 from ninja import Schema
 
+from servers.contexts.pages import Panel
 from servers.judge.memory import holders
 from servers.judge.weights import checkpoints
-from servers.live import EngineMetrics, figures_of
-from servers.live.pages import Panel
 from servers.models import Claim, Run, Server, StoredCheckpoint
+from servers.state.engine_metrics import EngineMetrics, figures_of
 
 
 class RunOut(Schema):

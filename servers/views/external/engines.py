@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET
 
-from servers import live
+from servers.contexts.external import found
 from servers.launch.commandline import comparison
 from servers.models import Box, Permission, ProfileImport, User
 from servers.views.access import allow
@@ -27,7 +27,7 @@ def show_found(request: HttpRequest) -> HttpResponse:
 def box_found(request: HttpRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     person = cast(User, request.user)
-    context = {"box": box, "findings": live.found_on(box, person)}
+    context = {"box": box, "findings": found.found_on(box, person)}
     return render(request, "external/page.html", context)
 
 

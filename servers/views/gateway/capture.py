@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -12,7 +13,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from servers import live
+from servers import events
 from servers.forms.capture import CaptureForm
 from servers.gateway.routes import look
 from servers.models import AuditEntry, Capture, CapturedCall, Permission
@@ -68,7 +69,7 @@ def _switch_on(request: PersonRequest, said: dict[str, Any]) -> None:
         )  # fmt: skip
         until = timezone.localtime(made.until).isoformat(timespec="minutes")
         AuditEntry.note(request.user, "switch capture on", made, until=until, reason=made.reason)
-        transaction.on_commit(live.capture_changed)
+        transaction.on_commit(partial(events.publish_change, "capture"))
     messages.success(request, "Capture is on. Every page says so, to everybody.")
 
 
@@ -80,7 +81,7 @@ def capture_end(request: PersonRequest, pk: int) -> HttpResponse:
         has_ended = Capture.objects.end(found, request.user)
         if has_ended:
             AuditEntry.note(request.user, "end capture", found)
-            transaction.on_commit(live.capture_changed)
+            transaction.on_commit(partial(events.publish_change, "capture"))
     if has_ended:
         messages.success(request, "Capture is off. What was kept stays until it is deleted.")
     else:

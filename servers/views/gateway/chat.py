@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 from redis.exceptions import RedisError
 
-from servers import live
+from servers.contexts.gateway import sidebar
 from servers.forms.chat import Ask, AskError, read
 from servers.forms.chat_messages import BODY_LIMIT
 from servers.forms.conversation import COLUMNS
@@ -64,7 +64,7 @@ def chat(request: PersonRequest, key: str = "") -> HttpResponse:
         if found.comparison:
             return redirect("comparison", found.comparison)
     more = {
-        "standings": live.standings() if request.user.may_view else [],
+        "standings": sidebar.standings() if request.user.may_view else [],
         "person": request.user,
         "conversation": key,
     }
@@ -81,7 +81,7 @@ def compare(request: PersonRequest, key: str = "") -> HttpResponse:
     if key and not columns:
         raise Http404
     more = {
-        "standings": live.standings() if request.user.may_view else [],
+        "standings": sidebar.standings() if request.user.may_view else [],
         "person": request.user,
         "columns": columns,
         "comparison": key,

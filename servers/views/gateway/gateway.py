@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from servers import live
+from servers.contexts.gateway import requests
 from servers.gateway.clients import clients
 from servers.gateway.routes import list_models, look
 from servers.lifecycle.gateway import scale_to_zero
@@ -36,7 +36,7 @@ def gateway(request: PersonRequest) -> HttpResponse:
             "person": request.user,
             "text": text,
             "is_latest": not text and page.number == 1,
-            "mark": live.names_mark(),
+            "mark": requests.names_mark(),
         },
     )
 

@@ -13,7 +13,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
-from servers import live
+from servers import events
 from servers.forms.legacy_port import LegacyPortForm
 from servers.lifecycle.runs import port_holders
 from servers.models import AuditEntry, Box, LegacyPort, Permission, Request
@@ -34,7 +34,7 @@ def old_ports(request: PersonRequest) -> HttpResponse:
             AuditEntry.note(
                 request.user, "open legacy port", made, model=made.model, sources=made.sources
             )
-            transaction.on_commit(live.ports_changed)
+            transaction.on_commit(partial(events.publish_change, "ports"))
         if holder := port_holders.of_all(box).get(made.port):
             messages.warning(
                 request,
@@ -65,6 +65,6 @@ def old_port_close(request: PersonRequest, pk: int) -> HttpResponse:
     with transaction.atomic():
         AuditEntry.note(request.user, "close legacy port", port)
         port.delete()
-        transaction.on_commit(partial(live.ports_changed))
+        transaction.on_commit(partial(partial(events.publish_change, "ports")))
     messages.success(request, f"Port {port.port} is closed.")
     return redirect("old_ports")

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from servers import live
+from servers.contexts.gateway import sidebar
 from servers.forms.conversation import BODY_LIMIT, COLUMNS, KeepError
 from servers.forms.prompts import PromptSetForm, read_answer, read_round
 from servers.models import AuditEntry, Permission, PromptAnswer, PromptRun, PromptSet, Run
@@ -99,7 +99,7 @@ def prompt_set(request: PersonRequest, pk: int) -> HttpResponse:
             "params": rounds[0].params if rounds else {},
             "begun": request.GET.get("ask", ""),
             "most": COLUMNS,
-            "standings": live.standings(),
+            "standings": sidebar.standings(),
             "person": request.user,
         },
     )

@@ -10,14 +10,14 @@ from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from servers import live
+from servers import events
+from servers.contexts.images import inventory as image_events
 from servers.judge.images import new_build
 from servers.judge.images.names import ARCHITECTURES
 from servers.launch.engines import ENGINES, versions
 from servers.lifecycle.images import inventory, newer_builds
 from servers.lifecycle.images.inventory import Uses
 from servers.lifecycle.images.newer_builds import BuildForServer
-from servers.live import shelves
 from servers.models import (
     AuditEntry,
     Box,
@@ -99,8 +99,8 @@ def images(request: HttpRequest) -> HttpResponse:
             "sort": sort,
             "sorts": SORTS.items(),
             "is_filtered": bool(text),
-            "mark": shelves.images_mark(),
-            "jobs_mark": shelves.jobs_mark(),
+            "mark": image_events.images_mark(),
+            "jobs_mark": image_events.jobs_mark(),
         },
     )
 
@@ -205,8 +205,8 @@ def image(request: HttpRequest, pk: int) -> HttpResponse:
             "facts": asked.defer("flags").first()
             or ImageFacts.objects.filter(box=found.box, reference=found.image_id).first(),
             "fate": fate,
-            "mark": shelves.images_mark(),
-            "jobs_mark": shelves.jobs_mark(),
+            "mark": image_events.images_mark(),
+            "jobs_mark": image_events.jobs_mark(),
         },
     )
 
@@ -218,7 +218,7 @@ def image_ask(request: HttpRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(StoredImage.objects.exclude(engine=""), pk=pk)
     StoredImage.objects.filter(pk=pk).update(is_to_be_asked=True)
     AuditEntry.note(cast(User, request.user), "ask image", found, box=found.box.slug)
-    live.images_changed()
+    events.publish_change("images")
     return HttpResponse(status=204)
 
 
@@ -228,8 +228,8 @@ def images_look(_request: HttpRequest, slug: str) -> HttpResponse:
     """Ask a box to look at its images now; the page changes by itself when it has."""
     box = get_object_or_404(Box, slug=slug)
     ImageInventory.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
-    live.images_changed()
-    live.wake_watcher(box.slug, live.Topic.IMAGES)
+    events.publish_change("images")
+    events.wake_watcher(box.slug, events.Topic.IMAGES)
     return HttpResponse(status=204)
 
 

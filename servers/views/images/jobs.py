@@ -13,12 +13,12 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
+from servers.contexts.images import inventory as image_events
 from servers.forms.image import PullForm
 from servers.judge.images import dockerfile
 from servers.judge.logs import parsing
 from servers.launch import numbers
 from servers.lifecycle.images import build_names, inventory, jobs
-from servers.live import shelves
 from servers.models import Box, ImageJob, JobLog, Permission, TagNews, User
 from servers.views.access import allow
 from servers.views.images.images import list_tag_updates
@@ -47,7 +47,7 @@ def image_jobs(request: HttpRequest) -> HttpResponse:
 @allow(Permission.VIEW)
 def image_job(request: HttpRequest, pk: int) -> HttpResponse:
     job = _find_job(request, pk)
-    context = {"job": job, "jobs_mark": shelves.jobs_mark()}
+    context = {"job": job, "jobs_mark": image_events.jobs_mark()}
     return render(request, "images/job.html", context)
 
 

@@ -10,14 +10,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET, require_POST
 
-from servers import live
+from servers.contexts.memory.care import may
 from servers.judge.memory.orphans import Orphan
 from servers.launch import numbers
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.memory import reclaim
-from servers.live.care import may
 from servers.models import Box, Permission, User
 from servers.models.jobs.action import ActionKind
+from servers.state import box_samples
 from servers.views.access import allow
 
 DONE = 204
@@ -34,7 +34,7 @@ def box_action_ask(request: HttpRequest, slug: str, kind: str, key: str) -> Http
         level = _level(key)
         context |= {
             "level": level,
-            "objection": reclaim.objection(box, live.sample(box.slug)),
+            "objection": reclaim.objection(box, box_samples.newest(box.slug)),
             "is_allowed": bool(box.facts.get("limits", {}).get("reclaim")),
             "command": reclaim.command(level),
         }

@@ -12,10 +12,10 @@ from django.shortcuts import aget_object_or_404, get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
-from servers import live
 from servers.judge.memory import history as judge
 from servers.judge.memory.history import Point, Times
 from servers.models import Alert, Box, FiguresChunk, HistoryChunk, Permission, Run
+from servers.state import box_samples
 from servers.views import spreadsheet
 from servers.views.access import allow
 from servers.views.runs import metrics
@@ -84,7 +84,7 @@ def history_points(request: HttpRequest, slug: str) -> JsonResponse:
 
 def _recent(box: Box, gpu: str, since: int, until: int, width: int) -> Times:
     """The end of the range, where its points are not stored yet: that is done once a minute."""
-    body = live.recent(box.slug)
+    body = box_samples.read_recent(box.slug)
     if body is None or until < time.time() - 2 * judge.SPANS[1]:
         return {}
     return judge.together_by(judge.unpack(body, gpu), since, until, width)

@@ -10,11 +10,11 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_safe
 
-from servers import live
 from servers.host.gateway.exposition import CONTENT_TYPE, Families
 from servers.judge.memory import exported
 from servers.models import Alert, Box, Key, Permission, Run, Server
 from servers.models.runs.run import RunState
+from servers.state import box_samples, engine_metrics
 
 UNAUTHORIZED = 401
 
@@ -58,7 +58,7 @@ def _text() -> str:
     slugs = dict(held.values_list("container_id", "server__slug"))
     for box in boxes:
         _box(into, box, now)
-        if (sample := live.sample(box.slug)) is not None:
+        if (sample := box_samples.newest(box.slug)) is not None:
             exported.box(into, box.slug, sample, now=now)
             exported.cards(into, box.slug, sample, slugs)
     servers = Server.objects.present().select_related("box", "profile", "run__version")
@@ -87,7 +87,7 @@ def _box(into: Families, box: Box, now: float) -> None:
 
 def _servers(into: Families, servers: Iterable[Server]) -> None:
     servers = list(servers)
-    told = live.figures_by_run(server.run for server in servers)
+    told = engine_metrics.figures_by_run(server.run for server in servers)
     for server in servers:
         labels = {"server": server.slug, "box": server.box.slug}
         run = server.run

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
 
-from servers import live
+from servers import events
 from servers.forms.people import RoleForm
 from servers.models import AuditEntry, Invite, Permission, Role, User
 from servers.views.access import allow
@@ -76,7 +76,7 @@ def person_role(request: HttpRequest, pk: int) -> HttpResponse:
             if role != Role.ADMIN:
                 _end_links(Q(created_by=person))
     if changed:
-        live.person_changed(pk)
+        events.publish_person_change(pk)
         messages.success(request, f"{person} is now {role.with_article}.")
     else:
         messages.error(request, LAST_ADMIN.format(person))
@@ -96,7 +96,7 @@ def person_active(request: HttpRequest, pk: int) -> HttpResponse:
             if not enables:
                 _end_links(Q(person=person) | Q(created_by=person))
     if changed:
-        live.person_changed(pk)
+        events.publish_person_change(pk)
         done = "may log in again" if enables else "is disabled; their sessions have ended"
         messages.success(request, f"{person} {done}.")
     else:

@@ -14,7 +14,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
-from servers import live
+from servers import events
 from servers.forms.people import NAME_TAKEN, JoinForm, LoginForm, OwnPasswordForm, PasswordForm
 from servers.models import AuditEntry, Invite, LoginFailure, Permission, Role, User
 from servers.models.people import data_disk
@@ -49,7 +49,7 @@ def login(request: HttpRequest) -> HttpResponse:
 def logout(request: HttpRequest) -> HttpResponse:
     pk = cast(User, request.user).pk
     log_out(request)
-    live.person_changed(pk)
+    events.publish_person_change(pk)
     return redirect("login")
 
 
@@ -71,7 +71,7 @@ def join(request: HttpRequest, token: str) -> HttpResponse:
             form.add_error("username", NAME_TAKEN)
         else:
             log_in(request, person)
-            live.person_changed(person.pk)
+            events.publish_person_change(person.pk)
             # The first of all has seen nothing of the boxes yet.
             return redirect("dashboard" if User.objects.exclude(pk=person.pk).exists() else "found")
     return render(
@@ -111,7 +111,7 @@ def password(request: HttpRequest) -> HttpResponse:
             AuditEntry.note(person, "change password", person)
         # Every other session of this person ends, this one goes on.
         update_session_auth_hash(request, person)
-        live.person_changed(person.pk)
+        events.publish_person_change(person.pk)
         messages.success(request, "Your password is changed. Your other sessions have ended.")
         return redirect("settings")
     return render(request, "people/password.html", {"form": form})

@@ -17,8 +17,8 @@ from servers.launch.engines import parameters
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.profiles import checks, memory_fit, path_reports, preflight
 from servers.lifecycle.weights import checkpoints
-from servers.live import answers
 from servers.models import Box, ImageFacts, Permission, Profile, ProfileVersion, Server, User
+from servers.state import answers
 from servers.views.access import allow
 from servers.views.profiles.profiles import find, save_launch
 from servers.views.runs import starts

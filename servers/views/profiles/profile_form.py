@@ -9,7 +9,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.text import slugify
 from django.views.decorators.http import require_http_methods
 
-from servers import live
+from servers import events
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.launch.engines import diff
@@ -89,7 +89,7 @@ def create(form: ProfileForm, *, by: User) -> Profile:
         Server.objects.create(slug=made.slug, profile=made, box=form.cleaned_data["box"])
         AuditEntry.note(by, "create profile", made)
         checkpoints.look_soon(made)
-    live.servers_changed()
+    events.publish_change("servers")
     return made
 
 
@@ -107,7 +107,7 @@ def profile_edit(request: HttpRequest, slug: str) -> HttpResponse:
             form.build_upon(found)
             context |= {"profile": found, "conflict": _theirs_and_mine(found, form)}
         else:
-            live.servers_changed()
+            events.publish_change("servers")
             return redirect("profile", slug=found.slug)
     return render(request, "profiles/form.html", context)
 

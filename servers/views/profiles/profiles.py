@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from servers import lifecycle, live, tasks
+from servers import events, lifecycle, tasks
 from servers.forms.profile_values import opens_the_box
 from servers.judge.runs import start_chart
 from servers.launch.engines import ENGINES, choices, parameters
@@ -156,7 +156,7 @@ def save_launch(
         raise BadRequest(
             f"Somebody else has just saved {found}. Look at it and try again."
         ) from None
-    live.servers_changed()
+    events.publish_change("servers")
     return version
 
 

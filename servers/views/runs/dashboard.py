@@ -7,8 +7,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
-from servers import live
+from servers.contexts import pages
+from servers.contexts.alerts import needs
+from servers.contexts.runs import reboots
 from servers.models import Box, Key, Permission, Server, User
+from servers.state import box_samples
 from servers.views.access import allow
 from servers.views.people import encryption
 
@@ -19,7 +22,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
     if not cast(User, request.user).may_view:
         return redirect("chat")
     boxes = list(Box.objects.all())
-    samples = {box.slug: live.sample(box.slug) for box in boxes}
+    samples = {box.slug: box_samples.newest(box.slug) for box in boxes}
     servers = list(Server.objects.for_dashboard())
     return render(
         request,
@@ -27,10 +30,10 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         {
             "person": request.user,
             "servers": servers,
-            "panels": live.panels(boxes, samples),
-            "notices": live.attention(boxes, samples),
+            "panels": pages.panels(boxes, samples),
+            "notices": needs.attention(boxes, samples),
             "ending_keys": list(Key.objects.ending_soon(cast(User, request.user))),
-            "reboots": live.restarts_told(),
+            "reboots": reboots.lines(),
             "is_open_unencrypted": settings.IS_OPEN_UNENCRYPTED,
             "certificate_days": encryption.days_left(),
         },

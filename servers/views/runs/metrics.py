@@ -9,12 +9,12 @@ from django.http import HttpRequest, JsonResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_GET
 
-from servers import live
 from servers.judge.memory import history as judge
 from servers.judge.memory.history import Times
 from servers.judge.runs import metric_points
 from servers.judge.runs.metric_points import FINEST, SCALES
 from servers.models import Box, FiguresChunk, Permission, Server
+from servers.state import box_samples
 from servers.views.access import allow
 
 LATELY = 900  # seconds that a server's own page shows
@@ -73,7 +73,7 @@ def plan(box: Box, since: int, until: int, most: int) -> tuple[int, int]:
 
 def servers_of(box: Box) -> list[str]:
     """Whose engines the newest points tell of."""
-    body = live.recent(box.slug, of="figures")
+    body = box_samples.read_recent(box.slug, of="figures")
     recent = judge.unpack(body) if body else {}
     return sorted({*FiguresChunk.objects.list_keys(box), *recent})
 
@@ -97,7 +97,7 @@ def _times(
 ) -> dict[str, Times]:
     found = FiguresChunk.objects.by_key(box, step, width, since, until, key=server)
     # What is not stored yet: that is done once a minute.
-    body = live.recent(box.slug, of="figures")
+    body = box_samples.read_recent(box.slug, of="figures")
     if body is not None and until >= time.time() - 2 * judge.SPANS[1]:
         for slug, times in judge.unpack(body, server).items():
             within = {t: point for t, point in times.items() if since <= t < until}

@@ -9,7 +9,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.utils.text import slugify
 from django.views.decorators.http import require_POST
 
-from servers import live
+from servers import events
 from servers.forms.profile_values import opens_the_box
 from servers.launch.engines import parameters
 from servers.lifecycle.weights import checkpoints
@@ -33,7 +33,7 @@ def profile_place(request: HttpRequest, slug: str) -> HttpResponse:
         )
         AuditEntry.note(cast(User, request.user), "place", made, **values)
         checkpoints.look_soon(found)
-        live.servers_changed()
+        events.publish_change("servers")
     return redirect("profile", slug=found.slug)
 
 
@@ -48,7 +48,7 @@ def server_values(request: HttpRequest, slug: str) -> HttpResponse:
     if values != server.values:
         Server.objects.filter(pk=server.pk).update(values=values)
         AuditEntry.note(cast(User, request.user), "set parameters", server, **values)
-        live.server_changed(server.pk)
+        events.publish_change("server", server.pk)
     return redirect("profile", slug=found.slug)
 
 

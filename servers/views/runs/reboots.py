@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_POST
 
-from servers import live
+from servers import events
 from servers.models import AuditEntry, Permission, Reboot, User
 from servers.views.access import allow
 
@@ -21,5 +21,5 @@ def box_boot_dismiss(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     with transaction.atomic():
         if boot.dismiss(person):
             AuditEntry.note(person, "put away restart", boot.box)
-    live.box_changed(boot.box_id)
+    events.publish_change("box", boot.box_id)
     return HttpResponse(status=204)

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
-from servers import live
+from servers.contexts import pages
 from servers.launch import numbers
 from servers.lifecycle.external import guard
 from servers.models import Permission, PromptRun, Run, Server, User
@@ -25,7 +25,7 @@ def server(request: HttpRequest, slug: str) -> HttpResponse:
         request,
         "runs/page.html",
         {
-            **live.head(found, run, cast(User, request.user), request.get_host()),
+            **pages.head(found, run, cast(User, request.user), request.get_host()),
             "runs": runs,
             "rounds": PromptRun.objects.filter(run=run).select_related("prompt_set", "by"),
         },

@@ -8,11 +8,11 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
-from servers import live, tasks
+from servers import events, tasks
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.weights import deletion
-from servers.live import answers
 from servers.models import Permission, StoredCheckpoint
+from servers.state import answers
 from servers.views.access import PersonRequest, allow
 
 ANSWERS_WITHIN = 4  # seconds
@@ -40,7 +40,7 @@ def _request_deletion(request: PersonRequest, stored: StoredCheckpoint) -> HttpR
         return redirect("model_delete", pk=stored.pk)
     if not actions.ask_to_delete(stored, by=request.user):
         messages.info(request, f"{stored} is being deleted already.")
-    live.stock_changed()
+    events.publish_change("stock")
     return redirect("models")
 
 

@@ -19,8 +19,8 @@ from servers.judge.weights import checkpoints as judge
 from servers.launch import numbers
 from servers.lifecycle.weights import downloads
 from servers.lifecycle.weights.downloads import DownloadRequest, DownloadRequestError
-from servers.live import answers
 from servers.models import Box, Download, Permission
+from servers.state import answers
 from servers.views.access import PersonRequest, allow
 
 DONE, CONFLICT = 204, 409

@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from servers import live
+from servers import events
 from servers.judge.weights import checkpoints as judge
 from servers.launch.commandline.command import PasteError
 from servers.launch.commandline.read import read
@@ -176,6 +176,6 @@ def models_look(_request: HttpRequest, slug: str) -> HttpResponse:
     """Ask a box to look at its disks now; the page changes by itself when it has."""
     box = get_object_or_404(Box, slug=slug)
     ModelInventory.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
-    live.stock_changed()
-    live.wake_watcher(box.slug, live.Topic.STOCK)
+    events.publish_change("stock")
+    events.wake_watcher(box.slug, events.Topic.STOCK)
     return HttpResponse(status=204)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from servers import live
+from servers import events
 from servers.host.docker.containers import ContainerError, Event
 from servers.host.external.containers import NO_WISH, ExternalContainer
 from servers.host.kernel import ports
@@ -125,7 +125,7 @@ class ExternalEngines:
             external.saw(found)
             import_diff.follow(self.box, running)
             if ExternalEngine.objects.renew(self.box, found):
-                live.box_changed(self.box.pk)
+                events.publish_change("box", self.box.pk)
             engines = {each.container for each in running}
             workers = self._bare.workers
             self._around.note(others, engines, self._units, sample, workers=workers)

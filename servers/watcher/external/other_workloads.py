@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.docker.containers import ContainerError
 from servers.host.external.containers import ExternalContainer
 from servers.host.kernel.proc import Kernel
@@ -17,6 +17,7 @@ from servers.judge.external.missing_permissions import WatcherRights, unseen
 from servers.judge.external.origin import Origin
 from servers.launch.commandline.inspect import argv
 from servers.launch.commandline.ray import ray_start
+from servers.lifecycle.external import clusters
 from servers.lifecycle.runs import creation
 from servers.models import Box, OtherWorkloads
 from servers.watcher.external.processes import RayWorkerProcess
@@ -74,11 +75,11 @@ class OtherWorkloadsMonitor:
         is_worker_new = _workers(values) != _workers({"containers": known.containers})
         if is_new or any(getattr(known, name) != value for name, value in values.items()):
             OtherWorkloads.objects.filter(pk=known.pk).update(looked_at=timezone.now(), **values)
-            live.box_changed(self.box.pk)
+            events.publish_change("box", self.box.pk)
         if "containers" in values and (is_new or is_worker_new):
             # They stand on the card of the engine that they work for, on whichever box.
-            for server in live.clusters.ray_heads():
-                live.server_changed(server)
+            for server in clusters.list_ray_heads():
+                events.publish_change("server", server)
 
 
 def _workers(values: Mapping[str, Any]) -> list[Any]:

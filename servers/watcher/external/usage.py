@@ -7,13 +7,13 @@ import time
 from collections.abc import Mapping
 from functools import partial
 
-from servers import live
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint
 from servers.judge.external.engines import DiscoveredEngine
 from servers.launch.engines import SERVING
 from servers.launch.engines.engine import Engine
 from servers.models import Box, Run
+from servers.state import box_samples
 from servers.watcher.runs.probe_queue import Questions
 from servers.watcher.runs.probes import MOST_REQUESTS
 
@@ -29,7 +29,7 @@ class ExternalUsage:
 
     def counts(self, found: Mapping[str, tuple[DiscoveredEngine, str]]) -> dict[str, Count]:
         """By key, of those that serve; `found` are they with what their callers are asked for."""
-        if not live.is_looked_at(self.box.slug):
+        if not box_samples.is_looked_at(self.box.slug):
             return {}
         watched = set(
             Run.objects.active().filter(is_watched=True).values_list("container_id", flat=True)

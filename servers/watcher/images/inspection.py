@@ -9,7 +9,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.docker import throwaway
 from servers.host.docker.containers import ContainerError, Image
 from servers.host.docker.throwaway import ContainerCommand, ContainerOutput
@@ -165,14 +165,14 @@ class ImageInspector:
                 "changed_at": now,
             },
         )
-        live.images_changed()
+        events.publish_change("images")
 
     def _note(self, engine: Engine, reference: str, asking: InspectionState, **values: Any) -> None:
         known = self._known.pop((engine.key, reference), None)
         if known is not None and not known.differs(asking, values):
             self._known[engine.key, reference] = known
         elif ImageFacts.objects.note(self.box, engine.key, reference, asking, **values):
-            live.images_changed()
+            events.publish_change("images")
 
     def _note_trouble(self, engine: Engine, reference: str, error: ContainerError) -> None:
         """Raises the error again where it is every image's."""

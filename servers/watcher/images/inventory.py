@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.docker.containers import ContainerError
 from servers.lifecycle.images import credentials, jobs, newer_builds, pruning
 from servers.lifecycle.runs import creation
@@ -59,7 +59,7 @@ class ImageInventories:
         was_wanted = known.is_wanted
         ImageInventory.objects.filter(pk=known.pk).update(looked_at=began, error=error)
         if changed or was_wanted or known.looked_at is None:
-            live.images_changed()
+            events.publish_change("images")
 
     def ask_registries(self, *, go_on: Callable[[], bool]) -> None:
         """If it is time. May take minutes: a registry may be far away, or not there."""

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from io import RawIOBase
 from typing import Any
 
-from servers import live
+from servers import events
 from servers.host.kernel import process_id
 from servers.host.kernel.process_id import ProcessId
 from servers.host.logs import printed
@@ -175,7 +175,7 @@ class FileFollower(LogWriter):
         if self._stopping.is_set():
             return False
         Run.objects.filter(pk=self.run_id).update(log_complete=True)
-        live.log_grew(self.run_id, self._upto)
+        events.publish_log_growth(self.run_id, self._upto)
         return True
 
 

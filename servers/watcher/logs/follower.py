@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 
-from servers import live
+from servers import events
 from servers.host.docker.containers import Container, DockerContainers
 from servers.host.kernel.process_id import ProcessId
 from servers.host.logs.log_stream import Line, LogStream
@@ -219,7 +219,7 @@ class Follower(LogWriter):
         if self._stopping.is_set():
             return False
         Run.objects.filter(pk=self.run_id).update(log_complete=True)
-        live.log_grew(self.run_id, self._upto)
+        events.publish_log_growth(self.run_id, self._upto)
         return True
 
     def _tell_removed(self) -> None:

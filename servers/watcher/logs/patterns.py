@@ -1,6 +1,6 @@
 """Required and forbidden texts in logs, looked for as they grow."""
 
-from servers import live
+from servers import events
 from servers.judge.logs import patterns
 from servers.models import LogChunk, Run
 from servers.models.logs.log import NOTE
@@ -25,4 +25,4 @@ def search(run: Run) -> None:
     new = {"log_searched": run.log_searched, "log_found": run.log_found}
     Run.objects.filter(pk=run.pk).update(**new)
     if found:
-        live.server_changed(run.server_id)
+        events.publish_change("server", run.server_id)

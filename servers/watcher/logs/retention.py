@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Max, QuerySet, Sum
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.models import Box, LogChunk, Run
 from servers.models.runs.run import ENDED
 from servers.watcher.logs.records import note, stamp
@@ -99,7 +99,7 @@ def _cut(run_id: int, head: int, tail: int, why: str) -> None:
     run.log_size += kept.size - sum(size for _first, _count, size in between)
     run.save(update_fields=["log_gap", "log_size"])
     log.info("Log of run %s: %s", run_id, words)
-    transaction.on_commit(lambda: live.log_grew(run_id, run.log_lines))
+    transaction.on_commit(lambda: events.publish_log_growth(run_id, run.log_lines))
 
 
 def _find_middle(

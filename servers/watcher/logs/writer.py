@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection
 
-from servers import live
+from servers import events
 from servers.host.docker.containers import ContainerError
 from servers.host.logs.log_stream import LogStreamError
 from servers.host.logs.printed import PrintedError
@@ -115,7 +115,7 @@ class LogWriter(threading.Thread, ABC):
             if LogChunk.objects.lines(self.run_id, upto - 1, 2) != [_line(upto, batch[-1])]:
                 raise
             self._upto = upto
-        live.log_grew(self.run_id, self._upto)
+        events.publish_log_growth(self.run_id, self._upto)
         grew.set()
         return True
 

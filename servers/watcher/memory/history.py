@@ -3,9 +3,9 @@
 import time
 from typing import Any
 
-from servers import live
 from servers.judge.memory import history, holders
 from servers.models import Box, HistoryChunk, Run
+from servers.state import box_samples
 from servers.watcher.memory.rollups import Rollups
 
 NAMES_EVERY = 5.0
@@ -16,7 +16,7 @@ class HistoryRecorder(Rollups):
 
     def __init__(self, box: Box) -> None:
         super().__init__(
-            box, HistoryChunk, finest=1, show=lambda body: live.keep_recent(box.slug, body)
+            box, HistoryChunk, finest=1, show=lambda body: box_samples.keep_recent(box.slug, body)
         )
         self._names, self._named_at = self._servers(), time.monotonic()
 

@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.docker.containers import ContainerError
 from servers.host.kernel.cgroups import CgroupMemory, read_memory
 from servers.host.kernel.proc import Kernel
@@ -147,7 +147,7 @@ class OomMonitor:
         same = Run.objects.filter(pk=run.pk, oom=run.oom)
         if same.update(oom=kept, diagnosis={}):
             run.oom = kept
-            live.server_changed(run.server_id)
+            events.publish_change("server", run.server_id)
             log.warning("%s: %s", run, oom.explain(found))
 
 

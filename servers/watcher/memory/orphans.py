@@ -7,7 +7,7 @@ from typing import Any
 
 from django.conf import settings
 
-from servers import live
+from servers import events
 from servers.host.docker.containers import ContainerError
 from servers.host.kernel import shm
 from servers.host.kernel.shm import SharedSegment
@@ -45,4 +45,4 @@ class OrphanMonitor:
                 log.info("Left behind: %s. %s", each["what"], each["why"])
         self._kept = found
         Box.objects.filter(pk=self.box.pk).update(left_behind=found)
-        live.box_changed(self.box.pk)
+        events.publish_change("box", self.box.pk)

@@ -5,15 +5,16 @@ from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from servers import live
+from servers import events
 from servers.host.runs.probes import HealthAnswer
 from servers.judge.memory import history
 from servers.judge.runs import metric_map, metric_points, metrics
 from servers.judge.runs.metric_map import MetricMap
 from servers.judge.runs.metric_points import FINEST
 from servers.judge.runs.metrics import STALE, WINDOW, EngineReading, Figures
-from servers.live.figures import LINE, LOG, METRICS, EngineMetrics
 from servers.models import Box, FiguresChunk, Run
+from servers.state import box_samples, engine_metrics
+from servers.state.engine_metrics import LINE, LOG, METRICS, EngineMetrics
 from servers.watcher.memory.rollups import Rollups
 from servers.watcher.runs.log_metrics import LogFigures
 from servers.watcher.runs.probes import StatusProbe
@@ -49,7 +50,7 @@ class EngineFigures:
             box,
             FiguresChunk,
             finest=FINEST,
-            show=lambda body: live.keep_recent(box.slug, body, of="figures"),
+            show=lambda body: box_samples.keep_recent(box.slug, body, of="figures"),
         )
 
     def take_reading(
@@ -80,7 +81,7 @@ class EngineFigures:
         kept.told = EngineMetrics(
             at=time.time(), source=source, figures=figures, line=tuple(kept.line)
         )
-        live.keep_figures(run.pk, kept.told)
+        engine_metrics.keep_figures(run.pk, kept.told)
         before, kept.shown = kept.shown, (source, figures.round())
         return kept.shown != before
 
@@ -91,14 +92,14 @@ class EngineFigures:
         for kept in self._kept.values():
             if kept.told is not None and kept.shown is not None and kept.told.is_stale:
                 kept.shown = None
-                live.server_changed(kept.server)
+                events.publish_change("server", kept.server)
 
     def write(self) -> None:
         self._keeper.write()
 
     def _find_state(self, run: Run) -> _Kept:
         if run.pk not in self._kept:
-            before = live.figures_kept(run.pk)  # by an earlier watcher
+            before = engine_metrics.figures_kept(run.pk)  # by an earlier watcher
             line = before.line if before and not before.is_stale else ()
             self._kept[run.pk] = _Kept(server=run.server_id, line=deque(line, maxlen=LINE))
         return self._kept[run.pk]

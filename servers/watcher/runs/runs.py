@@ -13,7 +13,7 @@ from django.db import close_old_connections
 from django.db.models import Q
 from django.utils import timezone
 
-from servers import lifecycle, live
+from servers import events, lifecycle
 from servers.host.docker.containers import ContainerError, PullState
 from servers.host.runs.probes import HealthAnswer
 from servers.host.runs.questions import CompletionResult
@@ -217,7 +217,7 @@ class Runs:
         if has_changed:
             Run.objects.filter(pk=run.pk, state=RunState.READY).update(**new)
         if self._figures.take_reading(run, said, others=others, is_ours=is_ours) or has_changed:
-            live.server_changed(run.server_id)
+            events.publish_change("server", run.server_id)
         self._liveness.note_status(run, said)
         if not others and said.health is HealthAnswer.OK and run.wanted == DesiredState.RUNNING:
             self._question(run)
@@ -283,7 +283,7 @@ def pull(run: Run) -> None:
         last_told = now
         wanted = Run.objects.filter(pk=run.pk, state=RunState.PULLING, wanted=DesiredState.RUNNING)
         told = wanted.update(pulled=progress.done, pull_total=progress.total)
-        live.server_changed(run.server_id)
+        events.publish_change("server", run.server_id)
         return told == 1
 
     try:

@@ -14,17 +14,18 @@ from typing import Any
 from django.db import close_old_connections
 from django.utils import timezone
 
-from servers import live
+from servers import events
+from servers.events.long_polling import wait
 from servers.host.runs import probes, sleeping
 from servers.host.runs.probes import Endpoint, EngineError
 from servers.judge.memory.holders import memory_by_container
 from servers.judge.runs.sleeping import compute_wake_shortfall
 from servers.launch.engines import ENGINES
 from servers.lifecycle.gateway import scale_to_zero
-from servers.live.waiting import wait
 from servers.models import Box, Run
 from servers.models.runs.run import DesiredState, RunState
 from servers.models.runs.sleep import Sleep
+from servers.state import box_samples
 from servers.watcher.runs.probe_queue import Questions
 
 log = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class EngineSleeper:
             if timezone.now() - run.wake_wanted_at > scale_to_zero.WAITS:
                 Run.objects.filter(pk=run.pk).update(wake_wanted_at=None)
             elif compute_wake_shortfall(
-                run.sleep_info, live.sample(self.box.slug), run.gpus or "all"
+                run.sleep_info, box_samples.newest(self.box.slug), run.gpus or "all"
             ):
                 pass  # room is being made for it
             elif _move(run, old=Sleep.ASLEEP, new=Sleep.WAKING):
@@ -102,7 +103,7 @@ def _fall(run: Run, endpoint: Endpoint) -> Outcome:
     ):
         return Outcome(sleep=Sleep.AWAKE)
     level = run.version.launch.sleep_level
-    held = _sum_held(run, live.sample(run.server.box.slug))
+    held = _sum_held(run, box_samples.newest(run.server.box.slug))
     try:
         sleeping.sleep(endpoint, level)
     except EngineError as error:
@@ -163,9 +164,9 @@ def _sample_since(run: Run, moment: float) -> Mapping[str, Any] | None:
         return sample is not None and sample["t"] > moment + 1
 
     sample = wait(
-        lambda: live.sample(box.slug),
+        lambda: box_samples.newest(box.slug),
         is_new,
-        groups=[live.LIVE],
+        groups=[events.LIVE],
         seconds=MEASURED_WITHIN,
         is_about=lambda message: (message.get("kind"), message.get("id")) == ("box", box.pk),
     )
@@ -178,7 +179,7 @@ def _move(run: Run, *, old: Sleep, new: Sleep) -> bool:
     )
     if not mine.update(sleep=new, sleep_moved_at=timezone.now()):
         return False
-    live.server_changed(run.server_id)
+    events.publish_change("server", run.server_id)
     return True
 
 
@@ -203,7 +204,7 @@ def _keep(run_id: int, outcome: Outcome) -> None:
     if was != outcome.sleep:
         new["sleep_moved_at"] = timezone.now()
     Run.objects.filter(pk=run.pk, state=RunState.READY).update(**new)
-    live.server_changed(run.server_id)
+    events.publish_change("server", run.server_id)
     if was == Sleep.FALLING and outcome.trouble and outcome.sleep == Sleep.AWAKE:
         log.warning("%s does not go to sleep, and is stopped: %s", run.server, outcome.trouble)
         scale_to_zero.stop_as_idle(run, because=outcome.trouble)

@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import F
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.judge.external import clusters
 from servers.judge.logs.phases import PhaseProgress, Reader
 from servers.judge.runs import spinning, start_progress
@@ -87,7 +87,7 @@ class StartTracker:
         words, _fix = run.stuck_words(run.version.launch.engine, unified=run.server.box.is_unified)
         if self._stuck.get(run.pk, "") != words:
             self._stuck[run.pk] = words
-            live.server_changed(run.server_id)
+            events.publish_change("server", run.server_id)
 
     def close(self, box: Box) -> None:
         """Read what failed starts wrote last: the phase in which they ended."""
@@ -102,7 +102,7 @@ class StartTracker:
         for run in late.select_related("version"):
             self._forget(run)
             if read(run):
-                live.server_changed(run.server_id)
+                events.publish_change("server", run.server_id)
 
     def _forget(self, run: Run) -> None:
         self._told.pop(run.pk, None)
@@ -121,7 +121,7 @@ class StartTracker:
         )
         if self._told.get(run.pk) != shown:
             self._told[run.pk] = shown
-            live.server_changed(run.server_id)
+            events.publish_change("server", run.server_id)
 
 
 def read(run: Run) -> bool:

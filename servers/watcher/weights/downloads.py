@@ -10,7 +10,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.weights.fetch.child import DownloadChild
 from servers.host.weights.fetch.job import FetchError, Job
 from servers.judge.sizes import size
@@ -72,7 +72,7 @@ class DownloadRunner:
             self._kill(pk)  # its row is gone
         for row in found.values():
             if self._look_after(row):
-                live.downloads_changed()
+                events.publish_change("downloads")
 
     def stop(self) -> None:
         """End the children: who comes next goes on with what they have left."""
@@ -203,9 +203,9 @@ class DownloadRunner:
             row.asked_by, "download done", row.repository, box=self.box.slug,
             size=row.total, seconds=round(took.total_seconds()),
         )  # fmt: skip
-        live.stock_changed()
-        topics = (live.Topic.CHECKPOINTS, live.Topic.DOWNLOADS, live.Topic.STOCK)
-        live.wake_watcher(self.box.slug, *topics)
+        events.publish_change("stock")
+        topics = (events.Topic.CHECKPOINTS, events.Topic.DOWNLOADS, events.Topic.STOCK)
+        events.wake_watcher(self.box.slug, *topics)
         return True
 
     def _fail(self, row: Download, says: str, advice: str) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from django.db.models import Q
 from django.utils import timezone
 
-from servers import live
+from servers import events
 from servers.host.files.paths import PathError
 from servers.host.weights.inventory import Inventory
 from servers.host.weights.stored import Checkpoint
@@ -51,12 +51,12 @@ class ModelScan:
         # By these settings of now: who changes them and asks during this look is not answered by it.
         self.box.refresh_from_db(fields=["home", "hf_cache", "model_folders"])
         ModelInventory.objects.filter(pk=known.pk).update(looking_since=now)
-        live.stock_changed()
+        events.publish_change("stock")
         try:
             self._look(known, now, go_on)
         finally:
             ModelInventory.objects.filter(pk=known.pk).update(looking_since=None)
-            live.stock_changed()
+            events.publish_change("stock")
             ended = time.monotonic()
             self._rests_until = ended + max(REST_AT_LEAST, REST * (ended - began))
         return None

@@ -22,7 +22,7 @@ print(Key.make(User.objects.get(username="ada"), "Open WebUI", Role.OPERATOR, ex
 """
 ANOTHER = """
 factories.capture(User.objects.get(username="otto"), reason="another admin’s")
-live.capture_changed()
+events.publish_change('capture')
 """
 
 
@@ -87,7 +87,9 @@ def test_what_is_kept_is_told_on_open_pages_and_read_by_an_admin(
 
         admin.get_by_role("link", name="Show, or end it").click()
         admin.get_by_label("Search in what is kept").fill("half a wo")
-        stack.shell("Capture.objects.update(until=timezone.now()); live.capture_changed()")
+        stack.shell(
+            "Capture.objects.update(until=timezone.now()); events.publish_change('capture')"
+        )
         expect(admin.get_by_role("heading", name="Switch it on")).to_be_visible()
         expect(admin.get_by_role("region", name="Earlier captures")).to_contain_text("tool calls")
         expect(admin.get_by_label("Search in what is kept")).to_have_value("half a wo")

@@ -22,7 +22,7 @@ run = Run.objects.create(
 )
 server.run, server.removed_at = run, None
 server.save()
-live.servers_changed()
+events.publish_change('servers')
 """
 
 

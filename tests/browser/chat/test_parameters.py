@@ -14,7 +14,7 @@ from dataclasses import replace
 profile = Profile.objects.get(slug="tiny")
 launch = replace(profile.launch, engine={engine!r}, flags=("--no-mmproj",) if {engine!r} == "llamacpp" else ())
 Run.objects.update(version=profile.save_version(launch, by=None))
-live.servers_changed()
+events.publish_change('servers')
 """
 
 

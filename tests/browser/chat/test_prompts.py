@@ -22,7 +22,7 @@ server.run = Run.objects.create(
     address=old.address, port=old.port, served_name=old.served_name, engine_version="0.34.0",
 )
 server.save()
-live.servers_changed()
+events.publish_change('servers')
 """
 
 

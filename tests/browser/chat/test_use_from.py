@@ -41,18 +41,18 @@ server.run = Run.objects.create(
     server=server, version=version, state=RunState.STARTING, started_by=ada, on_request=True,
 )
 server.save()
-live.server_changed(server.pk)
+events.publish_change('server', server.pk)
 """
 READY = """
 Run.objects.filter(server__slug="later").update(
     state=RunState.READY, ready_at=timezone.now(), address="127.0.0.1", port={port},
     served_name="tiny-qwen",
 )
-live.server_changed(Server.objects.get(slug="later").pk)
+events.publish_change('server', Server.objects.get(slug="later").pk)
 """
 STATE = """
 Run.objects.filter(pk={run}).update(state=RunState.{state}, wanted=DesiredState.{wanted})
-live.server_changed(Run.objects.get(pk={run}).server_id)
+events.publish_change('server', Run.objects.get(pk={run}).server_id)
 """
 MESSAGES = "/v1/messages?beta=true"
 SPOKEN = "".join(

@@ -15,10 +15,10 @@ from servers.judge.alerts import attention as judge
 from servers.judge.alerts.attention import AttentionAlert, BoxState, Notice
 from servers.judge.alerts.case import KINDS
 from servers.judge.people import data_disk as folder
-from servers.live import messages
 from servers.models import Alert, Box, Notification, NotificationChannel, Run, Server, User
 from servers.models.alerts.channel import What
 from servers.models.people import data_disk
+from servers.state import box_samples
 
 # A watcher that runs has taken up a test by then.
 TAKEN_UP = timedelta(seconds=20)
@@ -31,7 +31,7 @@ def problems(box: Box) -> tuple[tuple[str, str], ...]:
 def now() -> list[Notice]:
     """The same of all boxes, for pages that show none of them."""
     boxes = list(Box.objects.all())
-    return attention(boxes, {box.slug: messages.sample(box.slug) for box in boxes})
+    return attention(boxes, {box.slug: box_samples.newest(box.slug) for box in boxes})
 
 
 def attention(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]) -> list[Notice]:

@@ -1,6 +1,6 @@
 """Requests to a box's worker that it has not begun: they tell of one that hangs."""
 
-from servers.live import store
+from servers.state import store
 
 # Seconds for which a request that nobody takes is remembered.
 _KEPT = 86_400

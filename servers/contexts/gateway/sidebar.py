@@ -6,8 +6,8 @@ from typing import Any
 from django.template.loader import render_to_string
 
 from servers.judge.memory import holders
-from servers.live import messages
 from servers.models import Server, User
+from servers.state import box_samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class ServerStatus:
 
 def standings() -> list[ServerStatus]:
     servers = [each for each in Server.objects.for_dashboard() if each.launch.serves_models]
-    samples = {slug: messages.sample(slug) or {} for slug in {each.box.slug for each in servers}}
+    samples = {slug: box_samples.newest(slug) or {} for slug in {each.box.slug for each in servers}}
     return [_build_status(each, samples[each.box.slug]) for each in servers]
 
 

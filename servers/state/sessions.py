@@ -8,8 +8,8 @@ from django.contrib.sessions.backends import db
 from django.contrib.sessions.backends.base import UpdateError
 from django.db.utils import DatabaseError
 
-from servers.live import store
 from servers.models.people import data_disk
+from servers.state import store
 
 log = logging.getLogger(__name__)
 

@@ -10,13 +10,14 @@ from django.db.models import Sum
 from django.template.loader import render_to_string
 from django.utils import timezone
 
+from servers.contexts.alerts import needs
+from servers.contexts.external import clusters
+from servers.contexts.external.others import held_by
 from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.external.missing_permissions import MissingPermission, together
 from servers.judge.external.origin import Origin
 from servers.judge.images.names import find_image_name
 from servers.judge.memory.holders import memory_by_container
-from servers.live import clusters, messages, needs
-from servers.live.others import held_by
 from servers.models import (
     Action,
     Box,
@@ -30,6 +31,7 @@ from servers.models import (
     User,
 )
 from servers.models.jobs.action import TOLD_FOR, ActionKind
+from servers.state import box_samples
 
 KINDS = (ActionKind.WATCH, ActionKind.PROFILE, ActionKind.TAKE_OVER)
 # After one of these something on the box is no longer as it was found.
@@ -131,9 +133,9 @@ class ExternalFindings:
 
 
 def found_on(box: Box, person: User) -> ExternalFindings:
-    messages.note_look(box.slug)
+    box_samples.note_look(box.slug)
     around = OtherWorkloads.objects.filter(box=box).first()
-    sample = messages.sample(box.slug) or {}
+    sample = box_samples.newest(box.slug) or {}
     since = timezone.now() - TOLD_FOR
     told = list(
         box.actions.filter(kind__in=KINDS, asked_at__gt=since).select_related("asked_by")[:50]

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import redis
 
-from servers.live import store
+from servers.state import store
 
 log = logging.getLogger(__name__)
 

@@ -2,16 +2,20 @@
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
+
+import redis
 
 from servers.judge.runs.metrics import STALE, Figures
-from servers.live import messages
 from servers.models import Run
 from servers.models.runs.run import RunState
+from servers.state import redis_outage, store
 
 LINE = 90  # points of the small line, each of figurepoints.FINEST seconds: a quarter of an hour
 METRICS, LOG = "metrics", "log"
+_TTL = 600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +44,8 @@ def keep_figures(run_id: int, told: EngineMetrics) -> None:
         "figures": told.figures.to_json(),
         "line": told.line,
     }
-    messages.keep_told(run_id, json.dumps(said, separators=(",", ":")))
+    body = json.dumps(said, separators=(",", ":"))
+    redis_outage.run_despite(lambda: store.client.set(_key(run_id), body, ex=_TTL))
 
 
 def figures_of(run: Run | None) -> EngineMetrics | None:
@@ -51,14 +56,28 @@ def figures_of(run: Run | None) -> EngineMetrics | None:
 def figures_by_run(runs: Iterable[Run | None]) -> dict[int, EngineMetrics]:
     """By run, of those that are ready and tell something."""
     ready = [run.pk for run in runs if run is not None and run.state == RunState.READY]
-    bodies = messages.read_metrics(ready) if ready else []
+    bodies = _read(ready) if ready else []
     return {pk: _parse_metrics(body) for pk, body in zip(ready, bodies, strict=False) if body}
 
 
 def figures_kept(run_id: int) -> EngineMetrics | None:
     """The same for who knows that the run is ready."""
-    body = next(iter(messages.read_metrics([run_id])), None)
+    body = next(iter(_read([run_id])), None)
     return _parse_metrics(body) if body else None
+
+
+def _read(run_ids: Sequence[int]) -> list[bytes | None]:
+    """Of each of these runs; [] when Redis is away."""
+    try:
+        found = store.client.mget([_key(pk) for pk in run_ids])
+    except (redis.RedisError, OSError) as error:
+        redis_outage.note(error)
+        return []
+    return cast(list[bytes | None], found)
+
+
+def _key(run_id: int) -> str:
+    return f"inferdash:told:{run_id}"
 
 
 def _parse_metrics(body: bytes) -> EngineMetrics:

@@ -12,25 +12,19 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
+from servers.contexts.alerts import needs
+from servers.contexts.external import clusters, found, others
+from servers.contexts.gateway import capture, requests, sidebar
+from servers.contexts.images import inventory
+from servers.contexts.memory import care
+from servers.contexts.memory.hardware import HardwareReport, hardware
+from servers.contexts.runs import reboots
+from servers.contexts.runs.owners import Owner, owners
+from servers.contexts.runs.published import find_published_port
+from servers.contexts.weights import downloads
 from servers.judge.memory import holders
-from servers.live import (
-    asked,
-    capture,
-    care,
-    clusters,
-    downloads,
-    found,
-    messages,
-    needs,
-    others,
-    reboots,
-    shelves,
-    standing,
-)
-from servers.live.hardware import HardwareReport, hardware
-from servers.live.owners import Owner, owners
-from servers.live.published import find_published_port
 from servers.models import Box, Claim, ImageFacts, ModelInventory, Run, Server, User
+from servers.state import box_samples
 
 type Key = tuple[str, int | None]
 
@@ -93,7 +87,7 @@ def panels(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]) -
 
 def panel(box: Box) -> Panel:
     """With who is on its GPUs."""
-    found = _panel(box, messages.sample(box.slug), _container_names())
+    found = _panel(box, box_samples.newest(box.slug), _container_names())
     return replace(found, owners=owners(box, found.gpus))
 
 
@@ -161,8 +155,8 @@ def render(
     if page == "outlets" and person.may_administer and (everything or ("alerts", None) in keys):
         parts.append(needs.outlets_html())
     parts += capture.parts(keys, person, page)
-    parts += asked.parts(keys, person, page)
-    parts += shelves.parts(keys, page)
+    parts += requests.parts(keys, person, page)
+    parts += inventory.parts(keys, page)
     if page == "dashboard":
         parts += _dashboard(keys, person, boxes, changed_boxes)
     elif page == "server" and pk is not None and keys & _about_server(pk):
@@ -185,7 +179,7 @@ def render(
         if is_about_servers:
             parts.append(_chat_html(person))
         if is_about_servers or changed_boxes:
-            parts.append(standing.html(person))
+            parts.append(sidebar.html(person))
     parts += downloads.parts(keys, person, page)
     return "".join(parts)
 
@@ -196,7 +190,7 @@ def _render_chat(keys: set[Key], person: User, page: str) -> str:
     parts = []
     if everything or keys & {("capture", None), ("boxes", None)}:
         parts.append(capture.html(person, page))
-    parts += asked.parts(keys, person, page)
+    parts += requests.parts(keys, person, page)
     if page == "chat" and _is_about_servers(keys):
         parts.append(_chat_html(person))
     return "".join(parts)
@@ -230,7 +224,7 @@ def _dashboard(
     keys: set[Key], person: User, boxes: list[Box], changed_boxes: list[Box]
 ) -> list[str]:
     everything = ("everything", None) in keys
-    samples = {box.slug: messages.sample(box.slug) for box in boxes}
+    samples = {box.slug: box_samples.newest(box.slug) for box in boxes}
     notices = needs.attention(boxes, samples)
     parts = [reboots.html(person), needs.list_html(tuple(notices)), needs.bell_html(len(notices))]
     servers = Server.objects.for_dashboard()

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from servers.judge.external import clusters
 from servers.judge.external.clusters import EngineRank
 from servers.launch.commandline import ray
+from servers.lifecycle.external.clusters import list_ray_runs
 from servers.models import Box, HostResources, OtherWorkloads, Run, Server
 
 
@@ -91,19 +92,7 @@ def ray_workers(server: Server) -> tuple[RayWorker, ...]:
 
 def of_ray(head: str) -> list[Server]:
     """Whose engines are spread by the cluster of Ray's with this head."""
-    return [run.server for run in _on_ray() if _works_for(head, run)]
-
-
-def ray_heads() -> list[int]:
-    """Servers whose engines may have such workers."""
-    return [run.server_id for run in _on_ray()]
-
-
-def _on_ray() -> Iterable[Run]:
-    active = Run.objects.active().filter(server__removed_at=None)
-    for run in active.select_related("server__box", "version").order_by("pk"):
-        if ray.uses_ray(run.launch, run.command):
-            yield run
+    return [run.server for run in list_ray_runs() if _works_for(head, run)]
 
 
 def _works_for(head: str, run: Run) -> bool:

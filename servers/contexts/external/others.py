@@ -11,9 +11,9 @@ from django.utils import timezone
 from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.images.names import find_image_name
 from servers.judge.memory.holders import memory_by_container
-from servers.live import messages
 from servers.models import Action, Box, ExternalEngine, Run, StoredImage, User
 from servers.models.jobs.action import TOLD_FOR, ActionKind
+from servers.state import box_samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ def others_of(box: Box, person: User) -> Others:
     asked = {each.target for each in told if not each.is_over}
     active = Run.objects.active().filter(server__box=box, is_watched=True)
     watched = dict(active.values_list("container_id", "server__slug"))
-    sample = messages.sample(box.slug) or {}
+    sample = box_samples.newest(box.slug) or {}
     held = memory_by_container(sample)
     names = StoredImage.objects.names(box)
     rows = [

@@ -10,9 +10,9 @@ from servers.judge.memory import commands
 from servers.judge.memory.commands import Cure
 from servers.judge.memory.orphans import Orphan
 from servers.judge.memory.verdicts import ALARMS
-from servers.live import messages
 from servers.models import Action, Box, User
 from servers.models.jobs.action import TOLD_FOR, ActionKind
+from servers.state import box_samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ def care_of(box: Box, person: User) -> OrphanActions:
     told = told.exclude(kind__in=(ActionKind.WATCH, ActionKind.PROFILE, ActionKind.TAKE_OVER))
     actions = tuple(told[:5])
     open_ones = {(each.kind, each.target) for each in actions if not each.is_over}
-    sample = messages.sample(box.slug)
+    sample = box_samples.newest(box.slug)
     return OrphanActions(
         pk=box.pk,
         slug=box.slug,

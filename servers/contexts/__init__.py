@@ -1,0 +1,1 @@
+"""Page contexts: the data of templates, for views and for the socket that renews pages."""

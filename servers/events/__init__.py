@@ -1,0 +1,133 @@
+"""Events: messages to open browsers and to the watchers that something has changed.
+
+A message says what to look at again, never what it looks like: each consumer reads the
+truth when it gets to it, so a slow browser skips states and never sees an old one last.
+"""
+
+import asyncio
+import threading
+from enum import StrEnum
+from functools import cache
+from typing import Any, Literal, TypedDict, cast
+
+from channels.layers import get_channel_layer
+
+from servers.state import box_samples, redis_outage, store
+
+LIVE = "live"  # every page but the log listens here
+
+# server: this card. servers: the list of cards. box: GPUs, memory, facts. images: facts of images,
+# inspections, inventories. jobs: progress of pulls and builds. stock: models on disks, and scans.
+# downloads: their progress. alerts: alerts, acknowledgements, notifications. requests: requests to
+# the gateway. ports: legacy ports. capture: whether calls are captured.
+type Kind = Literal[
+    "server",
+    "servers",
+    "box",
+    "images",
+    "jobs",
+    "stock",
+    "downloads",
+    "alerts",
+    "requests",
+    "ports",
+    "capture",
+]
+
+
+class ChangeEvent(TypedDict):
+    type: Literal["send_change"]
+    kind: Kind
+    id: int | None
+
+
+class LogGrewEvent(TypedDict):
+    """A run's log has lines up to this number."""
+
+    type: Literal["grew"]
+    run: int
+    upto: int
+
+
+class PersonChangedEvent(TypedDict):
+    """Role, account or password: ask again whether this person may listen."""
+
+    type: Literal["person_changed"]
+
+
+def log_group(run_id: int) -> str:
+    return f"log.{run_id}"
+
+
+def person_group(person_id: int) -> str:
+    return f"person.{person_id}"
+
+
+def publish_change(kind: Kind, pk: int | None = None) -> None:
+    """`pk`: of the server or the box."""
+    _send(LIVE, ChangeEvent(type="send_change", kind=kind, id=pk))
+
+
+def publish_log_growth(run_id: int, upto: int) -> None:
+    _send(log_group(run_id), LogGrewEvent(type="grew", run=run_id, upto=upto))
+
+
+def publish_person_change(person_id: int) -> None:
+    _send(person_group(person_id), PersonChangedEvent(type="person_changed"))
+
+
+def publish_sample(box_slug: str, box_id: int, sample: dict[str, Any]) -> None:
+    """Keep the newest sample, and tell the browsers."""
+    box_samples.keep(box_slug, sample)
+    publish_change("box", box_id)
+
+
+class Topic(StrEnum):
+    """What the watcher is to look at."""
+
+    RUNS = "runs"
+    ACTIONS = "actions"
+    ALERTS = "alerts"
+    CHECKPOINTS = "checkpoints"
+    STOCK = "stock"
+    IMAGES = "images"
+    DOWNLOADS = "downloads"
+    FACTS = "facts"  # of the box itself: its cards, its Docker, its limits
+
+
+def wake_watcher(box_slug: str, *topics: Topic) -> None:
+    """There is work that only the watcher does. It would look within a minute anyway."""
+    message = " ".join(topics)
+    redis_outage.run_despite(lambda: store.client.publish(wake_channel(box_slug), message))
+
+
+def topics_of(message: bytes) -> set[Topic]:
+    """All of them, of a message of another version of inferdash."""
+    try:
+        return set(map(Topic, message.decode().split())) or set(Topic)
+    except ValueError:
+        return set(Topic)
+
+
+def wake_channel(box_slug: str) -> str:
+    return f"inferdash:wake:{box_slug}"
+
+
+def _send(group: str, message: ChangeEvent | LogGrewEvent | PersonChangedEvent) -> None:
+    layer = get_channel_layer()
+    if layer is None:
+        raise RuntimeError("CHANNEL_LAYERS is not configured.")
+
+    def send() -> None:
+        told = layer.group_send(group, cast(dict[str, Any], message))
+        asyncio.run_coroutine_threadsafe(told, _loop()).result()
+
+    redis_outage.run_despite(send)
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """One for all messages: the layer connects to Redis anew for each loop."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="messages", daemon=True).start()
+    return loop

@@ -1,0 +1,80 @@
+"""Samples of boxes: the newest one, the points of its charts, and who looks at the box."""
+
+import json
+from typing import Any, cast
+
+import redis
+
+from servers.judge.memory import holders
+from servers.state import redis_outage, store
+
+# One point a second for the 15-minute charts.
+HISTORY = 900
+_SAMPLE_TTL = 60
+_LOOK_TTL = 30
+
+
+def keep(box_slug: str, sample: dict[str, Any]) -> None:
+    """The newest sample, and one more point of the chart."""
+    redis_outage.run_despite(lambda: _keep(box_slug, sample))
+
+
+def _keep(box_slug: str, sample: dict[str, Any]) -> None:
+    with store.client.pipeline(transaction=False) as pipe:
+        pipe.set(f"inferdash:sample:{box_slug}", json.dumps(sample), ex=_SAMPLE_TTL)
+        # A sample that is only repeated because the collector hangs is no point of a chart.
+        if sample.get("stale_s") is None:
+            pipe.rpush(f"inferdash:history:{box_slug}", json.dumps(holders.point(sample)))
+            pipe.ltrim(f"inferdash:history:{box_slug}", -HISTORY, -1)
+        pipe.execute()
+
+
+def newest(box_slug: str) -> dict[str, Any] | None:
+    """The collector's newest sample; None when there was none in the last minute, or when
+    Redis is away: pages then say that nothing is known of the GPUs, and stay."""
+    try:
+        text = cast(bytes | None, store.client.get(f"inferdash:sample:{box_slug}"))
+    except (redis.RedisError, OSError) as error:
+        redis_outage.note(error)
+        return None
+    return json.loads(text) if text else None
+
+
+def chart_points(box_slug: str) -> list[dict[str, Any]]:
+    """Of the last 15 minutes, one a second; [] when Redis is away."""
+    try:
+        points = cast(list[bytes], store.client.lrange(f"inferdash:history:{box_slug}", 0, -1))
+    except (redis.RedisError, OSError) as error:
+        redis_outage.note(error)
+        return []
+    return [json.loads(point) for point in points]
+
+
+def keep_recent(box_slug: str, body: bytes, *, of: str = "recent") -> None:
+    """What the box's history does not hold yet (judge.memory.history.pack): of GPUs, or "figures"."""
+    key = f"inferdash:{of}:{box_slug}"
+    redis_outage.run_despite(lambda: store.client.set(key, body, ex=_SAMPLE_TTL))
+
+
+def read_recent(box_slug: str, *, of: str = "recent") -> bytes | None:
+    """As keep_recent() kept it; None without one, also when Redis is away."""
+    try:
+        return cast(bytes | None, store.client.get(f"inferdash:{of}:{box_slug}"))
+    except (redis.RedisError, OSError) as error:
+        redis_outage.note(error)
+        return None
+
+
+def note_look(box_slug: str) -> None:
+    """A person looks at the external engines of the box."""
+    key = f"inferdash:looked-at:{box_slug}"
+    redis_outage.run_despite(lambda: store.client.set(key, "1", ex=_LOOK_TTL))
+
+
+def is_looked_at(box_slug: str) -> bool:
+    """False, too, when Redis is away."""
+    try:
+        return bool(store.client.exists(f"inferdash:looked-at:{box_slug}"))
+    except (redis.RedisError, OSError) as error:
+        redis_outage.note(error)
+        return False
