@@ -17,7 +17,7 @@ from django.test import Client
 from servers.judge.memory.history import SPANS, slot
 from servers.models.runs.run import RunState
 from servers.watcher.memory import rollups
-from servers.watcher.memory.history import History
+from servers.watcher.memory.history import HistoryRecorder
 from tests import factories, samples
 
 settings.ALLOWED_HOSTS = ["*"]
@@ -30,17 +30,17 @@ def sample(t, busy):
     cards = [samples.card(i, [(50 + i, 61.0)] if busy else []) for i in range(2)]
     return {**samples.sample(cards, [samples.process(50), samples.process(51)]), "t": t}
 
-history = History(box)
+history = HistoryRecorder(box)
 for ago in range(30 * 12, 0, -1):
     t = slot(now - ago * 7200, 60)
     history.see(sample(t, False))
     history.see(sample(t + 30, True))
     history.write()
-history = History(box)
+history = HistoryRecorder(box)
 for t in range(began, now):
     if t == began + 10 * 60 + 20:
         history.write()
-        history = History(box)
+        history = HistoryRecorder(box)
     history.see(sample(t, t % 2 == 0))
 history.write()
 

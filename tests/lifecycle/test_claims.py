@@ -171,7 +171,7 @@ def test_it_ends_by_itself_and_pages_hear_of_it(
         claims.expire(box)
         claims.expire(box)
 
-    assert told == [("box", box.pk)], "once"
+    assert told == [("box", box.pk), ("servers",)], "once"
     claim.refresh_from_db()
     assert claim.ended_at == claim.until
 

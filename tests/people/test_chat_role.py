@@ -1,5 +1,7 @@
 """What who may only chat has, and what stays shut to them."""
 
+import re
+
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -87,7 +89,8 @@ def test_nothing_of_the_box_is_on_their_pages(carl: User) -> None:
     ]
 
     with Cases() as cases:
-        for number, text in enumerate(said):
+        for number, page in enumerate(said):
+            text = re.sub(r"/static/[^\"]+", "", page)
             with cases.named(str(number)):
                 for shut in (
                     "/opt/secret",

@@ -135,7 +135,7 @@ LOG = (
 import subprocess, sys
 from servers.host.kernel.proc import Kernel
 from servers.host.kernel.process_id import ProcessId
-from servers.watcher import logs
+from servers.watcher.logs import follower as logs
 from tests.waiting import wait_until
 
 printed = open(os.environ["PRINTED"], "wb")

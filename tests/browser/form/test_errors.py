@@ -78,7 +78,7 @@ def test_what_must_be_there_is_asked_for_once_the_field_is_left(page: Page) -> N
     name = page.locator("#id_name")
     name.fill("Coder")
     name.fill("")
-    checked(page, "Name")
+    checked(page, "Display name")
     expect(all_errors(page)).to_have_count(0)
 
     page.keyboard.press("Tab")
