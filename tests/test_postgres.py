@@ -51,7 +51,7 @@ def test_a_click_of_eight_people_at_once_starts_one_run(outcome: Outcome) -> Non
     code = """
 counts = []
 for number in range(10):
-    runs = at_once(*[lambda: wishes.start(server, by=ada)] * 8)
+    runs = at_once(*[lambda: commands.start(server, by=ada)] * 8)
     counts.append([sum(run is not None for run in runs), Run.objects.active().count()])
     Run.objects.active().update(state=RunState.STOPPED)
 print(json.dumps(counts))
@@ -63,11 +63,11 @@ def test_a_stop_and_a_restart_at_once_leave_one_run(outcome: Outcome) -> None:
     code = """
 left = []
 for number in range(10):
-    run = wishes.start(server, by=ada)
+    run = commands.start(server, by=ada)
     at_once(
-        lambda: wishes.restart(server, by=ada),
-        lambda: wishes.stop(run, by=ada),
-        lambda: wishes.start(server, by=ada),
+        lambda: commands.restart(server, by=ada),
+        lambda: commands.stop(run, by=ada),
+        lambda: commands.start(server, by=ada),
     )
     run.refresh_from_db()
     left.append([Run.objects.active().count(), run.wanted])
@@ -81,7 +81,7 @@ def test_one_of_those_who_move_a_run_wins(outcome: Outcome) -> None:
     code = """
 wins = []
 for number in range(10):
-    run = wishes.start(server, by=ada)
+    run = commands.start(server, by=ada)
     mine = Run.objects.filter(pk=run.pk)
     won = at_once(*[lambda: mine.move(old=[RunState.QUEUED], new=RunState.CREATING)] * 8)
     wins.append(sum(won))
@@ -97,7 +97,7 @@ from servers.watcher.logs.records import records
 at = "2026-11-21T10:00:00.%09dZ"
 texts = [b"NUL \0 inside", b"invalid \xff\xfe bytes", b"\x1b[31mred\x1b[0m", "snow ☃".encode(), b""]
 frames = [(at % number, "o", texts[number % 5]) for number in range(2000)]
-run = wishes.start(server, by=ada)
+run = commands.start(server, by=ada)
 upto = 0
 for first in range(0, 2000, 300):
     upto = LogChunk.objects.append(run.pk, upto, list(records(frames[first:first + 300], None)))
@@ -134,7 +134,7 @@ print(json.dumps({
 
 def test_two_writers_of_one_log_do_not_mix_their_lines(outcome: Outcome) -> None:
     code = """
-run = wishes.start(server, by=ada)
+run = commands.start(server, by=ada)
 def write(who):
     stored = 0
     for number in range(40):
@@ -155,8 +155,8 @@ print(json.dumps([sum(stored) == len(lines), numbers == list(range(1, len(lines)
 
 def test_last_words_with_a_nul_in_them_can_be_kept(outcome: Outcome) -> None:
     code = r"""
-run = wishes.start(server, by=ada)
-words = secrets.mask_secrets(run, "Segmentation \0 fault")
+run = commands.start(server, by=ada)
+words = secret_env.mask_secrets(run, "Segmentation \0 fault")
 Run.objects.filter(pk=run.pk).update(last_lines=[words], failure=words, failure_detail=words)
 run.refresh_from_db()
 print(json.dumps([*run.last_lines, run.failure, run.failure_detail]))
@@ -169,7 +169,7 @@ def test_runs_are_counted_on_from_the_number_of_one_that_was_adopted(outcome: Ou
 from datetime import UTC, datetime
 from servers.host.docker.containers import Container, Port
 from servers.lifecycle.runs import adoption
-last = wishes.start(server, by=ada)
+last = commands.start(server, by=ada)
 Run.objects.filter(pk=last.pk).update(state=RunState.STOPPED)
 port = Port(container_port=8000, host_port=18000, host_ip="127.0.0.1")
 made = Container(
@@ -181,7 +181,7 @@ adopted = adoption._create_run(server, made, ada, "")
 Run.objects.filter(pk=adopted.pk).update(state=RunState.STOPPED)
 numbers = []
 for _ in range(9):
-    run = wishes.start(server, by=ada)
+    run = commands.start(server, by=ada)
     numbers.append(run.pk - last.pk)
     Run.objects.filter(pk=run.pk).update(state=RunState.STOPPED)
 print(json.dumps([adopted.pk - last.pk, adopted.port, *numbers]))

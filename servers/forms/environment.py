@@ -83,7 +83,7 @@ class EnvironmentForm(forms.Form):
     message = forms.CharField(
         required=False,
         max_length=200,
-        label="What changed",
+        label="Change note",
         help_text="Shown in the list of versions.",
     )
 

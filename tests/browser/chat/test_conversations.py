@@ -105,7 +105,7 @@ def test_an_answer_goes_on_while_another_conversation_is_looked_at(
 
 
 def test_servers_come_and_go_in_the_open_page(page: Page, stack: Stack) -> None:
-    change = "from servers import events\nRun.objects.update(state={!r})\nlive.servers_changed()"
+    change = "from servers import events\nRun.objects.update(state={!r})\nevents.publish_change('servers')"
     page.get_by_label("Message", exact=True).fill("hello")
     send = page.get_by_role("button", name="Send", exact=True)
     expect(send).to_be_enabled()

@@ -236,7 +236,7 @@ def test_a_stopped_server_is_offered_to_be_started(page: Page, stack: Stack) -> 
     ask(page, "hello")
     finished(page)
     stack.shell(
-        "from servers import events\nRun.objects.update(state='stopped')\nlive.servers_changed()"
+        "from servers import events\nRun.objects.update(state='stopped')\nevents.publish_change('servers')"
     )
     try:
         page.goto(kept(page))
@@ -248,5 +248,5 @@ def test_a_stopped_server_is_offered_to_be_started(page: Page, stack: Stack) -> 
         stack.shell(
             "server = Server.objects.get(slug='tiny')\nserver.run = Run.objects.order_by('pk').first()\n"
             "server.save()\nRun.objects.exclude(pk=server.run_id).delete()\n"
-            "from servers import events\nRun.objects.update(state='ready')\nlive.servers_changed()"
+            "from servers import events\nRun.objects.update(state='ready')\nevents.publish_change('servers')"
         )
