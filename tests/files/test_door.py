@@ -9,37 +9,54 @@ SERVERS = Path(__file__).resolve().parents[2] / "servers"
 
 # By what they touch, the only modules that touch a file system or start a program.
 MAY = {
-    "the door: files that others may have made": {"host/boxfiles.py"},
-    "reads links on the way of a path, and whether it leads to something": {"host/paths.py"},
-    "the room of a file system, never a file": {"host/outfit.py"},
+    "the door: files that others may have made": {"host/files/box_files.py"},
+    "reads links on the way of a path, and whether it leads to something": {"host/files/paths.py"},
+    "the room of a file system, never a file": {"host/kernel/resources.py"},
     "the kernel's own files: /proc, /sys, /dev/shm, /dev/kmsg": {
         *(
-            "host/cgroups.py",
-            "host/kernel.py",
-            "host/kernel_log.py",
-            "host/mounts.py",
-            "host/openfiles.py",
+            "host/kernel/cgroups.py",
+            "host/kernel/proc.py",
+            "host/kernel/log.py",
+            "host/files/mounts.py",
+            "host/files/open_files.py",
         ),
-        *("host/reclaim.py", "host/shm.py", "host/started.py", "host/workers.py"),
+        *(
+            "host/kernel/page_cache.py",
+            "host/kernel/shm.py",
+            "host/external/start_command.py",
+            "host/kernel/workers.py",
+        ),
     },
-    "whether /bin and /usr are there, for a container that tries options": {"host/trial.py"},
-    "a log that a process has open, through that process": {"host/printed.py"},
-    "systemd's unit files": {"host/unitfiles.py"},
+    "whether /bin and /usr are there, for a container that tries options": {"host/docker/trial.py"},
+    "a log that a process has open, through that process": {"host/logs/printed.py"},
+    "systemd's unit files": {"host/external/unit_files.py"},
     "starts this program itself, with no path of the box among its words": {
-        *("consumers/log_search.py", "host/collector.py", "host/fetch/child.py"),
+        *("consumers/log_search.py", "host/collector/parent.py", "host/weights/fetch/child.py"),
     },
-    "/dev/null": {"host/collect.py"},
-    "an archive in memory": {"host/builds.py", "host/containers.py"},
+    "/dev/null": {"host/collector/child.py"},
+    "an archive in memory": {"host/images/builds.py", "host/docker/containers.py"},
     "files that ship with it": {
-        *("engines/flaglist.py", "judge/failurebook.py", "judge/figurebook.py"),
-        *("judge/hardware/xidbook.py", "judge/meterbook.py", "judge/phases/rules.py"),
-        *("judge/rulebook.py", "recipes/catalogue.py"),
+        *(
+            "launch/engines/flaglist.py",
+            "judge/logs/failure_catalog.py",
+            "judge/runs/metric_map.py",
+        ),
+        *(
+            "judge/memory/hardware/xid_catalog.py",
+            "judge/logs/metric_rules.py",
+            "judge/logs/phases/rules.py",
+        ),
+        *("judge/profiles/lint_rules.py", "launch/recipes/catalogue.py"),
     },
     "inferdash's own: box.toml and its data folder": {
-        *("judge/limits.py", "lifecycle/backups/archive.py", "lifecycle/making.py"),
-        *("lifecycle/permits.py", "watcher/boxes.py"),
+        *(
+            "judge/runs/limits.py",
+            "lifecycle/people/backups/archive.py",
+            "lifecycle/runs/creation_lock.py",
+        ),
+        *("lifecycle/runs/permits.py", "watcher/box_row.py"),
     },
-    "the certificates that the settings name": {"views/encryption.py"},
+    "the certificates that the settings name": {"views/people/encryption.py"},
     "what somebody names at a terminal, with that person's rights": {
         *("management/commands/box.py", "management/commands/diagnose.py"),
         *("management/commands/leave.py", "management/commands/profile.py"),
@@ -63,7 +80,9 @@ def test_nobody_else_touches_a_disk() -> None:
                 if name in allowed:
                     assert found, "it is named in MAY and touches nothing"
                 else:
-                    assert found == [], "go through host.boxfiles, or say in MAY what it touches"
+                    assert found == [], (
+                        "go through host.files.box_files, or say in MAY what it touches"
+                    )
     there = {str(path.relative_to(SERVERS)) for path in modules()}
     assert allowed <= there
 

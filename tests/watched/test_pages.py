@@ -160,7 +160,7 @@ def test_its_page_says_where_it_comes_from_and_what_a_profile_would_do(box: Box)
     assert "compose project speech (service llm, in /srv/speech)" in told
     assert "What its profile would start" in told
     assert "--memory 64g: a profile has no place for it." in told
-    assert "Watched since" in told
+    assert "Monitored since" in told
     assert "Requested" not in told
 
 

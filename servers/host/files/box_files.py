@@ -128,7 +128,7 @@ class BoxFiles:
         found.sort(key=lambda one: one[0])
         return Entries(found=tuple(found), is_cut=is_cut, looked=looked)
 
-    def walk(
+    def iterate_files(
         self, top: PurePosixPath, most: int, *, of_device: int | None = None
     ) -> Iterator[tuple[PurePosixPath, os.stat_result]]:
         """Everything below a folder but folders, each as lstat says.

@@ -61,7 +61,7 @@ def _of_folder(folder: PurePosixPath, files: BoxFiles) -> str:
     """Raises OSError, too."""
     found: list[tuple[bytes, PurePosixPath]] = []
     size = 0
-    for path, seen in files.walk(folder, MOST_FILES):
+    for path, seen in files.iterate_files(folder, MOST_FILES):
         if stat.S_ISREG(seen.st_mode):  # a link is not followed: it may lead anywhere
             found.append((os.fsencode(f"./{path.relative_to(folder)}"), path))
             size += seen.st_size

@@ -57,7 +57,7 @@ def look_for_gguf(folder: PurePosixPath, wanted: str, files: BoxFiles) -> Checkp
     try:
         there = {
             str(path.relative_to(folder)): path
-            for path, _seen in files.walk(folder, _MOST_FILES)
+            for path, _seen in files.iterate_files(folder, _MOST_FILES)
             if path.suffix == ".gguf"
         }
         parts = gguf_choice.model(there, wanted)

@@ -299,7 +299,7 @@ def _walk_tree(
     """Everything but folders. Raises DiscardError where it is more than a model."""
     device = files.look_at(tree).st_dev
     try:
-        yield from files.walk(tree, MOST_ENTRIES, of_device=device)
+        yield from files.iterate_files(tree, MOST_ENTRIES, of_device=device)
     except OtherDiskError as error:
         raise DiscardError(
             f"Another disk is mounted at {error.filename}: unmount it first."

@@ -122,7 +122,7 @@ class _FolderScan:
         files: list[StoredFile] = []
         dangling: list[str] = []
         try:
-            for path, seen in self._files.walk(snapshot, stored.MOST_BELOW):
+            for path, seen in self._files.iterate_files(snapshot, stored.MOST_BELOW):
                 made = stored.file_at(path, snapshot, seen, self._files)
                 if made is not None:
                     files.append(made)
@@ -293,7 +293,7 @@ class _FolderScan:
         found: dict[str, str] = {}
         unread: dict[str, str] = {}
         try:
-            for path, _seen in self._files.walk(folder, MOST_REFS):
+            for path, _seen in self._files.iterate_files(folder, MOST_REFS):
                 name = str(path.relative_to(folder))
                 try:
                     if commit := checkpoints.ref(path, self._files):

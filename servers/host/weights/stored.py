@@ -225,7 +225,7 @@ def list_files(folder: PurePosixPath, files: BoxFiles) -> list[StoredFile]:
     """All files in a folder and those in it; none where it is not there."""
     found: list[StoredFile] = []
     try:
-        for path, seen in files.walk(folder, MOST_BELOW):
+        for path, seen in files.iterate_files(folder, MOST_BELOW):
             if (made := file_at(path, folder, seen, files)) is not None:
                 found.append(made)
     except OSError:
