@@ -34,7 +34,7 @@ def test_a_watcher_with_a_broken_loop_ends_instead_of_looking_alive(
     def idle() -> None:
         watcher.stopping.wait()
 
-    for loop in ("_asking", "_sampling", "_docker_events", "_wakes"):
+    for loop in ("_run_prober", "_run_sampler", "_docker_events", "_wakes"):
         monkeypatch.setattr(watcher, loop, idle)
     broken.__name__ = idle.__name__ = "_loop"
     monkeypatch.setattr(watcher, "_run_reconciler", broken)
@@ -179,7 +179,7 @@ def test_a_run_that_has_moved_on_wakes_who_looks_at_models_and_images(
     where = "servers.watcher.images.inventory"
     monkeypatch.setattr(f"{where}.time.monotonic", lambda: now[0])
     monkeypatch.setattr(f"{where}.creation.docker", lambda: None)
-    monkeypatch.setattr(f"{where}.logins.test_wanted", lambda _box, _docker: None)
+    monkeypatch.setattr(f"{where}.credentials.test_wanted", lambda _box, _docker: None)
 
     def look(*_args: object, **_named: object) -> bool:
         looks.append(now[0])

@@ -81,7 +81,7 @@ def _searches(pid: str) -> bool:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
     except FileNotFoundError:
         return False
-    return b"log_child" in command or not command  # a zombie has none
+    return b"log_search_child" in command or not command  # a zombie has none
 
 
 @pytest.mark.asyncio

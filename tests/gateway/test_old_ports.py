@@ -50,7 +50,7 @@ def is_open(url: str) -> bool:
 def _closed(address: Address) -> Iterator[None]:
     yield
     address.stack.shell(
-        "from servers import events\nOldPort.objects.all().delete()\nevents.publish_change('ports')"
+        "from servers import events\nLegacyPort.objects.all().delete()\nevents.publish_change('ports')"
     )
 
 
@@ -150,7 +150,7 @@ def test_pages_are_not_there(address: Address) -> None:
 def test_a_closed_port_is_closed_and_may_be_opened_again(address: Address) -> None:
     url = opened(address)
     address.stack.shell(
-        "from servers import events\nOldPort.objects.all().delete()\nevents.publish_change('ports')"
+        "from servers import events\nLegacyPort.objects.all().delete()\nevents.publish_change('ports')"
     )
     wait_until(lambda: not is_open(url), "the port is closed")
     port = url.rpartition(":")[2]

@@ -108,7 +108,7 @@ CASES: dict[str, tuple[Callable[[], SimulatedMachine], Change, str, str]] = {
     ),
     "pcie_link": (H200, numbers(**BUSY, throttle=0, pcie_width=4), "warning", "slow PCIe link"),
     "persistence": (H200, numbers(persistence=0), "info", "persistence mode off"),
-    "memory_pressure": (H200, file("proc/pressure/memory", PRESSURE), "critical", "wait for memory"),
+    "memory_pressure": (H200, file("proc/pressure/memory", PRESSURE), "critical", "Memory pressure"),
 }  # fmt: skip
 
 

@@ -162,6 +162,6 @@ def test_a_secret_of_another_key_says_what_to_do(db: None, settings: Any) -> Non
 
 
 def test_keys_are_the_owners_alone() -> None:
-    for name in ("secret_env.key", "django.key"):
+    for name in ("secrets.key", "django.key"):
         assert (configured.DATA / name).stat().st_mode & 0o077 == 0
     assert configured.DATA.stat().st_mode & 0o077 == 0
