@@ -64,6 +64,8 @@ def test_a_press_on_a_conversation_outlasts_news_of_the_list(page: Page) -> None
     page.get_by_role("button", name="New conversation").click()
     ask(page, "second")
     finished(page)
+    # Else the second one comes in above the first while that is pressed.
+    expect(page.locator("#chat-conversations .open")).to_have_text(["second", "first"])
     row = page.locator("#chat-conversations .open", has_text="first")
     shown = row.element_handle()
 
