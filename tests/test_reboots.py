@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.contexts.runs import reboots as x_reboots
+from servers.contexts.runs import reboots as reboot_notices
 from servers.judge.runs import reboot
 from servers.judge.runs.reboot import RebootReport, ServerAfterReboot
 from servers.lifecycle.runs import gpu_queue, reboots
@@ -52,7 +52,7 @@ def restart(box: Box) -> None:
 
 
 def told() -> RebootReport:
-    (line,) = x_reboots.lines()
+    (line,) = reboot_notices.lines()
     return line.told
 
 
@@ -164,7 +164,7 @@ def test_the_first_look_at_a_box_is_no_restart(box: Box) -> None:
 
     restart(box)
 
-    assert x_reboots.lines() == []
+    assert reboot_notices.lines() == []
 
 
 @pytest.mark.parametrize(
@@ -215,4 +215,4 @@ def test_the_next_restart_is_told_although_the_last_was_put_away(box: Box) -> No
 
     lifecycle.note_boot(box, "third", timezone.now(), seen_before=timezone.now())
 
-    assert [line.boot.boot_id for line in x_reboots.lines()] == ["third"]
+    assert [line.boot.boot_id for line in reboot_notices.lines()] == ["third"]

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from servers import events
-from servers.contexts.images import inventory as image_events
+from servers.contexts.images import inventory as image_context
 from servers.judge.images import new_build
 from servers.judge.images.names import ARCHITECTURES
 from servers.launch.engines import ENGINES, versions
@@ -99,8 +99,8 @@ def images(request: HttpRequest) -> HttpResponse:
             "sort": sort,
             "sorts": SORTS.items(),
             "is_filtered": bool(text),
-            "mark": image_events.images_mark(),
-            "jobs_mark": image_events.jobs_mark(),
+            "mark": image_context.images_mark(),
+            "jobs_mark": image_context.jobs_mark(),
         },
     )
 
@@ -205,8 +205,8 @@ def image(request: HttpRequest, pk: int) -> HttpResponse:
             "facts": asked.defer("flags").first()
             or ImageFacts.objects.filter(box=found.box, reference=found.image_id).first(),
             "fate": fate,
-            "mark": image_events.images_mark(),
-            "jobs_mark": image_events.jobs_mark(),
+            "mark": image_context.images_mark(),
+            "jobs_mark": image_context.jobs_mark(),
         },
     )
 

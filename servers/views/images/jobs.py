@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from servers.contexts.images import inventory as image_events
+from servers.contexts.images import inventory as image_context
 from servers.forms.image import PullForm
 from servers.judge.images import dockerfile
 from servers.judge.logs import parsing
@@ -47,7 +47,7 @@ def image_jobs(request: HttpRequest) -> HttpResponse:
 @allow(Permission.VIEW)
 def image_job(request: HttpRequest, pk: int) -> HttpResponse:
     job = _find_job(request, pk)
-    context = {"job": job, "jobs_mark": image_events.jobs_mark()}
+    context = {"job": job, "jobs_mark": image_context.jobs_mark()}
     return render(request, "images/job.html", context)
 
 
