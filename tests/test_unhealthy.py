@@ -114,6 +114,7 @@ def somebody_asks(run: Run, question: str) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("hurry")
+@pytest.mark.takes(30)
 def test_a_chat_in_which_nothing_comes_makes_it_unhealthy_and_its_end_healthy_again(
     box: Box,
 ) -> None:

@@ -22,6 +22,7 @@ def manage(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.takes(40)
 def test_a_backup_is_restored_where_there_are_no_tables_yet(tmp_path: Path) -> None:
     factories.server(factories.box())
     path = tmp_path / "monday.inferdash"

@@ -26,6 +26,7 @@ from tests.watched.hands import Hands
 pytestmark = pytest.mark.docker
 
 
+@pytest.mark.takes(60)
 def test_it_becomes_a_server_without_being_touched(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     container = hands.run("coder", publish=8000)
