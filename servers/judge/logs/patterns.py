@@ -22,8 +22,8 @@ def search(lines: Iterable[tuple[int, str]], texts: Collection[str]) -> dict[str
     for number, line in lines:
         if not open_ones:
             break
-        plain = parsing.plain(line).lower()
-        for wanted in [each for each in open_ones if each in plain]:
+        lowered = parsing.plain(line).lower()
+        for wanted in [each for each in open_ones if each in lowered]:
             found[open_ones.pop(wanted)] = number
     return found
 

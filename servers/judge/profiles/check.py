@@ -31,7 +31,7 @@ class Check:
     gives_way: Severity | None = None
 
     def judge(self, facts: LaunchFacts) -> list[LintFinding]:
-        sources = lint_rules.sources()
+        known = lint_rules.sources()
         return [
             LintFinding(
                 rule=self.id,
@@ -39,7 +39,7 @@ class Check:
                 says=hit.says,
                 about=hit.about,
                 fix=hit.fix,
-                sources=tuple(sources[name] for name in self.source),
+                sources=tuple(known[name] for name in self.source),
                 unknown=hit.unknown,
             )
             for hit in self.hits(facts)

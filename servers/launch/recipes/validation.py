@@ -30,14 +30,14 @@ def find_errors(text: str, path: Path) -> tuple[list[DocumentError], Recipe | No
         return [*errors, error], None
     while len(errors) < MOST:
         try:
-            recipe = catalogue.recipe(found, path)
+            read = catalogue.recipe(found, path)
         except DocumentError as error:
             errors.append(error)
             if (rest := _drop_error(found, error)) is None:
                 break
             found = rest
         else:
-            return sorted(errors, key=lambda each: each.line), None if errors else recipe
+            return sorted(errors, key=lambda each: each.line), None if errors else read
     return sorted(errors, key=lambda each: each.line), None
 
 

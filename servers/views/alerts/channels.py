@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from servers import events
 from servers.contexts.alerts import needs
 from servers.forms.notification_channel import NotificationChannelForm
-from servers.lifecycle.alerts import channels as verbs
+from servers.lifecycle.alerts import channels as channel_actions
 from servers.models import AuditEntry, NotificationChannel, Permission, User
 from servers.models.people.secret import SecretError
 from servers.views.access import allow
@@ -70,7 +70,7 @@ def _save(request: HttpRequest, form: NotificationChannelForm) -> bool:
         form.add_error("address", str(error))
         return False
     if "address" in form.changed_data:
-        verbs.try_again(outlet)
+        channel_actions.try_again(outlet)
     events.publish_change("alerts")
     return True
 
@@ -92,7 +92,7 @@ def outlet_delete(request: HttpRequest, pk: int) -> HttpResponse:
 def outlet_test(request: HttpRequest, pk: int) -> HttpResponse:
     outlet = get_object_or_404(NotificationChannel, pk=pk)
     me = cast(User, request.user)
-    verbs.ask_for_test(outlet, by=me)
+    channel_actions.ask_for_test(outlet, by=me)
     AuditEntry.note(me, "test notification channel", outlet)
     return HttpResponse(status=DONE)
 

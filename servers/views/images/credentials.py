@@ -9,7 +9,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from servers.contexts.images import inventory
+from servers.contexts.images import inventory as image_context
 from servers.forms.image import RegistryCredentialForm
 from servers.lifecycle.images import credentials as verbs
 from servers.models import AuditEntry, Permission, RegistryCredential, User
@@ -86,6 +86,6 @@ def _page(request: HttpRequest, form: RegistryCredentialForm) -> HttpResponse:
     context = {
         "logins": RegistryCredential.objects.select_related("created_by", "tested_on"),
         "form": form,
-        "jobs_mark": inventory.jobs_mark(),
+        "jobs_mark": image_context.jobs_mark(),
     }
     return render(request, "images/logins.html", context)

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from servers.judge.memory.hardware import HardwareJudge as Judge
+from servers.judge.memory.hardware import HardwareJudge
 from servers.models import Box
 from servers.watcher.memory import snapshots
 
@@ -19,7 +19,7 @@ DISKS_KEEP = timedelta(minutes=2)
 class HardwareMonitor:
     def __init__(self, box: Box) -> None:
         self.box = box
-        self._judge = Judge()
+        self._judge = HardwareJudge()
         self._disks: dict[str, Any] | None = None
         self._looked_at = float("-inf")
 
