@@ -20,7 +20,7 @@ from django.utils.csp import CSP
 from inferdash import redis_address
 from inferdash.dotenv import read_env_file
 from inferdash.up import ports
-from servers.judge.memory import thresholds
+from servers.judge.memory import stops
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 # Where templates, scripts and manage.py are: beside the packages, and in a wheel inside of this one.
@@ -74,9 +74,9 @@ def env_token(name: str) -> str:
     return value
 
 
-def memory_thresholds(text: str) -> thresholds.MemoryThresholds:
+def memory_thresholds(text: str) -> stops.MemoryThresholds:
     try:
-        return thresholds.read(text)
+        return stops.read_thresholds(text)
     except ValueError as error:
         raise ImproperlyConfigured(f"INFERDASH_MEMORY_THRESHOLDS: {error}") from error
 

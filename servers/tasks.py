@@ -21,13 +21,12 @@ from servers.host.docker.containers import ContainerError
 from servers.judge.runs.limits import LimitsError
 from servers.launch.engines import parameters
 from servers.launch.engines.launch import Launch
-from servers.launch.engines.required_paths import Place
-from servers.launch.engines.volumes import VolumeError
+from servers.launch.engines.placement import Place, VolumeError
 from servers.lifecycle.profiles import path_reports
 from servers.lifecycle.runs import creation, hardening
 from servers.lifecycle.weights import checkpoints, deletion, downloads
 from servers.models import Box, Run, StoredCheckpoint
-from servers.state import untaken
+from servers.state import store
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +47,7 @@ def advance(run_id: int) -> None:
 @before_task_publish.connect
 def note_sent(routing_key: str, **_: object) -> None:
     try:
-        untaken.note_sent(routing_key)
+        store.note_sent(routing_key)
     except redis.RedisError as error:
         # The request itself is about to meet the same.
         log.debug("could not note a request to %s: %s", routing_key, error)
@@ -60,7 +59,7 @@ def note_sent(routing_key: str, **_: object) -> None:
 @task_revoked.connect
 def note_taken(**_: object) -> None:
     try:
-        untaken.note_taken(Box(slug=settings.BOX).queue)
+        store.note_taken(Box(slug=settings.BOX).queue)
     except redis.RedisError as error:
         log.warning("could not note that this worker takes requests: %s", error)
 

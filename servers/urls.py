@@ -3,51 +3,30 @@
 from django.urls import URLPattern, URLResolver, path
 
 from servers.views import search
-from servers.views.alerts import alerts, channels
+from servers.views.alerts import alerts
 from servers.views.api import urls as api_urls
-from servers.views.external import engine_actions, engines
-from servers.views.gateway import (
-    capture,
-    chat,
-    chat_fixes,
-    conversations,
-    gateway,
-    keys,
-    legacy_ports,
-    prompts,
-    usage,
-)
-from servers.views.images import credentials, images, jobs
+from servers.views.external import engines
+from servers.views.gateway import capture, chat, conversations, gateway, prompts
+from servers.views.images import images, jobs
 from servers.views.logs import logs
-from servers.views.memory import box_actions, boxes, history, prometheus
-from servers.views.people import activity, claims, encryption, people, secrets, session, settings
+from servers.views.memory import boxes, history, prometheus
+from servers.views.people import claims, encryption, people, secrets, session, settings
 from servers.views.profiles import (
     checks,
     environments,
-    exports,
     flags,
     paste,
-    presets,
     profile_form,
     profiles,
     recipes,
-    versions,
 )
-from servers.views.runs import (
-    dashboard,
-    fixes,
-    metrics,
-    placements,
-    reboots,
-    server_actions,
-    servers,
-)
-from servers.views.weights import attempts, deletion, downloads, models
+from servers.views.runs import metrics, server_actions, servers
+from servers.views.weights import downloads, models
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("", dashboard.dashboard, name="dashboard"),
+    path("", servers.dashboard, name="dashboard"),
     path("search.json", search.search, name="search"),
-    path("ca.crt", encryption.download, name="authority"),
+    path("ca.crt", encryption.download_authority, name="authority"),
     path("boxes/<slug:slug>/", boxes.box, name="box"),
     path("boxes/<slug:slug>/history.json", boxes.box_history, name="box_history"),
     path("boxes/<slug:slug>/history/", history.history, name="history"),
@@ -55,12 +34,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("boxes/<slug:slug>/history/points.csv", history.history_csv, name="history_csv"),
     path(
         "boxes/<slug:slug>/actions/<slug:kind>/<slug:key>/ask/",
-        box_actions.box_action_ask,
+        boxes.box_action_ask,
         name="box_action_ask",
     ),
     path(
         "boxes/<slug:slug>/actions/<slug:kind>/<slug:key>/",
-        box_actions.box_action,
+        boxes.box_action,
         name="box_action",
     ),
     path("found/", engines.show_found, name="found"),
@@ -70,44 +49,48 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("boxes/<slug:slug>/found/", engines.box_found, name="box_found"),
     path(
         "boxes/<slug:slug>/others/<slug:key>/profile/",
-        engine_actions.box_profile,
+        engines.box_profile,
         name="box_profile",
     ),
     path(
         "boxes/<slug:slug>/others/<slug:key>/takeover/ask/",
-        engine_actions.box_take_over_ask,
+        engines.box_take_over_ask,
         name="box_take_over_ask",
     ),
     path(
         "boxes/<slug:slug>/others/<slug:key>/takeover/",
-        engine_actions.box_take_over,
+        engines.box_take_over,
         name="box_take_over",
     ),
     path(
         "boxes/<slug:slug>/restarts/<int:pk>/put-away/",
-        reboots.box_boot_dismiss,
+        servers.box_boot_dismiss,
         name="box_boot_dismiss",
     ),
     path(
         "boxes/<slug:slug>/others/<slug:key>/ask/",
-        engine_actions.box_watch_ask,
+        engines.box_watch_ask,
         name="box_watch_ask",
     ),
-    path("boxes/<slug:slug>/others/<slug:key>/watch/", engine_actions.box_watch, name="box_watch"),
+    path("boxes/<slug:slug>/others/<slug:key>/watch/", engines.box_watch, name="box_watch"),
     path("servers/<slug:slug>/", servers.server, name="server"),
     path("servers/<slug:slug>/figures.json", metrics.server_figures, name="server_figures"),
-    path("servers/<slug:slug>/unwatch/", engine_actions.server_unwatch, name="server_unwatch"),
+    path("servers/<slug:slug>/unwatch/", engines.server_unwatch, name="server_unwatch"),
     path("servers/<slug:slug>/stop/ask/", servers.server_stop_ask, name="server_stop_ask"),
     path("servers/<slug:slug>/start/", server_actions.server_start, name="server_start"),
     path("servers/<slug:slug>/runs/<int:pk>/start/", server_actions.run_start, name="run_start"),
     path("servers/<slug:slug>/start/fix/<slug:rule>/", server_actions.start_fix, name="start_fix"),
-    path("servers/<slug:slug>/runs/<int:pk>/fix/<int:number>/", fixes.run_fix, name="run_fix"),
+    path(
+        "servers/<slug:slug>/runs/<int:pk>/fix/<int:number>/",
+        server_actions.run_fix,
+        name="run_fix",
+    ),
     path("servers/<slug:slug>/stop/", server_actions.server_stop, name="server_stop"),
     path("servers/<slug:slug>/keep/", server_actions.server_keep, name="server_keep"),
     path("servers/<slug:slug>/let/", server_actions.server_let, name="server_let"),
     path("servers/<slug:slug>/restart/", server_actions.server_restart, name="server_restart"),
     path("servers/<slug:slug>/remove/", server_actions.server_remove, name="server_remove"),
-    path("servers/<slug:slug>/values/", placements.server_values, name="server_values"),
+    path("servers/<slug:slug>/values/", servers.server_values, name="server_values"),
     path("profiles/", profiles.profiles, name="profiles"),
     path("profiles/new/", profile_form.profile_new, name="profile_new"),
     path("profiles/paste/", paste.profile_paste, name="profile_paste"),
@@ -121,19 +104,21 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("profiles/<slug:slug>/compared/", engines.profile_compared, name="profile_compared"),
     path("profiles/<slug:slug>/edit/", profile_form.profile_edit, name="profile_edit"),
     path("profiles/<slug:slug>/known/<slug:server>/", profiles.profile_known, name="profile_known"),
-    path("profiles/<slug:slug>/place/", placements.profile_place, name="profile_place"),
+    path("profiles/<slug:slug>/place/", servers.profile_place, name="profile_place"),
     path("profiles/<slug:slug>/favourite/", profiles.profile_favourite, name="profile_favourite"),
     path(
         "profiles/<slug:slug>/versions/<int:number>/",
-        versions.profile_version,
+        profiles.profile_version,
         name="profile_version",
     ),
     path(
         "profiles/<slug:slug>/versions/<int:number>/restore/",
-        versions.version_restore,
+        profiles.version_restore,
         name="version_restore",
     ),
-    path("profiles/<slug:slug>/export/<slug:form>/", exports.profile_export, name="profile_export"),
+    path(
+        "profiles/<slug:slug>/export/<slug:form>/", profiles.profile_export, name="profile_export"
+    ),
     path("profiles/<slug:slug>/overlays/", recipes.profile_overlays, name="profile_overlays"),
     path(
         "profiles/<slug:slug>/overlays/<slug:key>/", recipes.profile_overlay, name="profile_overlay"
@@ -163,7 +148,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
         chat.chat_answer_stop,
         name="chat_answer_stop",
     ),
-    path("chat/fixes/<slug:slug>/<slug:key>/", chat_fixes.chat_fix, name="chat_fix"),
+    path("chat/fixes/<slug:slug>/<slug:key>/", chat.chat_fix, name="chat_fix"),
     path("chat/conversations/", conversations.conversations, name="conversations"),
     path("chat/conversations/<slug:key>/", conversations.conversation, name="conversation"),
     path(
@@ -187,8 +172,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
         name="conversation_unshare",
     ),
     path("chat/shared/<str:token>/", conversations.conversation_shared, name="conversation_shared"),
-    path("chat/presets/<slug:slug>/", presets.presets, name="presets"),
-    path("chat/presets/<slug:slug>/<int:pk>/delete/", presets.preset_delete, name="preset_delete"),
+    path("chat/presets/<slug:slug>/", environments.presets, name="presets"),
+    path(
+        "chat/presets/<slug:slug>/<int:pk>/delete/",
+        environments.preset_delete,
+        name="preset_delete",
+    ),
     path("chat/prompts/", prompts.prompt_sets, name="prompt_sets"),
     path("chat/prompts/new/", prompts.prompt_set_new, name="prompt_set_new"),
     path("chat/prompts/<int:pk>/", prompts.prompt_set, name="prompt_set"),
@@ -204,17 +193,17 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("logout/", session.logout, name="logout"),
     path("join/<str:token>/", session.join, name="join"),
     path("password/", session.password, name="password"),
-    path("activity/", activity.activity, name="activity"),
+    path("activity/", people.activity, name="activity"),
     path("alerts/", alerts.alerts, name="alerts"),
     path("alerts/<int:pk>/acknowledge/", alerts.alert_acknowledge, name="alert_acknowledge"),
-    path("alerts/outlets/", channels.outlets, name="outlets"),
-    path("alerts/outlets/add/", channels.outlet_add, name="outlet_add"),
-    path("alerts/outlets/<int:pk>/", channels.outlet_edit, name="outlet_edit"),
-    path("alerts/outlets/<int:pk>/delete/", channels.outlet_delete, name="outlet_delete"),
-    path("alerts/outlets/<int:pk>/test/", channels.outlet_test, name="outlet_test"),
-    path("activity.csv", activity.activity_csv, name="activity_csv"),
-    path("keys/", keys.keys, name="keys"),
-    path("keys/<int:pk>/revoke/", keys.key_revoke, name="key_revoke"),
+    path("alerts/outlets/", alerts.list_channels, name="outlets"),
+    path("alerts/outlets/add/", alerts.outlet_add, name="outlet_add"),
+    path("alerts/outlets/<int:pk>/", alerts.outlet_edit, name="outlet_edit"),
+    path("alerts/outlets/<int:pk>/delete/", alerts.outlet_delete, name="outlet_delete"),
+    path("alerts/outlets/<int:pk>/test/", alerts.outlet_test, name="outlet_test"),
+    path("people.csv", people.activity_csv, name="activity_csv"),
+    path("keys/", gateway.keys, name="keys"),
+    path("keys/<int:pk>/revoke/", gateway.key_revoke, name="key_revoke"),
     path("settings/", settings.settings, name="settings"),
     path("settings/people/invite/", people.person_invite, name="person_invite"),
     path("settings/people/<int:pk>/reset/", people.person_reset, name="person_reset"),
@@ -229,8 +218,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("metrics", prometheus.metrics, name="metrics"),
     path("models/", models.models, name="models"),
     path("models/<int:pk>/", models.model, name="model"),
-    path("models/<int:pk>/delete/", deletion.model_delete, name="model_delete"),
-    path("models/<int:pk>/delete/look/", deletion.model_delete_look, name="model_delete_look"),
+    path("models/<int:pk>/delete/", models.model_delete, name="model_delete"),
+    path("models/<int:pk>/delete/look/", models.model_delete_look, name="model_delete_look"),
     path("models/download/", downloads.download_new, name="download_new"),
     path("models/download/look/", downloads.download_look, name="download_look"),
     path("models/download/start/", downloads.download_start, name="download_start"),
@@ -255,25 +244,25 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("images/news/<int:pk>/pull/", jobs.news_pull, name="news_pull"),
     path("images/news/<int:pk>/move/<slug:way>/ask/", jobs.news_move_ask, name="news_move_ask"),
     path("images/news/<int:pk>/move/<slug:way>/", jobs.news_move, name="news_move"),
-    path("images/logins/", credentials.logins, name="registry_logins"),
-    path("images/logins/add/", credentials.login_add, name="registry_login_add"),
-    path("images/logins/<int:pk>/", credentials.login_edit, name="registry_login_edit"),
-    path("images/logins/<int:pk>/delete/", credentials.login_delete, name="registry_login_delete"),
-    path("images/logins/<int:pk>/test/", credentials.login_test, name="registry_login_test"),
+    path("images/logins/", images.list_credentials, name="registry_logins"),
+    path("images/logins/add/", images.login_add, name="registry_login_add"),
+    path("images/logins/<int:pk>/", images.login_edit, name="registry_login_edit"),
+    path("images/logins/<int:pk>/delete/", images.login_delete, name="registry_login_delete"),
+    path("images/logins/<int:pk>/test/", images.login_test, name="registry_login_test"),
     path("profiles/<slug:slug>/build/", jobs.profile_build, name="profile_build"),
     path("profiles/<slug:slug>/built/", jobs.profile_built, name="profile_built"),
     path("profiles/<slug:slug>/build/use/", jobs.profile_use_build, name="profile_use_build"),
-    path("gateway/usage/", usage.usage, name="usage"),
-    path("gateway/usage.csv", usage.usage_csv, name="usage_csv"),
+    path("gateway/usage/", gateway.usage, name="usage"),
+    path("gateway/usage.csv", gateway.usage_csv, name="usage_csv"),
     path("gateway/capture/", capture.capture, name="capture"),
     path("gateway/capture/<int:pk>/end/", capture.capture_end, name="capture_end"),
     path("gateway/captured/<int:pk>/", capture.show_captured, name="captured"),
     path("gateway/captured.jsonl", capture.captured_download, name="captured_download"),
     path("gateway/captured/delete/", capture.captured_delete, name="captured_delete"),
-    path("gateway/ports/", legacy_ports.old_ports, name="old_ports"),
-    path("gateway/ports/<int:pk>/close/", legacy_ports.old_port_close, name="old_port_close"),
+    path("gateway/ports/", gateway.old_ports, name="old_ports"),
+    path("gateway/ports/<int:pk>/close/", gateway.old_port_close, name="old_port_close"),
     path("gateway/", gateway.gateway, name="gateway"),
-    path("checkpoints/", attempts.checkpoint, name="checkpoint"),
+    path("checkpoints/", models.find_attempt_checkpoint, name="checkpoint"),
     path("runs/<int:run_id>/", logs.run, name="run"),
     path("runs/<int:run_id>/log/", logs.run_log, name="run_log"),
 ]

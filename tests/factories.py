@@ -40,7 +40,7 @@ from servers.models import (
 from servers.models.profiles.environment import only_variables
 from servers.models.runs.run import ENDED, DesiredState, RunState
 from servers.models.weights.download import key_of
-from servers.watcher.memory import snapshots
+from servers.watcher.memory import monitor
 from tests.awkward import LEFT
 from tests.samples import GIB, card, process, sample, unified
 
@@ -228,7 +228,7 @@ def group(name: str = "Blackwell NCCL", **values: Any) -> EnvironmentGroup:
 
 def tell(on: Box, newest: dict[str, Any]) -> None:
     """Put a sample where the watcher puts it, judged as there."""
-    judged = Judge().step(newest | {"containers": snapshots.containers(on)})
+    judged = Judge().step(newest | {"containers": monitor.snapshot_containers(on)})
     verdicts = [each.to_json() for each in judged]
     findings = [each.to_json() for each in HardwareJudge().step(newest)]
     events.publish_sample(on.slug, on.pk, {"verdicts": verdicts, "findings": findings, **newest})

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from servers.host.weights.fetch.child import DownloadChild
-from servers.host.weights.fetch.job import Job
+from servers.host.weights.fetch.places import Job
 from tests.waiting import PATIENCE
 
 

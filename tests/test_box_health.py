@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from servers import events
-from servers.contexts.memory.hardware import hardware
+from servers.contexts.memory.care import hardware
 from servers.judge.memory.orphans import Orphan
 from servers.models import Box
 from servers.watcher import box_row

@@ -2,7 +2,7 @@
 
 import pytest
 
-from servers.judge.runs import limits, limits_file
+from servers.judge.runs import limits, open_limits
 from servers.judge.runs.limits import LimitsError
 from tests.cases import table
 
@@ -32,22 +32,24 @@ COMMENTED = 'mount_roots = [ # ]\n  "/a", # first\n  "/b" # "]"\n] # end\nreclai
 def test_one_limit_changes_and_the_rest_stays(
     text: str, verb: str, what: str, values: list[str], after: str
 ) -> None:
-    edit = limits_file.allow if verb == "allow" else limits_file.forbid
+    edit = open_limits.allow_in_file if verb == "allow" else open_limits.forbid_in_file
 
     assert edit(text, what, values) == after
 
 
 def test_the_file_of_a_new_box_takes_every_change_and_its_way_back() -> None:
     text = limits.default_text("/home/ada")
-    changes: list[tuple[str, list[str]]] = [(each, []) for each in limits_file.SWITCHES]
+    changes: list[tuple[str, list[str]]] = [(each, []) for each in open_limits.SWITCHES]
     changes += [("mount", ["/x y", "/z"]), ("device", ["/dev/kvm"]), ("capability", ["NET_RAW"])]
     changes += [("volume", ["v"]), ("security_opt", ["seccomp=unconfined"])]
 
     for what, values in changes:
-        there = limits_file.allow(limits_file.forbid(text, what, values), what, values)
-        back = limits_file.forbid(there, what, values)
+        there = open_limits.allow_in_file(
+            open_limits.forbid_in_file(text, what, values), what, values
+        )
+        back = open_limits.forbid_in_file(there, what, values)
         assert limits.parse(there) != limits.parse(back), what
-        assert back == limits_file.forbid(text, what, values), what
+        assert back == open_limits.forbid_in_file(text, what, values), what
         assert [line for line in text.splitlines() if "#" in line] == [
             line for line in there.splitlines() if "#" in line
         ]
@@ -55,6 +57,6 @@ def test_the_file_of_a_new_box_takes_every_change_and_its_way_back() -> None:
 
 def test_what_only_a_person_can_change_is_left_alone() -> None:
     with pytest.raises(LimitsError, match="only a person"):
-        limits_file.forbid('"mount\\u005froots" = ["/a"]\n', "mount", ["/a"])
+        open_limits.forbid_in_file('"mount\\u005froots" = ["/a"]\n', "mount", ["/a"])
     with pytest.raises(LimitsError, match="not valid TOML"):
-        limits_file.allow("mount_roots = [", "mount", ["/a"])
+        open_limits.allow_in_file("mount_roots = [", "mount", ["/a"])

@@ -6,7 +6,7 @@ import pytest
 from django.db import OperationalError
 
 from servers.lifecycle.external import takeover
-from servers.lifecycle.images import pull_profile
+from servers.lifecycle.images import work
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.weights import deletion
 from servers.models import Action, Box
@@ -39,7 +39,7 @@ def obey(box: Box) -> Action:
     [
         (ActionKind.TAKE_OVER, takeover, "take_over"),
         (ActionKind.DELETE, deletion, "delete"),
-        (ActionKind.PULL, pull_profile, "is_used"),
+        (ActionKind.PULL, work, "is_used"),
     ],
 )
 @pytest.mark.parametrize("error", [KeyError("models"), OperationalError("the server is gone")])

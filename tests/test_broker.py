@@ -17,7 +17,7 @@ from inferdash import redis_address
 from inferdash.celery import app
 from servers import tasks
 from servers.models import Box
-from servers.state import untaken
+from servers.state import store
 from servers.watcher.box_row import hung_worker
 from tests.cases import table
 from tests.terminal import TerminalProgram
@@ -124,7 +124,7 @@ def test_a_worker_that_takes_no_requests_is_told_of(
 
     worker = TerminalProgram([*command, "--pool", "threads", "-c", "2"], environment)
     try:
-        wait_until(lambda: untaken.age(box.queue) is None, "the worker has taken it")
+        wait_until(lambda: store.read_untaken_age(box.queue) is None, "the worker has taken it")
         assert hung_worker(box) == []
         worker.process.send_signal(signal.SIGSTOP)
         send()

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from servers import lifecycle
+from servers.judge.profiles.facts import Subject
+from servers.judge.profiles.facts import TargetGpu as Card
 from servers.judge.profiles.lint import lint
-from servers.judge.profiles.subject import Subject
-from servers.judge.profiles.subject import TargetGpu as Card
 from servers.launch.commandline import export, text_boxes
-from servers.launch.engines import gpu_requirements
-from servers.launch.engines.gpu_requirements import CardsError, Gpu
+from servers.launch.engines import placement
 from servers.launch.engines.launch import Launch
+from servers.launch.engines.placement import CardsError, Gpu
 from servers.lifecycle.runs.gpu_assignment import settle
 from servers.models import Box
 from servers.models.runs.run import RunState
@@ -23,9 +23,9 @@ STATION = [(0, PRO), (1, GB300), (2, PRO)]
 
 
 def chosen(text: str, **values: Any) -> tuple[int, ...]:
-    wanted = gpu_requirements.parse(text)
+    wanted = placement.parse_gpu_requirement(text)
     assert wanted is not None
-    return gpu_requirements.choose(wanted, STATION, **values)
+    return placement.choose_gpus(wanted, STATION, **values)
 
 
 def test_cards_are_chosen_by_name_and_by_compute_capability() -> None:

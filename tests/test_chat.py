@@ -12,9 +12,9 @@ from django.test import AsyncClient, Client
 from django.urls import reverse
 from django.utils import timezone
 
-from servers.forms.chat import PARAMETERS, AskError, read
 from servers.forms.chat_messages import BODY_LIMIT
-from servers.gateway import cold_start
+from servers.forms.conversation import PARAMETERS, AskError, read_chat
+from servers.gateway import calls
 from servers.gateway.routes import PASSING
 from servers.launch.engines.launch import Launch
 from servers.models import (
@@ -30,7 +30,7 @@ from servers.models import (
     User,
 )
 from servers.models.runs.run import DesiredState, RunState
-from servers.models.runs.sleep import Sleep
+from servers.models.runs.run_parts import Sleep
 from servers.views.gateway import chat as views
 from tests.cases import table
 from tests.scripted_engine import MODEL, ScriptedEngine
@@ -72,7 +72,7 @@ def asked(**body: Any) -> bytes:
 
 
 def test_a_question_becomes_the_engines_request() -> None:
-    ask = read(asked(params={"temperature": 0.5, "seed": 3, "max_tokens": None}))
+    ask = read_chat(asked(params={"temperature": 0.5, "seed": 3, "max_tokens": None}))
 
     assert ask.body("qwen") == {
         "model": "qwen",
@@ -85,7 +85,7 @@ def test_a_question_becomes_the_engines_request() -> None:
 
 
 def test_half_a_character_stops_no_conversation() -> None:
-    ask = read(asked(messages=[{"role": "user", "content": "cut \ud83d"}]))
+    ask = read_chat(asked(messages=[{"role": "user", "content": "cut \ud83d"}]))
 
     assert ask.messages == [{"role": "user", "content": "cut ?"}]
 
@@ -110,7 +110,7 @@ def test_half_a_character_stops_no_conversation() -> None:
 )
 def test_a_question_that_cannot_be_sent_says_why(body: bytes, said: str) -> None:
     with pytest.raises(AskError, match=said):
-        read(body)
+        read_chat(body)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_question_that_cannot_be_sent_says_why(body: bytes, said: str) -> None
 def test_only_known_parameters_reach_an_engine(name: str) -> None:
     assert name not in PARAMETERS
     with pytest.raises(AskError, match=f"“{name}” is not a parameter"):
-        read(asked(params={name: "x"}))
+        read_chat(asked(params={name: "x"}))
 
 
 async def post(person: User, body: bytes) -> StreamingHttpResponse:
@@ -195,7 +195,7 @@ async def test_a_question_wakes_an_engine_that_sleeps(
     run: Run, ada: User, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(views, "HEARTBEAT", 0.001)
-    monkeypatch.setattr(cold_start, "LOOKED_AT", 0.1)
+    monkeypatch.setattr(calls, "LOOKED_AT", 0.1)
     await Run.objects.filter(pk=run.pk).aupdate(sleep=Sleep.ASLEEP)
 
     text, _woken = await asyncio.gather(complete(ada, run.pk), wakes(run))

@@ -8,8 +8,8 @@ from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
+from servers.judge.profiles.facts import Subject
 from servers.judge.profiles.features import lacks, takes_pictures
-from servers.judge.profiles.subject import Subject
 from servers.launch.engines import parsers
 from servers.launch.engines.flaglist import load_shipped
 from servers.launch.engines.launch import Launch

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from servers.forms.chat import AskError, read
 from servers.forms.chat_messages import PICTURES_LIMIT
+from servers.forms.conversation import AskError, read_chat
 from servers.launch.engines import sampling
 from tests.cases import table
 
@@ -105,7 +105,7 @@ def test_pictures_calls_and_results_become_the_engines_messages() -> None:
         {"role": "tool", "content": "21 degrees", "tool_call_id": "call_1", "x": 1},
     ]
 
-    assert read(asked(said)).messages == [
+    assert read_chat(asked(said)).messages == [
         {"role": "user", "content": [{"type": "text", "text": "What is it?"}, PICTURE]},
         {"role": "assistant", "content": "", "tool_calls": [CALL]},
         {"role": "tool", "content": "21 degrees", "tool_call_id": "call_1"},
@@ -138,18 +138,18 @@ def picture(url: Any) -> dict[str, Any]:
 )
 def test_a_message_that_no_engine_may_get_is_refused(message: dict[str, Any], said: str) -> None:
     with pytest.raises(AskError, match=said):
-        read(asked([message]))
+        read_chat(asked([message]))
 
 
 def test_too_many_pictures_are_said() -> None:
     said = {"role": "user", "content": [PICTURE] * (PICTURES_LIMIT + 1)}
 
     with pytest.raises(AskError, match="17 pictures, and 16 is the limit"):
-        read(asked([said]))
+        read_chat(asked([said]))
 
 
 def test_tools_must_be_a_list_of_objects() -> None:
     hello = [{"role": "user", "content": "Hi"}]
 
     with pytest.raises(AskError, match="The tools must be a list"):
-        read(asked(hello, tools="x"))
+        read_chat(asked(hello, tools="x"))

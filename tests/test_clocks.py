@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from servers.host.kernel.clock import ahead_of
+from servers.host.kernel.resources import ahead_of
 from servers.judge.profiles.preflight import ClockOffset, PreflightItem
 from servers.lifecycle.profiles import preflight
 from servers.models import Box, HostResources

@@ -16,8 +16,8 @@ from inferdash.demo import script
 from inferdash.demo.docker import _help
 from inferdash.demo.load import Heat, Traffic
 from inferdash.demo.script import Exit, LogLine, Settings
-from servers.judge.logs.report import report
-from servers.launch.engines import ENGINES, image_flags
+from servers.judge.logs.diagnosis import report
+from servers.launch.engines import ENGINES, flaghelp
 from tests.ports import free_port
 from tests.terminal import TerminalProgram
 from tests.waiting import wait_until
@@ -70,7 +70,7 @@ def test_the_failure_is_one_whose_fix_the_engine_then_starts_with() -> None:
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_the_simulated_image_tells_its_flags(engine: str) -> None:
-    found = image_flags.flags_in(ENGINES[engine], _help(engine), version="1")
+    found = flaghelp.flags_in(ENGINES[engine], _help(engine), version="1")
     assert len(found.flags) > 100
 
 

@@ -1,6 +1,6 @@
 from typing import Any
 
-from servers.launch.engines.diff import Difference, compare
+from servers.launch.engines.change import Difference, compare_launches
 from servers.launch.engines.launch import Launch
 
 
@@ -10,13 +10,13 @@ def launch(**values: Any) -> Launch:
 
 
 def rows(before: Launch, after: Launch) -> list[tuple[str, str | None, str | None]]:
-    return [(each.name, each.before, each.after) for each in compare(before, after)]
+    return [(each.name, each.before, each.after) for each in compare_launches(before, after)]
 
 
 def test_nothing_differs_from_itself() -> None:
     one = launch(flags=("--tp", "2"), env={"A": "1"})
 
-    assert compare(one, one) == []
+    assert compare_launches(one, one) == []
 
 
 def test_flags_differ_one_by_one_whatever_their_notation() -> None:
@@ -55,7 +55,7 @@ def test_a_reason_stands_beside_its_difference_and_is_one_itself() -> None:
     before = launch(flags=("--tp", "2"), reasons={"--tp": "two cards"})
     after = launch(flags=("--tp", "2"), reasons={"--tp": "two fast cards"})
 
-    assert compare(before, after) == [
+    assert compare_launches(before, after) == [
         Difference(part="flags", name="--tp", before="2", after="2", why="two fast cards")
     ]
 

@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from servers import tasks
 from servers.contexts import pages
-from servers.host.weights.fetch.choice import choose_files, groups
-from servers.host.weights.fetch.job import FetchError, RepositoryFile
+from servers.host.weights.fetch.listing import choose_files, group_files
+from servers.host.weights.fetch.places import FetchError, RepositoryFile
 from servers.lifecycle.weights import downloads
 from servers.models import Box, CheckpointFacts, Download, Role, User
 from servers.models.weights.download import DownloadState
@@ -74,14 +74,14 @@ def test_one_of_several_quantizations_has_to_be_chosen() -> None:
     assert [file.name for file in choose_files(files, ["Q8_0/*"])] == [
         name for name in GGUF if name.startswith("Q8")
     ]
-    assert [(group.name, len(group.files)) for group in groups(files)][:3] == [
+    assert [(group.name, len(group.files)) for group in group_files(files)][:3] == [
         ("gemma-Q4_K_S", 1), ("gemma-Q4_K_M", 1), ("Q8_0/gemma-Q8_0", 2),
     ]  # fmt: skip
 
 
 def test_a_name_with_brackets_is_its_own_pattern() -> None:
     files = listed(("a[1].json", 1), ("a1.json", 1))
-    group = groups(files)[0]
+    group = group_files(files)[0]
     assert choose_files(files, [group.patterns[0]]) == (group.files[0],)
 
 

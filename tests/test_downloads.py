@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from servers.host.weights import cache_size
+from servers.host.weights import checkpoints
 from servers.judge.logs.phases import PhaseProgress, Reader
 from servers.models import Run
-from servers.watcher.runs import download_meter as watched
-from servers.watcher.runs.download_meter import DownloadMeter
+from servers.watcher.runs import start_tracker as watched
+from servers.watcher.runs.start_tracker import DownloadMeter
 from tests import factories
 from tests.box_files import anywhere, on_box
 from tests.test_phases import started
@@ -48,20 +48,22 @@ def cache(tmp_path: Path) -> FilledHubCache:
 
 
 def test_unfinished_files_count_and_reserved_room_does_not(cache: FilledHubCache) -> None:
-    assert cache_size.size(on_box(cache.hub), NAME, anywhere()) == 0
+    assert checkpoints.read_cache_size(on_box(cache.hub), NAME, anywhere()) == 0
     cache.write("aa", 2)
     cache.write("bb.incomplete", 3)
     with (cache.folder / "blobs" / "cc.incomplete").open("wb") as file:
         file.truncate(900 * MIB)
-    assert cache_size.size(on_box(cache.hub), NAME, anywhere()) == pytest.approx(5 * MIB, rel=0.05)
-    assert cache_size.total(on_box(cache.hub), NAME, anywhere()) == 64 * MIB
+    assert checkpoints.read_cache_size(on_box(cache.hub), NAME, anywhere()) == pytest.approx(
+        5 * MIB, rel=0.05
+    )
+    assert checkpoints.sum_cache_sizes(on_box(cache.hub), NAME, anywhere()) == 64 * MIB
 
 
 def test_what_is_not_there_has_no_size(cache: FilledHubCache) -> None:
-    assert cache_size.size(on_box(cache.hub), "a/b", anywhere()) is None
-    assert cache_size.total(on_box(cache.hub), "a/b", anywhere()) is None
+    assert checkpoints.read_cache_size(on_box(cache.hub), "a/b", anywhere()) is None
+    assert checkpoints.sum_cache_sizes(on_box(cache.hub), "a/b", anywhere()) is None
     (cache.folder / f"snapshots/{COMMIT}/model.safetensors.index.json").write_text("{}")
-    assert cache_size.total(on_box(cache.hub), NAME, anywhere()) is None
+    assert checkpoints.sum_cache_sizes(on_box(cache.hub), NAME, anywhere()) is None
 
 
 @pytest.mark.django_db(transaction=True)

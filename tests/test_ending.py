@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from servers.host.kernel.proc import Kernel, Processes
-from servers.host.kernel.termination import EndingError, end
-from servers.host.kernel.workers import workers
+from servers.host.kernel.processes import EndingError, end_process, workers
 
 STUBBORN = "import signal, sys, time\nsignal.signal(15, signal.SIG_IGN)\n"
 RENAMED = "open('/proc/self/comm', 'w').write('VLLM::EngineCore')\n"
@@ -38,7 +37,7 @@ def child(request: pytest.FixtureRequest) -> Iterator[EndedChild]:
 
 
 def test_a_process_that_obeys_ends_on_sigterm(child: EndedChild) -> None:
-    ended = end(child.pid, start=child.start, container=child.container)
+    ended = end_process(child.pid, start=child.start, container=child.container)
 
     assert ended.by == "SIGTERM"
     assert child.process.wait() == -15
@@ -46,7 +45,7 @@ def test_a_process_that_obeys_ends_on_sigterm(child: EndedChild) -> None:
 
 @pytest.mark.parametrize("child", [STUBBORN], indirect=True)
 def test_one_that_does_not_is_killed_after_the_grace(child: EndedChild) -> None:
-    ended = end(child.pid, start=child.start, container=child.container, grace=0.2)
+    ended = end_process(child.pid, start=child.start, container=child.container, grace=0.2)
 
     assert ended.by == "SIGKILL"
     assert child.process.wait() == -9
@@ -54,14 +53,14 @@ def test_one_that_does_not_is_killed_after_the_grace(child: EndedChild) -> None:
 
 def test_another_process_with_the_same_number_is_left_alone(child: EndedChild) -> None:
     with pytest.raises(EndingError, match="its number was given again"):
-        end(child.pid, start=child.start - 1, container=child.container)
+        end_process(child.pid, start=child.start - 1, container=child.container)
 
     assert child.process.poll() is None
 
 
 def test_one_in_another_container_is_left_alone(child: EndedChild) -> None:
     with pytest.raises(EndingError, match="not in the container"):
-        end(child.pid, start=child.start, container="a" * 64)
+        end_process(child.pid, start=child.start, container="a" * 64)
 
     assert child.process.poll() is None
 
@@ -70,7 +69,7 @@ def test_one_that_has_ended_is_told_so(child: EndedChild) -> None:
     child.process.kill()
     child.process.wait()
 
-    assert end(child.pid, start=child.start, container=child.container).by == ""
+    assert end_process(child.pid, start=child.start, container=child.container).by == ""
 
 
 @pytest.mark.parametrize("child", [RENAMED], indirect=True)

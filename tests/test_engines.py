@@ -3,7 +3,7 @@ import pytest
 from servers.launch.engines import ENGINES
 from servers.launch.engines.flaglist import Flag, FlagList
 from servers.launch.engines.launch import Launch
-from servers.launch.engines.volumes import VolumeError, parse, resolve
+from servers.launch.engines.placement import VolumeError, parse, resolve
 from tests.cases import table
 
 

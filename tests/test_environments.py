@@ -9,7 +9,7 @@ from django.test import Client
 from servers.launch.engines.change import LaunchChange
 from servers.launch.engines.launch import Launch
 from servers.models import AuditEntry, Box, EnvironmentGroup, Profile, Role, Secret
-from servers.models.people.secret import MASK
+from servers.models.people.key import MASK
 from tests import factories
 from tests.factories import NCCL
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.launch.commandline import comments
+from servers.launch.commandline import lines
 from servers.launch.commandline.text_boxes import WordsError
 from servers.launch.engines import flagtext
 
@@ -10,7 +10,7 @@ from servers.launch.engines import flagtext
 def test_flags_are_read_from_several_lines_with_or_without_backslashes() -> None:
     text = "--model x \\\n  --tp 2  # two cards\n# a comment\n--port 8000"
 
-    assert comments.flags(text).words == ("--model", "x", "--tp", "2", "--port", "8000")
+    assert lines.comment_flags(text).words == ("--model", "x", "--tp", "2", "--port", "8000")
 
 
 def test_a_comment_is_the_reason_for_its_line_or_for_the_one_below() -> None:
@@ -19,7 +19,7 @@ def test_a_comment_is_the_reason_for_its_line_or_for_the_one_below() -> None:
         "# about nothing\n\n--seed 1"
     )
 
-    assert comments.flags(text).reasons == {
+    assert lines.comment_flags(text).reasons == {
         "--tp": "two cards",
         "--max-model-len": "Longer contexts do not fit.",
     }
@@ -29,16 +29,16 @@ def test_quoted_json_may_span_lines_and_hold_a_hash() -> None:
     text = '--speculative-config \'{"method":\n "mtp # 2"}\' --tp 2'
 
     words = ("--speculative-config", '{"method":\n "mtp # 2"}', "--tp", "2")
-    assert comments.flags(text).words == words
+    assert lines.comment_flags(text).words == words
 
 
 def test_an_open_quotation_mark_is_told_with_its_line() -> None:
     with pytest.raises(WordsError, match="Line 2"):
-        comments.flags("--tp 2\n--name 'qwen")
+        lines.comment_flags("--tp 2\n--name 'qwen")
 
 
 def test_an_apostrophe_in_a_comment_opens_nothing() -> None:
-    assert comments.flags("--tp 2 # it's two\n--x").words == ("--tp", "2", "--x")
+    assert lines.comment_flags("--tp 2 # it's two\n--x").words == ("--tp", "2", "--x")
 
 
 WORDS = st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zl", "Zp"])))
@@ -48,14 +48,14 @@ WORDS = st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", 
 def test_words_survive_being_shown_and_read_again(words: list[str]) -> None:
     text = flagtext.flags_text(tuple(words), {})
 
-    assert comments.flags(text).words == tuple(words)
+    assert lines.comment_flags(text).words == tuple(words)
 
 
 def test_flags_survive_with_their_reasons() -> None:
     flags = ("--compilation-config", '{"level": 3}', "--enable-x", "-tp=2", "--stop", "a b", "-1")
     reasons = {"-tp": "two # cards", "--enable-x": "it's needed"}
 
-    read = comments.flags(flagtext.flags_text(flags, reasons))
+    read = lines.comment_flags(flagtext.flags_text(flags, reasons))
 
     assert (read.words, read.reasons) == (flags, reasons)
 
@@ -63,7 +63,7 @@ def test_flags_survive_with_their_reasons() -> None:
 def test_environment_takes_shell_and_docker_notation() -> None:
     text = "export A=1\n-e B='x y'  # why not\n\n# no\nC=a=b\nD=x # y\nE=\"a # b\""
 
-    read = comments.environment(text)
+    read = lines.comment_environment(text)
 
     assert read.values == {"A": "1", "B": "x y", "C": "a=b", "D": "x", "E": "a # b"}
     assert read.reasons == {"B": "why not", "C": "no", "D": "y"}
@@ -76,7 +76,7 @@ def test_environment_takes_shell_and_docker_notation() -> None:
     )
 )
 def test_variables_survive_being_shown_and_read_again(values: dict[str, str]) -> None:
-    assert comments.environment(comments.environment_text(values, {})).values == values
+    assert lines.comment_environment(lines.environment_text(values, {})).values == values
 
 
 @pytest.mark.parametrize(
@@ -89,4 +89,4 @@ def test_variables_survive_being_shown_and_read_again(values: dict[str, str]) ->
 )
 def test_bad_environment_lines_are_told(text: str, says: str) -> None:
     with pytest.raises(WordsError, match=says):
-        comments.environment(text)
+        lines.comment_environment(text)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from servers.host.weights.fetch import places, reading, work
-from servers.host.weights.fetch.job import FetchError, Job
+from servers.host.weights.fetch.places import FetchError, Job
 from servers.host.weights.fetch.work import HubDownload
 from servers.host.weights.hub import look
 from servers.host.weights.inventory import Inventory

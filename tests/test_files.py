@@ -15,7 +15,7 @@ from servers.host.files import digests
 from servers.launch.commandline import text_boxes
 from servers.launch.commandline.text_boxes import WordsError
 from servers.launch.spec import Mount, Spec
-from servers.lifecycle.profiles import files
+from servers.lifecycle.profiles import export_all
 from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.secret_env import SecretsError
 from servers.models.runs.run import RunState
@@ -41,7 +41,7 @@ def check(folder: Path) -> Callable[..., None]:
     def check(path: str = "/t/chat.jinja", digest: str = SUM, *more: Mount) -> None:
         mount = Mount(source=str(folder), target="/t", read_only=True, kind="bind")
         spec: Any = Spec(image="x", name="y", labels={}, mounts=(mount, *more))
-        files.check(spec, {path: digest})
+        export_all.check_files(spec, {path: digest})
 
     return check
 

@@ -3,7 +3,7 @@
 from servers.host.runs.questions import CompletionResult
 from servers.judge.runs.smoke_test import FirstAnswer, expects, noise
 from servers.launch.engines.launch import Launch
-from servers.launch.engines.purpose import chats
+from servers.launch.engines.other import can_chat
 from tests.cases import table
 
 SKY = "The sky is blue because air scatters short wavelengths of light more than long ones."
@@ -139,4 +139,4 @@ def test_engines_for_other_tasks_are_known_by_their_flags(
 ) -> None:
     launch = Launch(engine=engine, image="a", checkpoint="a/b", flags=flags, env=env)
 
-    assert chats(launch) is is_chat
+    assert can_chat(launch) is is_chat

@@ -13,7 +13,7 @@ from django.utils import timezone
 from servers import events, tasks
 from servers.host.weights.checkpoints import CheckpointFiles
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.profiles import checks, memory_fit
+from servers.lifecycle.profiles import checks, knowledge
 from servers.lifecycle.profiles.knowledge import Knowledge, LaunchOnBox
 from servers.lifecycle.weights import checkpoints
 from servers.models import Box, CheckpointFacts, Profile, Role, Run, Server
@@ -160,7 +160,7 @@ def test_a_restart_counts_what_its_own_container_holds_as_free(server: Server) -
 
 def test_old_news_of_the_memory_is_none(server: Server) -> None:
     start = LaunchOnBox(launch=server.profile.launch, box=server.box)
-    assert [each.free for each in memory_fit.rooms(start, Knowledge([start]))] == [None, None]
+    assert [each.free for each in knowledge.gather_rooms(start, Knowledge([start]))] == [None, None]
     known = checks.check_start(server.profile.launch, server.box, server.profile)
     assert known.fit is not None
     assert known.fit.unknown == ("what is free now",)

@@ -11,11 +11,10 @@ import pytest
 from django.test import Client
 
 from inferdash.up import install
-from servers.judge.profiles.check import CheckHit
-from servers.judge.profiles.facts import LaunchFacts
-from servers.judge.profiles.subject import Subject
+from servers.judge.profiles.facts import LaunchFacts, Subject
+from servers.judge.profiles.lint_rules import CheckHit
 from servers.judge.profiles.vocabulary import CHECKS
-from servers.launch.commandline import comments
+from servers.launch.commandline import lines
 from servers.launch.engines import ENGINES
 from servers.launch.engines.change import split_flags
 from servers.launch.engines.flaglist import all_shipped, load_shipped
@@ -170,12 +169,12 @@ def test_the_page_cuts_texts_into_the_words_that_will_run() -> None:
     said = told(texts=TEXTS, environments=ENVIRONMENTS)
     cut, named = said["texts"], said["environments"]
 
-    words = [comments.flags(text).words for text in TEXTS]
+    words = [lines.comment_flags(text).words for text in TEXTS]
     assert [each[0] for each in cut] == [list(each) for each in words]
     assert [each[1] for each in cut] == [
         [[name, list(values)] for name, values in split_flags(each) if name] for each in words
     ]
-    assert named == [list(comments.environment(text).values) for text in ENVIRONMENTS]
+    assert named == [list(lines.comment_environment(text).values) for text in ENVIRONMENTS]
 
 
 @pytest.mark.parametrize(("engine", "version"), VERSIONS)
@@ -189,8 +188,8 @@ def test_the_page_marks_what_the_lint_finds(listed: Listed, engine: str, version
         engine=engine,
         image=image,
         checkpoint="a/b",
-        flags=comments.flags(MARKED[engine]).words,
-        env=comments.environment(MARKED_ENV[engine]).values,
+        flags=lines.comment_flags(MARKED[engine]).words,
+        env=lines.comment_environment(MARKED_ENV[engine]).values,
     )
     facts = LaunchFacts(Subject(launch=launch, engine_version=version))
     found = [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from servers.judge.memory import history, holders
 from servers.judge.memory.history import SPANS, Point, Series
 from servers.models import Box, HistoryChunk
-from servers.watcher.memory.history import HistoryRecorder
+from servers.watcher.memory.monitor import HistoryRecorder
 from tests import factories, samples
 from tests.samples import GIB
 

@@ -17,7 +17,7 @@ from django.test import Client
 from servers.judge.memory.history import SPANS, slot
 from servers.models.runs.run import RunState
 from servers.watcher.memory import rollups
-from servers.watcher.memory.history import HistoryRecorder
+from servers.watcher.memory.monitor import HistoryRecorder
 from tests import factories, samples
 
 settings.ALLOWED_HOSTS = ["*"]

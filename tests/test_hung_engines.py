@@ -12,7 +12,7 @@ import pytest
 from servers.host.runs import probes
 from servers.models import Run
 from servers.models.runs.run import RunState
-from servers.watcher.runs.probe_queue import Questions
+from servers.watcher.runs.probes import Questions
 from servers.watcher.runs.runs import Runs
 from tests import factories
 from tests.scripted_engine import MODEL, ScriptedEngine

@@ -3,8 +3,15 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from servers.judge.runs.eviction import FRESH, OnDemandRun, room
-from servers.judge.runs.gpu_conflicts import GpuConflict, GpuHolder, GpuRequest, OtherRun
+from servers.judge.runs.gpu_conflicts import (
+    FRESH,
+    GpuConflict,
+    GpuHolder,
+    GpuRequest,
+    OnDemandRun,
+    OtherRun,
+    make_room,
+)
 from tests.samples import GIB
 
 NOW = datetime(2026, 11, 22, 4, 0, tzinfo=UTC)
@@ -32,7 +39,7 @@ def found(*holders: GpuHolder) -> GpuConflict:
 
 
 def stops(taken: GpuConflict, *mine: OnDemandRun, lacking: float = 0) -> list[int]:
-    return list(room(taken, mine, lacking=int(lacking * GIB), now=NOW).stops)
+    return list(make_room(taken, mine, lacking=int(lacking * GIB), now=NOW).stops)
 
 
 def test_the_one_that_was_asked_nothing_for_longest_is_stopped_first() -> None:
@@ -58,7 +65,7 @@ def test_memory_that_nobody_can_tell_counts_for_nothing() -> None:
 
 def test_one_that_serves_is_never_stopped_and_waited_for() -> None:
     for busy in (served(1, requests_running=1), served(1, is_passing=True)):
-        made = room(found(holder(1)), [busy], lacking=0, now=NOW)
+        made = make_room(found(holder(1)), [busy], lacking=0, now=NOW)
         assert (made.stops, made.in_the_way) == ((), ())
 
 
@@ -74,14 +81,14 @@ def test_what_a_person_has_started_is_in_the_way_and_so_is_a_strange_program() -
     process = GpuHolder(kind="process", name="process 7 (python)", held=8 * GIB)
     by_hand = holder(2)
 
-    made = room(found(holder(1), by_hand, process), [served(1)], lacking=0, now=NOW)
+    made = make_room(found(holder(1), by_hand, process), [served(1)], lacking=0, now=NOW)
 
     assert made.stops == (1,)
     assert made.in_the_way == (by_hand, process)
 
 
 def test_nobody_is_in_the_way_of_what_fits_once_idle_ones_are_gone() -> None:
-    made = room(found(holder(1), holder(2)), [served(1)], lacking=30 * GIB, now=NOW)
+    made = make_room(found(holder(1), holder(2)), [served(1)], lacking=30 * GIB, now=NOW)
 
     assert (made.stops, made.in_the_way) == ((1,), ())
 
@@ -89,6 +96,6 @@ def test_nobody_is_in_the_way_of_what_fits_once_idle_ones_are_gone() -> None:
 def test_what_loads_waits_or_ends_is_waited_for() -> None:
     loading, ending = holder(1, kind="loading"), holder(2)
 
-    made = room(found(loading, ending), [served(2, ready_at=None)], lacking=0, now=NOW)
+    made = make_room(found(loading, ending), [served(2, ready_at=None)], lacking=0, now=NOW)
 
     assert (made.stops, made.in_the_way) == ((), ())

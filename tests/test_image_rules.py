@@ -3,10 +3,10 @@
 import pytest
 
 from servers.host.images.builds import BuildAnswer
-from servers.host.images.pulls import PullProgress
-from servers.host.images.references import familiar, parse
-from servers.judge.images import dockerfile, names, new_build
-from servers.judge.profiles.subject import LintFinding
+from servers.host.images.images import PullProgress
+from servers.host.images.registry import familiar, parse
+from servers.judge.images import dockerfile, names
+from servers.judge.profiles.facts import LintFinding
 from servers.launch.commandline import build_context
 from servers.launch.commandline.text_boxes import WordsError
 from servers.launch.engines.change import LaunchChange
@@ -95,25 +95,25 @@ RENAME = LaunchChange(set_flags={"--new": "1"}, drop_flags=("--old",))
 
 
 def test_a_newer_build_is_told_by_what_it_would_change() -> None:
-    same = new_build.verdict([], [finding("x", "--a", severity="warning")])
-    renamed = new_build.verdict([], [finding("unknown-flag", "--old", RENAME)])
-    changed = new_build.verdict([], [finding("x", "env", LaunchChange(set_env={"A": "1"}))])
+    same = names.judge_new_build([], [finding("x", "--a", severity="warning")])
+    renamed = names.judge_new_build([], [finding("unknown-flag", "--old", RENAME)])
+    changed = names.judge_new_build([], [finding("x", "env", LaunchChange(set_env={"A": "1"}))])
     dropped = LaunchChange(drop_flags=("--gone",))
-    cannot = new_build.verdict([], [finding("unknown-flag", "--gone", dropped)])
-    nothing = new_build.verdict([], [finding("x", "--b")])
+    cannot = names.judge_new_build([], [finding("unknown-flag", "--gone", dropped)])
+    nothing = names.judge_new_build([], [finding("x", "--b")])
     known = finding("x", "--b")
-    stale = new_build.verdict([known], [known])
+    stale = names.judge_new_build([known], [known])
 
     assert [each.kind for each in (same, renamed, changed, cannot, nothing, stale)] == [
         "same", "renamed", "changed", "cannot", "cannot", "same",
     ]  # fmt: skip
     assert stale.stale == 1
     four = [same] * 3 + [stale]
-    assert new_build.sentence([*four, renamed, cannot]) == (
+    assert names.describe_new_build([*four, renamed, cannot]) == (
         "4 start as they are, 1 needs a flag renamed, 1 cannot"
     )
-    assert new_build.sentence([new_build.unknown("why")]) == "1 cannot be told"
-    assert new_build.sentence([]) == ""
+    assert names.describe_new_build([names.explain_unknown_build("why")]) == "1 cannot be told"
+    assert names.describe_new_build([]) == ""
 
 
 def test_a_dockerfile_is_read_for_what_it_may_not() -> None:

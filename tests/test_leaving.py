@@ -9,7 +9,7 @@ import yaml
 from django.core.management import CommandError, call_command
 
 from servers.launch.commandline.draft import draft
-from servers.launch.commandline.read import read
+from servers.launch.commandline.paste import read
 from servers.lifecycle.profiles import export_all
 from servers.models import Box, Run, Secret, Server
 from servers.models.runs.run import RunState

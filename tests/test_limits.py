@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from servers.judge.runs import limits, limits_file
+from servers.judge.runs import limits, open_limits
 from servers.judge.runs.limits import Limits, OwnLimits
-from servers.launch.engines.volumes import VolumeError, parse
+from servers.launch.engines.placement import VolumeError, parse
 from servers.launch.spec import Mount, Port, Spec
 from tests.cases import table
 
@@ -278,7 +278,8 @@ def test_a_refusal_says_the_line_that_allows_it(
     assert f"`inferdash-manage {line}`" in found
     what, *rest = shlex.split(line)[1:]
     assert (
-        limits.refusals(spec, limits.parse(limits_file.allow(closed, what, rest)), root=box) == []
+        limits.refusals(spec, limits.parse(open_limits.allow_in_file(closed, what, rest)), root=box)
+        == []
     )
 
 

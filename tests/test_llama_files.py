@@ -7,9 +7,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers.host.weights import checkpoints, gguf_choice
-from servers.host.weights.fetch import choice
-from servers.host.weights.fetch.job import RepositoryFile
+from servers.host.weights import checkpoints, stored
+from servers.host.weights.fetch import listing
+from servers.host.weights.fetch.places import RepositoryFile
 from servers.launch.engines import llamacpp
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.profiles import preflight
@@ -17,7 +17,7 @@ from servers.lifecycle.weights import checkpoints as lifecycle
 from servers.lifecycle.weights import download_offers
 from servers.lifecycle.weights.downloads import DownloadRequest
 from servers.models import Box, CheckpointFacts, Download, ModelInventory, Server, User
-from servers.watcher.weights import checkpoints as watcher
+from servers.watcher.weights import inventory as watcher
 from tests import factories
 from tests.box_files import anywhere, on_box
 from tests.cases import table
@@ -50,22 +50,22 @@ NAMES = [
     ],
 )
 def test_llama_cpp_loads_one_model_of_many(wanted: str, found: list[str]) -> None:
-    assert gguf_choice.model(NAMES, wanted) == found
+    assert stored.find_model(NAMES, wanted) == found
 
 
 def test_what_llama_cpp_takes_by_itself() -> None:
-    assert gguf_choice.model(["b-F32.gguf", "a-BF16.gguf"]) == ["a-BF16.gguf"]
-    assert gguf_choice.model(["b-Q8_0.gguf", "a-BF16.gguf"]) == ["b-Q8_0.gguf"]
-    assert gguf_choice.model(["mmproj-F16.gguf"]) == []
-    assert not gguf_choice.is_whole(PARTS[:1])
-    assert not gguf_choice.is_whole([])
+    assert stored.find_model(["b-F32.gguf", "a-BF16.gguf"]) == ["a-BF16.gguf"]
+    assert stored.find_model(["b-Q8_0.gguf", "a-BF16.gguf"]) == ["b-Q8_0.gguf"]
+    assert stored.find_model(["mmproj-F16.gguf"]) == []
+    assert not stored.is_whole(PARTS[:1])
+    assert not stored.is_whole([])
 
 
 def test_a_download_takes_all_parts_and_what_stands_beside_them() -> None:
     files = [RepositoryFile(name=name, size=1, blob="0" * 40) for name in NAMES]
-    chosen = choice.choose_files(files, [f":{PARTS[0]}"])
+    chosen = listing.choose_files(files, [f":{PARTS[0]}"])
     assert {each.name for each in chosen} == {*PARTS, "README.md", "mmproj-F16.gguf"}
-    assert "gemma-Q4_K_M.gguf" in {each.name for each in choice.choose_files(files, [":"])}
+    assert "gemma-Q4_K_M.gguf" in {each.name for each in listing.choose_files(files, [":"])}
 
 
 def launch(checkpoint: str, *flags: str, **more: Any) -> Launch:
@@ -170,7 +170,7 @@ def test_a_gguf_that_is_not_here_is_offered_downloaded_and_found(
     with model_hub() as hub:
         settings.HUB = hub.url
         hub.has(REPOSITORY, content)
-        watcher.look(box, watcher.HubSizes())
+        watcher.look_at_checkpoints(box, watcher.HubSizes())
         facts = CheckpointFacts.objects.get()
         assert (facts.source, facts.remote) == (f"{REPOSITORY}:UD-Q2_K_XL@main", "open")
         assert (facts.weights, facts.missing) == (size, size)
@@ -190,7 +190,7 @@ def test_a_gguf_that_is_not_here_is_offered_downloaded_and_found(
     folder = root / CACHE / "models--unsloth--gemma-3-4b-it-GGUF/snapshots" / COMMIT
     there = {str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file()}
     assert there == {*PARTS, "README.md", "mmproj-F16.gguf"}
-    watcher.look(box, watcher.HubSizes())
+    watcher.look_at_checkpoints(box, watcher.HubSizes())
     facts = CheckpointFacts.objects.get()
     assert (facts.remote, facts.weights, facts.missing) == ("", size, 0)
     assert download_offers.find_offer(server.profile.launch, box, server.profile) is None
@@ -208,7 +208,7 @@ def test_a_path_where_nothing_lies_is_offered_too(
         volumes=("/mnt/models:/models:ro",),
     )  # fmt: skip
     profile, made = server.profile, server.profile.launch
-    watcher.look(box, watcher.HubSizes())
+    watcher.look_at_checkpoints(box, watcher.HubSizes())
     assert download_offers.find_offer(made, box, profile) is None, (
         "the watcher has not had its time"
     )
@@ -223,7 +223,7 @@ def test_a_path_where_nothing_lies_is_offered_too(
     path = root / "mnt/models" / REPOSITORY / "gemma-Q8_0.gguf"
     path.parent.mkdir(parents=True)
     path.write_bytes(header(QWEN))
-    watcher.look(box, watcher.HubSizes())
+    watcher.look_at_checkpoints(box, watcher.HubSizes())
     assert download_offers.find_offer(made, box, profile) is None
 
 

@@ -9,12 +9,12 @@ from django.utils import timezone
 
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
-from servers.judge.memory.load_guard import GuardThresholds, MemoryGuard
+from servers.judge.memory.room import GuardThresholds, MemoryGuard
 from servers.judge.runs import limits
 from servers.lifecycle.memory import load_guard
 from servers.models import Box, CheckpointFacts, Run, Server
 from servers.models.runs.run import DesiredState, RunState
-from servers.watcher.memory.load_guard import LoadMonitor
+from servers.watcher.memory.monitor import LoadMonitor
 from tests import factories
 from tests.fit import models
 from tests.fit.models import GB, GIB

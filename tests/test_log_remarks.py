@@ -3,12 +3,12 @@
 import pytest
 from django.test import Client
 
-from servers.judge.logs import patterns as judge_patterns
+from servers.judge.logs import parsing as judge_patterns
 from servers.launch.commandline import text_boxes
 from servers.launch.commandline.text_boxes import WordsError
 from servers.models import LogChunk, Run, Server
 from servers.models.runs.run import RunState
-from servers.watcher.logs import patterns as watcher_patterns
+from servers.watcher.logs import follower as watcher_patterns
 from servers.watcher.runs.runs import Runs
 from tests import factories
 from tests.scripted_engine import MODEL, ScriptedEngine
@@ -23,7 +23,7 @@ def write(run: Run, *lines: str, stream: str = "o") -> None:
 
 def searched(run: Run) -> Run:
     found = Run.objects.select_related("version", "server").get(pk=run.pk)
-    watcher_patterns.search(found)
+    watcher_patterns.search_patterns(found)
     return Run.objects.get(pk=run.pk)
 
 
@@ -36,7 +36,7 @@ def card(of: Server, path: str = "/") -> str:
 def test_texts_are_found_whatever_their_case_and_colour() -> None:
     lines = [(7, "\x1b[32mCapture CUDA graph \x1b[0mend"), (8, "capture cuda graph end")]
 
-    assert judge_patterns.search(lines, {"Capture cuda graph end", "OOM"}) == {
+    assert judge_patterns.search_patterns(lines, {"Capture cuda graph end", "OOM"}) == {
         "Capture cuda graph end": 7
     }
 
@@ -45,7 +45,7 @@ def test_a_text_is_no_pattern() -> None:
     """Patterns can take for ever."""
     lines = [(1, "a" * 200_000), (2, "it said (A+)+$ and no more")]
 
-    assert judge_patterns.search(lines, {"(a+)+$"}) == {"(a+)+$": 2}
+    assert judge_patterns.search_patterns(lines, {"(a+)+$"}) == {"(a+)+$": 2}
 
 
 @pytest.mark.parametrize("text", ["x" * 201, "\n".join(map(str, range(21))), "a\x07b"])

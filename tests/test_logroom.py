@@ -9,7 +9,7 @@ from servers.host.docker.containers import DockerContainers
 from servers.models import Box, LogChunk, Run
 from servers.models.logs.log import NOTE, StoredLine
 from servers.models.runs.run import RunState
-from servers.watcher.logs import retention
+from servers.watcher.logs import writer
 from servers.watcher.logs.follower import Follower
 from tests import factories
 from tests.logs.store import container, stamped
@@ -30,7 +30,7 @@ def run(box: Box) -> Run:
 @pytest.fixture
 def small(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Bounds that a test can reach."""
-    monkeypatch.setattr(retention, "_SLACK", 1000)
+    monkeypatch.setattr(writer, "_SLACK", 1000)
     settings.LOG_HEAD, settings.LOG_TAIL = 30_000, 60_000
     return settings
 
@@ -47,7 +47,7 @@ def kept(run: Run) -> list[StoredLine]:
 def test_a_short_log_stays_as_it_is(run: Run, box: Box, small: Any) -> None:
     fill(run, 500)
 
-    retention.tidy(box)
+    writer.tidy_logs(box)
 
     assert [line.number for line in kept(run)] == list(range(1, 501))
 
@@ -57,10 +57,10 @@ def test_a_long_log_keeps_its_beginning_its_end_and_its_numbers(
 ) -> None:
     fill(run, 10_000)
 
-    retention.tidy(box)
+    writer.tidy_logs(box)
     run.refresh_from_db()
     fill(run, 5000, after=10_000)
-    retention.tidy(box)
+    writer.tidy_logs(box)
 
     run.refresh_from_db()
     gap = run.log_gap
@@ -95,8 +95,8 @@ def test_old_logs_go_but_for_a_servers_newest(box: Box, small: Any) -> None:
         long_ago = timezone.now() - timedelta(days=small.LOG_DAYS + 1)
         Run.objects.filter(pk=run.pk).update(log_complete=True, ended_at=long_ago)
 
-    retention.tidy(box)
-    retention.tidy(box)
+    writer.tidy_logs(box)
+    writer.tidy_logs(box)
 
     *gone, newest = (kept(run) for run in old)
     assert [[line.stream for line in lines] for lines in gone] == [[NOTE], [NOTE]]
@@ -114,7 +114,7 @@ def test_the_oldest_logs_go_when_all_are_too_large(box: Box, small: Any) -> None
         Run.objects.filter(pk=run.pk).update(log_complete=True, ended_at=ended)
     small.LOG_TOTAL = 60_000
 
-    retention.tidy(box)
+    writer.tidy_logs(box)
 
     assert [len(kept(run)) > 1 for run in runs] == [False, False, True, True]
 
@@ -136,7 +136,7 @@ def test_lines_that_were_cut_out_are_not_read_from_docker_again(
 ) -> None:
     made = container(docker, "for n in range(8000): print('a line of the log', n)")
     Follower(run.pk, made, masks=[], docker=docker).follow()
-    retention.shorten(run.pk)
+    writer.shorten_logs(run.pk)
     run.refresh_from_db()
     size = run.log_size
     Run.objects.filter(pk=run.pk).update(log_complete=False)

@@ -1,6 +1,6 @@
 import pytest
 
-from servers.judge.logs.levels import Level, level, levels
+from servers.judge.logs.parsing import Level, level, levels
 from servers.judge.logs.scan import LogOutline, PatternError, Query, Scan
 from tests.cases import table
 

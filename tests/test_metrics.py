@@ -17,7 +17,7 @@ from servers.host.gateway.exposition import ExpositionError, Families
 from servers.host.runs import prometheus
 from servers.models import Alert, Key, Role, Run
 from servers.models.runs.run import RunState
-from servers.models.runs.sleep import Sleep
+from servers.models.runs.run_parts import Sleep
 from tests import factories, prometheus_text, samples
 from tests.samples import GIB
 

@@ -7,10 +7,10 @@ import pytest
 
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
-from servers.host.files import mounts
+from servers.host.files import paths
 from servers.judge.runs import limits
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.runs import open_limits
+from servers.lifecycle.runs import reboots
 from servers.models import Box
 from tests import factories
 
@@ -25,7 +25,7 @@ def box(settings: Any, tmp_path: Path) -> Box:
 
 
 def found(box: Box, text: str, **left_out: str) -> dict[str, dict[str, Any]]:
-    told = open_limits.find_mount_permissions(box.slug, limits.parse(text), left_out)
+    told = reboots.find_mount_permissions(box.slug, limits.parse(text), left_out)
     return {each["rule"]: each for each in told}
 
 
@@ -63,10 +63,10 @@ def test_a_disk_without_nosuid_and_nodev_is_named_with_its_reason(
         (tmp_path / folder).mkdir()
     options = {"/": "rw", "/models": "rw,nosuid,nodev", "/mnt": "rw,nodev"}
     table = [
-        mounts.MountPoint(path=path, options=frozenset(text.split(",")), kind="ext4")
+        paths.MountPoint(path=path, options=frozenset(text.split(",")), kind="ext4")
         for path, text in options.items()
     ]
-    monkeypatch.setattr(mounts, "table", lambda **_: table)
+    monkeypatch.setattr(paths, "read_mount_table", lambda **_: table)
 
     roots = 'mount_roots = ["/data", "/models", "/mnt", "/not-there"]\nhost_network = false'
     told = found(box, roots)["mount-options"]
@@ -78,7 +78,7 @@ def test_a_disk_without_nosuid_and_nodev_is_named_with_its_reason(
 
 
 def test_the_kernels_own_table_is_read() -> None:
-    own = mounts.find_mount("/proc/self", mounts.table())
+    own = paths.find_mount("/proc/self", paths.read_mount_table())
 
     assert own is not None
     assert own.path == "/proc"

@@ -8,12 +8,12 @@ from django.test import Client
 from servers import lifecycle
 from servers.forms.profile import ProfileForm
 from servers.host.runs.probes import Endpoint
+from servers.judge.profiles.facts import Subject
 from servers.judge.profiles.lint import lint
-from servers.judge.profiles.subject import Subject
 from servers.launch.commandline import export
 from servers.launch.commandline.draft import draft
-from servers.launch.commandline.read import read
-from servers.launch.engines import ENGINES, placement, purpose
+from servers.launch.commandline.paste import read
+from servers.launch.engines import ENGINES, other, placement
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import Site
 from servers.launch.recipes import document
@@ -83,7 +83,7 @@ def test_it_is_ready_when_its_path_answers_and_asked_nothing_else() -> None:
 
 
 def test_no_chat_and_no_rule_of_engines_is_about_it() -> None:
-    assert not purpose.chats(ASR)
+    assert not other.can_chat(ASR)
     assert ENGINES["other"].served_name(ASR) == ""
     assert lint(Subject(launch=ASR)) == []
 

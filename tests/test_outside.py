@@ -16,18 +16,16 @@ import httpx
 import pytest
 
 from servers.host.alerts import webhooks
-from servers.host.http import addresses, bounded
+from servers.host.http import bounded
 from servers.host.http.bounded import BoundsError, Outside
 from servers.host.images import registry
-from servers.host.images.realms import RealmError, Realms
-from servers.host.images.references import parse
-from servers.host.images.registry import RegistryError
+from servers.host.images.registry import RealmError, Realms, RegistryError, parse
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint
 from servers.host.weights import hub
 from servers.host.weights.fetch import listing, reading
-from servers.host.weights.fetch.job import FetchError, RepositoryFile
-from servers.host.weights.fetch.pace import Pace
+from servers.host.weights.fetch.places import FetchError, RepositoryFile
+from servers.host.weights.fetch.reading import Pace
 from servers.host.weights.hub import HubError
 from tests import hostile_server as hostile
 from tests.cases import table
@@ -280,7 +278,7 @@ def named(monkeypatch: pytest.MonkeyPatch, names: dict[str, list[str]]) -> None:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in found]
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    monkeypatch.setattr(addresses, "getproxies", dict)
+    monkeypatch.setattr(bounded, "getproxies", dict)
 
 
 NAMES = {
@@ -353,7 +351,7 @@ def test_a_registry_sends_for_a_token_to_itself_or_to_the_internet(
 
 def test_what_a_proxy_alone_knows_is_left_to_it_over_https(monkeypatch: pytest.MonkeyPatch) -> None:
     named(monkeypatch, NAMES)
-    monkeypatch.setattr(addresses, "getproxies", lambda: {"all": "http://proxy.corp:3128"})
+    monkeypatch.setattr(bounded, "getproxies", lambda: {"all": "http://proxy.corp:3128"})
     ghcr = parse("ghcr.io/a/b")
     assert Realms().where(httpx.URL("https://far.example/token"), ghcr) is None
     assert Realms().where(httpx.URL("https://auth.docker.io/token"), ghcr) is None

@@ -7,12 +7,12 @@ import pytest
 from django.test import Client
 
 from servers import lifecycle
+from servers.judge.profiles.facts import Subject
 from servers.judge.profiles.lint import lint
-from servers.judge.profiles.subject import Subject
 from servers.launch.commandline import export, text_boxes
 from servers.launch.commandline.text_boxes import WordsError
 from servers.launch.engines import parameters
-from servers.launch.engines.diff import compare
+from servers.launch.engines.change import compare_launches
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes.document import read
 from servers.models import AuditEntry, Box, Role, Server
@@ -91,7 +91,7 @@ def test_docker_run_is_exported_with_the_profiles_values_and_says_which() -> Non
 def test_a_changed_value_is_a_difference() -> None:
     other = Launch(**{**TABLE.__dict__, "parameters": {"model": "Qwen/Qwen3-8B", "context": "1"}})
 
-    [found] = compare(TABLE, other)
+    [found] = compare_launches(TABLE, other)
 
     assert (found.name, found.after) == ("parameters", "model=Qwen/Qwen3-8B\ncontext=1")
 

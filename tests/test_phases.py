@@ -7,7 +7,7 @@ import pytest
 
 from servers.judge.logs import parsing, phases
 from servers.judge.logs.phases import PhaseProgress, PhaseRank, ProgressBar, Reader
-from servers.judge.logs.phases.rules import PhaseRule, by_engine
+from servers.judge.logs.phases.reader import PhaseRule, by_engine
 from tests.cases import table
 
 LOGS = Path(__file__).parent / "phases"

@@ -8,9 +8,7 @@ from django.test import Client
 
 from servers import tasks
 from servers.launch.engines.launch import Launch
-from servers.launch.engines.placement import Site
-from servers.launch.engines.required_paths import places
-from servers.launch.engines.volumes import VolumeError
+from servers.launch.engines.placement import Site, VolumeError, list_required_paths
 from servers.lifecycle.profiles import path_reports
 from servers.models import Box, Role
 from servers.views.profiles import checks
@@ -25,7 +23,7 @@ def launch(*volumes: str, checkpoint: str = "zai-org/GLM-5", **values: Any) -> L
 
 
 def found(of: Launch) -> list[tuple[str, str]]:
-    return [(each.path, each.of) for each in places(of, Site(home="/home/ada"))]
+    return [(each.path, each.of) for each in list_required_paths(of, Site(home="/home/ada"))]
 
 
 def test_mounted_folders_are_needed_and_volumes_of_docker_are_not() -> None:
@@ -58,7 +56,7 @@ def test_a_path_that_climbs_out_of_its_mount_is_not_followed() -> None:
 
 def test_a_mount_without_a_home_is_told() -> None:
     with pytest.raises(VolumeError, match="home folder"):
-        places(launch("~/models:/models"), Site())
+        list_required_paths(launch("~/models:/models"), Site())
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from django.utils.html import strip_tags
 
 from servers import tasks
 from servers.judge.profiles.preflight import OtherWorkload, PreflightItem, StartContext, preflight
-from servers.launch.engines.required_paths import Place
+from servers.launch.engines.placement import Place
 from servers.lifecycle.profiles import path_reports
 from servers.lifecycle.profiles import preflight as lifecycle
 from servers.models import (

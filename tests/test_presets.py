@@ -5,7 +5,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from servers.forms import preset as form
+from servers.forms import environment as form
 from servers.launch.engines import defaults
 from servers.launch.engines.launch import Launch
 from servers.models import Preset, Role, Server, User
@@ -87,7 +87,7 @@ def test_a_preset_needs_a_name(ada: Client, server: Server, name: str) -> None:
 )
 def test_what_is_no_preset_is_said(text: bytes, said: str) -> None:
     with pytest.raises(form.PresetError, match=said):
-        form.read(text)
+        form.read_preset(text)
 
 
 def test_there_is_an_end_to_presets(

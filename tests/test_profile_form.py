@@ -12,7 +12,7 @@ from servers.forms.profile_values import initial
 from servers.launch.engines import flagtext
 from servers.launch.engines.launch import Launch
 from servers.models import Box, Profile, Role, Secret, User
-from servers.models.people.secret import MASK
+from servers.models.people.key import MASK
 from tests import factories
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from servers.forms import prompts as form
+from servers.forms import conversation as form
 from servers.forms.conversation import KeepError
 from servers.launch.engines.launch import Launch
 from servers.models import PromptRun, PromptSet, Role, Run, Server

@@ -12,7 +12,7 @@ from servers import lifecycle
 from servers.contexts.runs import reboots as reboot_notices
 from servers.judge.runs import reboot
 from servers.judge.runs.reboot import RebootReport, ServerAfterReboot
-from servers.lifecycle.runs import gpu_queue, reboots
+from servers.lifecycle.runs import gpu_conflicts, reboots
 from servers.models import AuditEntry, Box, Reboot, Role, Run, User
 from servers.models.runs.run import RunState
 from tests import factories
@@ -122,7 +122,9 @@ def test_on_one_pool_of_memory_the_second_waits_until_the_first_has_loaded() -> 
     )
     Run.objects.filter(pk=first.pk).update(state=RunState.STARTING, started_at=timezone.now())
 
-    wait = gpu_queue.look(Run.objects.select_related("server__box", "version").get(pk=second.pk))
+    wait = gpu_conflicts.check_turn(
+        Run.objects.select_related("server__box", "version").get(pk=second.pk)
+    )
     Run.objects.filter(pk=second.pk).update(status_message=wait.says)
 
     assert "first" in fates()["second"][1]

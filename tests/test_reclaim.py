@@ -8,7 +8,7 @@ import pytest
 
 from servers import lifecycle
 from servers.host.docker.containers import ContainerError, DockerContainers
-from servers.host.kernel import page_cache
+from servers.host.kernel import resources
 from servers.lifecycle.runs import creation
 from servers.models import Run
 from servers.models.runs.run import RunState
@@ -85,12 +85,12 @@ def test_it_stays_while_somebody_is_on_a_gpu(
 def test_who_is_not_root_needs_a_container_for_it(
     docker: DockerContainers, cached: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_cache, "_SWITCH", Path("/proc/version"))
+    monkeypatch.setattr(resources, "_SWITCH", Path("/proc/version"))
 
     with pytest.raises(ContainerError, match="could not be dropped"):
-        page_cache.drop_caches(docker)
+        resources.drop_caches(docker)
 
     monkeypatch.undo()
-    page_cache._through_container(docker, Path("/"))
+    resources._through_container(docker, Path("/"))
     assert cached() == 0
     assert docker.list_ours() == []

@@ -7,7 +7,7 @@ import redis.retry
 from django.test import Client
 
 from servers import events
-from servers.state import redis_outage, store
+from servers.state import store
 from tests import factories
 
 
@@ -15,7 +15,7 @@ from tests import factories
 def _no_redis(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Any) -> None:
     gone = store.connect(f"unix://{tmp_path}/none.sock")
     monkeypatch.setattr(store, "client", gone)
-    redis_outage._away.clear()
+    store._away.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,7 @@ from servers.lifecycle.memory import releases
 from servers.lifecycle.runs import creation
 from servers.models import Box, Run, Server
 from servers.models.runs.run import RunState
-from servers.watcher.memory.monitor import MemoryMonitor
-from servers.watcher.memory.releases import ReleaseMonitor
+from servers.watcher.memory.monitor import MemoryMonitor, ReleaseMonitor
 from tests import factories
 from tests.memory.scenes import GIB, OURS, MemoryScene, crashed
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from servers import lifecycle
 from servers.host.docker.containers import ContainerError, DockerContainers
-from servers.judge.memory.available import unheld
+from servers.judge.memory.room import compute_unheld
 from servers.lifecycle.runs import creation, restart_policy
 from servers.models import AuditEntry, Box, Run, Server
 from servers.models.runs.run import DesiredState, RunState
@@ -204,7 +204,7 @@ def test_on_unified_memory_it_waits_until_the_memory_is_back() -> None:
     spark = factories.box("spark-1")
     server = factories.server(spark, restart="on-failure")
     before = samples.sample([samples.unified(100, [])], [])
-    run = failed(server, unattributed_at_start=unheld(before))
+    run = failed(server, unattributed_at_start=compute_unheld(before))
     make_due(run)
 
     # 41 GiB are another server's; 33 GiB nobody's.
@@ -222,7 +222,7 @@ def test_on_unified_memory_it_waits_until_the_memory_is_back() -> None:
 
 
 def test_cards_with_memory_of_their_own_are_not_waited_for() -> None:
-    assert unheld(samples.sample([samples.card(0, [])], [])) is None
+    assert compute_unheld(samples.sample([samples.card(0, [])], [])) is None
 
 
 def test_the_card_says_which_try_comes_when(box: Box) -> None:

@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.judge.memory import available
+from servers.judge.memory import room
 from servers.models import Box, Run, Server
 from servers.models.runs.run import RunState
 from tests import factories, samples
@@ -122,4 +122,4 @@ def test_after_a_pull_it_waits_too(box: Box) -> None:
 def test_on_unified_memory_it_is_what_programs_may_still_have() -> None:
     said = samples.sample([samples.unified(51, [(1, 41.0)])], [])
 
-    assert available.free(said, "all") == {0: int(51 * GIB)}
+    assert room.compute_free(said, "all") == {0: int(51 * GIB)}

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from servers.host.runs import sleeping as host
+from servers.host.runs import probes as host
 from servers.host.runs.probes import Endpoint, EngineError
-from servers.judge.runs import sleeping as judge
+from servers.judge.runs import health as judge
 from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.models import Box, Role, Run, Server
 from servers.models.runs.run import DesiredState, RunState
-from servers.models.runs.sleep import Sleep
+from servers.models.runs.run_parts import Sleep
 from servers.templatetags import format
 from servers.watcher.runs import sleeping
 from servers.watcher.runs.sleeping import EngineSleeper
@@ -47,7 +47,7 @@ ABLE = {"engine": "vllm", "flags": ("--enable-sleep-mode",), "env": {"VLLM_SERVE
     ],
 )
 def test_only_what_was_measured_is_said(sleep_info: dict[str, Any], state: str, words: str) -> None:
-    assert judge.words(sleep_info, state) == words
+    assert judge.describe_sleep(sleep_info, state) == words
 
 
 def test_what_it_gave_back_must_be_free_before_it_wakes() -> None:
@@ -100,7 +100,7 @@ def test_each_level_is_left_as_vllm_wants_it(engine: ScriptedEngine) -> None:
     for level in (1, 2):
         host.sleep(endpoint, level)
         assert host.is_sleeping(endpoint) is True
-        host.wake(endpoint, level)
+        host.wake_engine(endpoint, level)
         assert host.is_sleeping(endpoint) is False
 
     assert sleeper(engine).asked == [
@@ -120,7 +120,7 @@ def test_an_engine_without_the_paths_says_so() -> None:
         with pytest.raises(EngineError, match=r"/sleep\S+ with 404: Not Found"):
             host.sleep(endpoint, 1)
     with pytest.raises(EngineError, match="Nothing listens"):
-        host.wake(endpoint, 1)
+        host.wake_engine(endpoint, 1)
 
 
 @pytest.fixture

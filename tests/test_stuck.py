@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from servers.judge.runs import spinning as runs_spinning
+from servers.judge.runs import health as runs_spinning
 from servers.models import Run
 from servers.models.runs.run import RunState
 from servers.watcher.runs.start_tracker import StartTracker
@@ -74,15 +74,23 @@ def test_a_deadlock_is_long_and_silent(
 
 
 def test_words_and_remedy_name_the_place_and_the_engines_flag() -> None:
-    assert runs_spinning.words("capturing", cards=2) == (
+    assert runs_spinning.describe_spinning("capturing", cards=2) == (
         "looks like a collective deadlock in graph capture"
     )
-    assert runs_spinning.words("", cards=1) == "looks like a deadlock while it serves"
-    assert "--disable-cuda-graph" in runs_spinning.remedy("sglang", "capturing", unified=True)
-    assert "NCCL 2.30.4" in runs_spinning.remedy("sglang", "capturing", unified=True)
-    assert "--enforce-eager" in runs_spinning.remedy("vllm", "capturing", unified=False)
-    assert "NCCL_P2P_LEVEL=PHB" in runs_spinning.remedy("vllm", "connecting", unified=False)
-    assert "NCCL_P2P_LEVEL" not in runs_spinning.remedy("vllm", "connecting", unified=True)
+    assert runs_spinning.describe_spinning("", cards=1) == "looks like a deadlock while it serves"
+    assert "--disable-cuda-graph" in runs_spinning.name_spinning_remedy(
+        "sglang", "capturing", unified=True
+    )
+    assert "NCCL 2.30.4" in runs_spinning.name_spinning_remedy("sglang", "capturing", unified=True)
+    assert "--enforce-eager" in runs_spinning.name_spinning_remedy(
+        "vllm", "capturing", unified=False
+    )
+    assert "NCCL_P2P_LEVEL=PHB" in runs_spinning.name_spinning_remedy(
+        "vllm", "connecting", unified=False
+    )
+    assert "NCCL_P2P_LEVEL" not in runs_spinning.name_spinning_remedy(
+        "vllm", "connecting", unified=True
+    )
 
 
 def sample_of(run: Run, **values: Any) -> dict[str, Any]:

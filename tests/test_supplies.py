@@ -16,7 +16,7 @@ from servers.host.kernel import resources
 from servers.lifecycle.profiles import preflight
 from servers.lifecycle.runs import creation
 from servers.models import Box, HostResources, Server
-from servers.watcher import box_row, host_resources
+from servers.watcher import box_row
 from servers.watcher.images.inspection import ImageInspector
 from tests import factories, samples
 from tests.images import BASE, ENGINE
@@ -119,7 +119,7 @@ def test_what_docker_says_of_images_and_of_itself_stops_a_start(
     monkeypatch.setattr("servers.watcher.images.inspection.ImageInspector._take", lambda *_: None)
 
     ImageInspector(box).look(sample=None)
-    host_resources.look(box, creation.docker().facts())
+    box_row.look_at_host_resources(box, creation.docker().facts())
 
     known = HostResources.objects.get(box=box)
     assert set(known.images) == {ENGINE, NEEDY, ABSENT}
@@ -148,7 +148,7 @@ def test_an_image_that_is_gone_is_known_to_be_gone(asking: DockerContainers, box
     place(box, "fine", ENGINE)
     HostResources.objects.create(box=box, images={ENGINE: None, "another:1": None})
 
-    host_resources.note_images(box, {ENGINE: creation.docker().image(ENGINE)})
+    box_row.note_images(box, {ENGINE: creation.docker().image(ENGINE)})
 
     assert set(HostResources.objects.get().images) == {ENGINE}
 

@@ -21,8 +21,8 @@ from servers.host.docker.containers import (
     DockerContainers,
     Spec,
 )
-from servers.lifecycle.runs import creation, free_memory
-from servers.lifecycle.runs.creation_lock import lock_creation
+from servers.lifecycle.runs import creation, gpu_conflicts
+from servers.lifecycle.runs.creation import lock_creation
 from servers.models import Run, Server
 from servers.models.runs.run import RunState
 from tests import factories
@@ -78,7 +78,7 @@ def test_a_start_waits_for_docker_and_not_for_ever(server: Server, away: None) -
     assert run.state == RunState.QUEUED
     assert run.status_message.endswith("Then the start goes on.")
 
-    long_ago = timezone.now() - free_memory.PATIENCE - timedelta(seconds=1)
+    long_ago = timezone.now() - gpu_conflicts.PATIENCE - timedelta(seconds=1)
     Run.objects.filter(pk=run.pk).update(moved_at=long_ago)
     run = advance(run)
 

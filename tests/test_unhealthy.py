@@ -19,7 +19,7 @@ from servers.host.runs.probes import Endpoint, EngineError
 from servers.judge.runs import health
 from servers.models import AuditEntry, Box, Run, Server
 from servers.models.runs.run import DesiredState, RunState
-from servers.watcher.runs import synthetic_probes
+from servers.watcher.runs import probes as watcher_probes
 from servers.watcher.runs.runs import Runs
 from tests import factories
 from tests.images import ENGINE
@@ -45,7 +45,7 @@ def _worker(
     monkeypatch.setattr(health, "ASK_AGAIN", AT_ONCE)
     monkeypatch.setattr(health, "AFTER", dict.fromkeys(health.AFTER, AT_ONCE))
     monkeypatch.setattr(probes, "PROBE_TIMEOUT", 3.0)
-    monkeypatch.setattr(synthetic_probes, "ONE_TOKEN_LIMIT", 3.0)
+    monkeypatch.setattr(watcher_probes, "ONE_TOKEN_LIMIT", 3.0)
 
 
 @pytest.fixture

@@ -120,7 +120,8 @@ def test_who_listens_to_docker_hears_that_it_is_away(watcher: Watcher) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
-    "part", ["servers.watcher.logs.patterns.search", "servers.watcher.runs.probes.probe_start"]
+    "part",
+    ["servers.watcher.logs.follower.search_patterns", "servers.watcher.runs.probes.probe_start"],
 )
 def test_what_breaks_for_one_server_leaves_the_others_theirs(
     own_redis: redis.Redis, monkeypatch: pytest.MonkeyPatch, part: str

@@ -27,7 +27,7 @@ from servers import (  # noqa: E402
 )
 from servers.judge.memory import history  # noqa: E402
 from servers.judge.memory.history import SPANS, Point, Series  # noqa: E402
-from servers.judge.runs import metric_points  # noqa: E402
+from servers.judge.runs import metrics  # noqa: E402
 from servers.launch.engines.launch import Launch  # noqa: E402
 from servers.models import (  # noqa: E402
     Box,
@@ -170,7 +170,7 @@ def _remember(box: SimulatedBox, row: Box) -> None:
                 traffic.step(pace)
                 for index in held:
                     effort[index] = max(effort[index], traffic.effort)
-                if step >= metric_points.FINEST:
+                if step >= metrics.FINEST:
                     engines.setdefault(slug, {})[t] = _figures(traffic, before, pace, model)
             of_cards = {}
             for index, card in enumerate(box.cards):
@@ -252,7 +252,7 @@ def _figures(traffic: Traffic, before: tuple[float, float], pace: int, model: st
         }
     if figures["generation"]:
         figures |= {"token_p50": token, "token_p95": token * 1.7}
-    point = {name: round(each * metric_points.SCALES[name]) for name, each in figures.items()}
+    point = {name: round(each * metrics.SCALES[name]) for name, each in figures.items()}
     return point | {f"{name}_max": value for name, value in point.items()}
 
 

@@ -19,8 +19,8 @@ from types import FrameType
 from typing import Any, BinaryIO, cast
 
 from servers.judge.logs import parsing
-from servers.judge.logs.levels import Level
 from servers.judge.logs.metrics import Meter, MetricRule
+from servers.judge.logs.parsing import Level
 from servers.judge.logs.scan import Known, LogOutline, PatternError, Query, Scan
 
 TELL_EVERY = 0.1  # seconds

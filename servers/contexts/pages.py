@@ -13,11 +13,11 @@ from typing import Any
 from django.template.loader import render_to_string
 
 from servers.contexts.alerts import needs
-from servers.contexts.external import clusters, found, others
-from servers.contexts.gateway import capture, requests, sidebar
+from servers.contexts.external import found, workloads
+from servers.contexts.gateway import requests
 from servers.contexts.images import inventory
 from servers.contexts.memory import care
-from servers.contexts.memory.hardware import HardwareReport, hardware
+from servers.contexts.memory.care import HardwareReport, hardware
 from servers.contexts.runs import reboots
 from servers.contexts.runs.owners import Owner, owners
 from servers.contexts.runs.published import find_published_port
@@ -78,7 +78,7 @@ MEMORY_LINES = ("MemTotal", "MemAvailable", "MemFree", "Cached", "Shmem", "SwapT
 
 
 def panels(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]) -> list[Panel]:
-    slugs, strangers = _container_names(), others.strangers()
+    slugs, strangers = _container_names(), workloads.strangers()
     return [
         replace(_panel(box, samples[box.slug], slugs), strangers=strangers.get(box.pk, 0))
         for box in boxes
@@ -144,7 +144,7 @@ def render(
     parts = [_dot_html(box) for box in changed_boxes]
     # With every look at the boxes, too: it ends by the clock, of which no message tells.
     if every_box or ("capture", None) in keys:
-        parts.append(capture.html(person, page))
+        parts.append(requests.render_capture(person, page))
     # Not for every server that has changed: busy ones do each second, and boxes are looked at anyway.
     is_about_alerts = every_box or bool(keys & {("alerts", None), ("servers", None)})
     if page != "dashboard" and is_about_alerts:
@@ -154,7 +154,7 @@ def render(
             parts.append(needs.alerts_html(person, notices))
     if page == "outlets" and person.may_administer and (everything or ("alerts", None) in keys):
         parts.append(needs.outlets_html())
-    parts += capture.parts(keys, person, page)
+    parts += requests.render_capture_parts(keys, person, page)
     parts += requests.parts(keys, person, page)
     parts += inventory.parts(keys, page)
     if page == "dashboard":
@@ -166,7 +166,7 @@ def render(
             parts.append(_html("runs/_live_head.html", **shown))
     elif page == "box":
         for box in (box for box in changed_boxes if box.pk == pk):
-            parts += [_detail_html(panel(box)), care.html(box, person), others.html(box, person)]
+            parts += [_detail_html(panel(box)), care.html(box, person), workloads.html(box, person)]
     elif page == "found":
         keys_of_it = {("box", pk), ("boxes", None), ("stock", None), ("everything", None)}
         if keys & keys_of_it and (mine := next((b for b in boxes if b.pk == pk), None)):
@@ -179,7 +179,7 @@ def render(
         if is_about_servers:
             parts.append(_chat_html(person))
         if is_about_servers or changed_boxes:
-            parts.append(sidebar.html(person))
+            parts.append(requests.render_sidebar(person))
     parts += downloads.parts(keys, person, page)
     return "".join(parts)
 
@@ -189,7 +189,7 @@ def _render_chat(keys: set[Key], person: User, page: str) -> str:
     everything = ("everything", None) in keys
     parts = []
     if everything or keys & {("capture", None), ("boxes", None)}:
-        parts.append(capture.html(person, page))
+        parts.append(requests.render_capture(person, page))
     parts += requests.parts(keys, person, page)
     if page == "chat" and _is_about_servers(keys):
         parts.append(_chat_html(person))
@@ -233,7 +233,7 @@ def _dashboard(
     elif changed := [pk for kind, pk in keys if kind == "server" and pk is not None]:
         parts += [
             _html("runs/_live_card.html", server=server, run=server.run, person=person)
-            for server in servers.filter(pk__in=clusters.with_others(changed))
+            for server in servers.filter(pk__in=workloads.with_others(changed))
         ]
     return parts + [_box_html(shown) for shown in panels(changed_boxes, samples)]
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict, cast
 
 from channels.layers import get_channel_layer
 
-from servers.state import box_samples, redis_outage, store
+from servers.state import box_samples, store
 
 LIVE = "live"  # every page but the log listens here
 
@@ -98,7 +98,7 @@ class Topic(StrEnum):
 def wake_watcher(box_slug: str, *topics: Topic) -> None:
     """There is work that only the watcher does. It would look within a minute anyway."""
     message = " ".join(topics)
-    redis_outage.run_despite(lambda: store.client.publish(wake_channel(box_slug), message))
+    store.run_despite(lambda: store.client.publish(wake_channel(box_slug), message))
 
 
 def topics_of(message: bytes) -> set[Topic]:
@@ -122,7 +122,7 @@ def _send(group: str, message: ChangeEvent | LogGrewEvent | PersonChangedEvent) 
         told = layer.group_send(group, cast(dict[str, Any], message))
         asyncio.run_coroutine_threadsafe(told, _loop()).result()
 
-    redis_outage.run_despite(send)
+    store.run_despite(send)
 
 
 @cache

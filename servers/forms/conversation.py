@@ -6,8 +6,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from servers.forms.chat_messages import MESSAGES_LIMIT
+from django import forms
+from django.http import QueryDict
+
+from servers.forms.chat_messages import MESSAGES_LIMIT, AskError, Message, messages
 from servers.launch import numbers
+from servers.launch.engines import sampling
+from servers.models import PromptSet
+from servers.models.gateway.conversation import MOST
 
 # Bytes. One message with its pictures; one request, which inferdash.limits bounds as well.
 MESSAGE_LIMIT = 6 * 2**20
@@ -166,4 +172,168 @@ def _moment(value: object) -> datetime | None:
 
 
 def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+LONGEST = 20_000  # characters of a prompt
+PARAMS_LIMIT = 64 * 2**10  # bytes
+SPARE = 2  # empty fields below those that are filled
+FEWEST = 5  # fields of a new one
+
+
+class PromptSetForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Its prompts come as one field each; the empty ones are left out."""
+
+    class Meta:
+        model = PromptSet
+        fields = ("name",)
+
+    def __init__(self, data: QueryDict | None = None, **more: Any) -> None:
+        super().__init__(data, **more)
+        given = data.getlist("prompt") if data is not None else self.instance.prompts
+        self.prompts = [text.replace("\0", "").strip() for text in given if text.strip()]
+
+    @property
+    def rows(self) -> list[str]:
+        """What the fields hold, with some that are empty."""
+        count = max(FEWEST, len(self.prompts) + SPARE)
+        return [*self.prompts, *[""] * (min(count, MOST) - len(self.prompts))]
+
+    @property
+    def seen(self) -> str:
+        """Which save of the set its fields go by; whoever is told of a newer one goes by that."""
+        return self.instance.saved_at.isoformat() if self.instance.pk else ""
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if self.seen and self.data.get("seen") != self.seen:
+            by = self.instance.by or "Somebody"
+            self.add_error(
+                None,
+                f"{by} has saved this set since you opened it: open it in another tab to see how. "
+                "What you typed is still below; saving again replaces theirs.",
+            )
+        if not self.prompts:
+            self.add_error(None, "Write at least one prompt.")
+        if len(self.prompts) > MOST:
+            self.add_error(None, f"These are {len(self.prompts)} prompts, and {MOST} is the limit.")
+        for at, text in enumerate(self.prompts, 1):
+            # Rounds of a set that was edited in between are laid together by what prompts say.
+            if (first := self.prompts.index(text) + 1) < at:
+                self.add_error(None, f"Prompt {at} is the same as prompt {first}. Change one.")
+            if len(text) > LONGEST:
+                said = f"Prompt {at} has {len(text)} characters, and {LONGEST} is the limit."
+                self.add_error(None, said)
+        return cleaned
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptRunForm:
+    run_id: int
+    params: dict[str, str]
+
+
+def read_round(text: bytes) -> PromptRunForm:
+    """What a round begins with. Raises KeepError."""
+    said = read_json(text)
+    run = said.get("run") if isinstance(said, dict) else None
+    params = said.get("params") if isinstance(said, dict) else None
+    if not isinstance(run, int) or isinstance(run, bool):
+        raise KeepError("No server is chosen. Pick one that is ready.")
+    if not isinstance(params, dict) or not all(isinstance(each, str) for each in params.values()):
+        raise KeepError("These are no parameters. Reload the page.")
+    if len(json.dumps(params)) > PARAMS_LIMIT:
+        raise KeepError(f"The parameters are larger than {PARAMS_LIMIT >> 10} KiB. Shorten them.")
+    return PromptRunForm(run_id=run, params=params)
+
+
+def read_answer(text: bytes, place: int) -> dict[str, Any]:
+    """Raises KeepError."""
+    return message(str(place), read_json(text))
+
+
+__all__ = ["MESSAGES_LIMIT", "PARAMETERS", "Ask", "AskError", "read_chat"]
+
+# Other names are refused rather than passed on: engines take some that make them open
+# addresses or files (SGLang's bootstrap_host, lora_path; vLLM's kv_transfer_params).
+PARAMETERS = {
+    *(parameter.name for parameter in sampling.PARAMETERS),
+    *("typical_p", "logit_bias", "ignore_eos", "repeat_penalty", "top_logprobs"),
+    *("max_completion_tokens", "stop_token_ids"),
+    *("skip_special_tokens", "spaces_between_special_tokens"),
+    *("tools", "tool_choice", "parallel_tool_calls", "response_format"),
+    *("json_schema", "regex", "ebnf", "grammar", "structured_outputs"),
+    "thinking_budget_tokens",
+    *("include_reasoning", "separate_reasoning", "stream_reasoning"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    run_id: int
+    messages: list[Message]
+    parameters: dict[str, Any]
+    # Keys under which the answer goes on without its page; "": it ends with its page.
+    conversation: str = ""
+    answer: str = ""
+
+    def build_request(self, model: str, engine: str = "") -> dict[str, Any]:
+        """The request without its messages, in the words of this engine."""
+        return {
+            **sampling.request(engine, self.parameters),
+            "model": model,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+
+    def body(self, model: str, engine: str = "") -> dict[str, Any]:
+        """The OpenAI request for an engine that serves this model name."""
+        return self.build_request(model, engine) | {"messages": self.messages}
+
+
+def read_chat(text: bytes) -> Ask:
+    """Raises AskError."""
+    try:
+        body = whole(json.loads(text, parse_constant=_refuse_chat_constant))
+    except (ValueError, RecursionError) as error:
+        raise AskError(f"The request is not JSON: {error}. Reload the page.") from error
+    if not isinstance(body, dict) or not _is_count(body.get("run")):
+        raise AskError("The request names no server. Pick one at the top, then retry.")
+    return Ask(
+        run_id=body["run"],
+        messages=messages(body.get("messages")),
+        parameters=_parameters(body.get("params", {})),
+        conversation=_key(body.get("conversation", "")),
+        answer=_key(body.get("answer", "")),
+    )
+
+
+def _key(value: Any) -> str:
+    if isinstance(value, str) and (not value or KEY.fullmatch(value)):
+        return value
+    raise AskError("The request's key is none of ours. Reload the page, then retry.")
+
+
+def _parameters(params: Any) -> dict[str, Any]:
+    if not isinstance(params, dict):
+        raise AskError("The parameters must be a JSON object, such as {“seed”: 1}.")
+    given = {name: value for name, value in params.items() if value is not None}
+    if unknown := sorted(set(given) - PARAMETERS):
+        raise AskError(
+            f"“{unknown[0]}” is not a parameter that the playground passes on. Remove it from "
+            f"the extra parameters. Known ones: {', '.join(sorted(PARAMETERS))}."
+        )
+    if problem := sampling.problem(given):
+        raise AskError(problem)
+    tools = given.get("tools", [])
+    if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
+        raise AskError("The tools must be a list of JSON objects. Correct them beside the chat.")
+    return given
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _refuse_chat_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")

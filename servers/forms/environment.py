@@ -1,21 +1,28 @@
 """The form of an environment group, and what every box of variables understands."""
 
+import json
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
+from django.utils import timezone
 from django.utils.text import slugify
 
 from servers.forms.profile_fields import LONGEST_TEXT, text_box
-from servers.launch.commandline import comments, text_boxes
-from servers.launch.commandline.comments import Environment
+from servers.launch import numbers
+from servers.launch.commandline import lines, text_boxes
+from servers.launch.commandline.lines import Environment
 from servers.launch.engines import choices
 from servers.launch.engines.launch import Launch
+from servers.lifecycle import QueueOptions
 from servers.models import EnvironmentGroup, Secret, User
-from servers.models.people.secret import MASK
+from servers.models.people.key import MASK
 from servers.models.profiles.environment import ABOUT, only_variables
+from servers.models.profiles.profile import MOST, Preset
 
 
 def read_variables(text: str, kept: Mapping[str, int]) -> Environment:
@@ -24,7 +31,7 @@ def read_variables(text: str, kept: Mapping[str, int]) -> Environment:
     Raises ValidationError.
     """
     try:
-        read = comments.environment(text)
+        read = lines.comment_environment(text)
     except text_boxes.WordsError as error:
         raise ValidationError(str(error)) from error
     for name, value in read.values.items():
@@ -55,7 +62,7 @@ def variables_text(launch: Launch) -> str:
     """Sealed secrets as a mask."""
     values = launch.env | dict.fromkeys(launch.secret_env, MASK)
     reasons = {name: why for name, why in launch.reasons.items() if name in values}
-    return comments.environment_text(values, reasons)
+    return lines.environment_text(values, reasons)
 
 
 class EnvironmentForm(forms.Form):
@@ -152,3 +159,81 @@ class EnvironmentForm(forms.Form):
     def _variables(self, seal: Callable[[str, str], int]) -> Launch:
         env, secret_env = split_secrets(self.cleaned_data["env"], kept=self.kept, seal=seal)
         return only_variables(env=env, secret_env=secret_env, reasons=self.read.reasons)
+
+
+LIMIT = 256 * 2**10  # bytes
+PARTS = ("params", "tools", "schema")
+
+
+class PresetError(Exception):
+    """It cannot be kept so; the text says why and what to change."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedPreset:
+    name: str
+    values: dict[str, Any]
+
+
+def read_preset(text: bytes) -> NamedPreset:
+    """Raises PresetError."""
+    if len(text) > LIMIT:
+        raise PresetError(f"The parameters are larger than {LIMIT >> 10} KiB. Shorten them.")
+    try:
+        said = json.loads(text.replace(b"\\u0000", b""))
+    except (ValueError, RecursionError) as error:
+        raise PresetError("The parameters are not JSON. Reload the page.") from error
+    values = said.get("values") if isinstance(said, dict) else None
+    if not isinstance(values, dict):
+        raise PresetError("These are no parameters. Reload the page.")
+    name = said.get("name")
+    if not isinstance(name, str) or not name.strip() or len(name.strip()) > 60:
+        raise PresetError("Give it a name of 1 to 60 characters.")
+    return NamedPreset(name=name.strip(), values={part: values.get(part) for part in PARTS})
+
+
+def check_room(profile: int, name: str) -> None:
+    """Raises PresetError."""
+    others = Preset.objects.filter(profile=profile).exclude(name=name)
+    if others.count() >= MOST:
+        raise PresetError(f"This profile has {MOST} presets. Delete one first.")
+
+
+type Answer = Literal["", "wait", "drain", "stop", "beside"]
+
+ANSWERS: tuple[Answer, ...] = ("wait", "drain", "stop", "beside")
+# Seconds after which a start that waits is given up; 0: never.
+TIMES: Mapping[int, str] = {
+    1800: "30 minutes",
+    7200: "2 hours",
+    28800: "8 hours",
+    0: "until I stop it",
+}
+USUALLY = 7200
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartChoice:
+    answer: Answer = ""  # "": nobody has been asked yet
+    seconds: int = 0
+    runs: tuple[int, ...] = ()  # what is to be stopped first
+
+    @property
+    def patience(self) -> QueueOptions | None:
+        if self.answer not in ("wait", "drain", "stop"):
+            return None
+        until = timezone.now() + timedelta(seconds=self.seconds) if self.seconds else None
+        return QueueOptions(until=until)
+
+
+def read_start(post: QueryDict) -> StartChoice:
+    """Of a form that says nothing of it, or nonsense, an empty one: then it is asked."""
+    answer, seconds = post.get("do", ""), post.get("wait", "")
+    if answer not in ANSWERS:
+        return StartChoice()
+    wanted = numbers.whole(seconds)
+    chosen = USUALLY if wanted is None or wanted not in TIMES else wanted
+    stops = answer in ("drain", "stop")
+    named = [numbers.whole(pk) for pk in post.getlist("holder")] if stops else []
+    runs = [pk for pk in named if pk is not None]
+    return StartChoice(answer=answer, seconds=chosen, runs=tuple(runs))

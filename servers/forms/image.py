@@ -7,7 +7,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from servers.forms.profile_fields import image_reference
-from servers.host.images.references import HUB, familiar, parse
+from servers.host.images.registry import HUB, familiar, parse
 from servers.models import RegistryCredential
 
 _REGISTRY = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::[0-9]{1,5})?\Z")

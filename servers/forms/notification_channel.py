@@ -10,7 +10,7 @@ from django.core.validators import validate_email
 from servers.host.alerts import webhooks
 from servers.judge.alerts.case import KINDS
 from servers.models import NotificationChannel
-from servers.models.alerts.channel import ChannelKind
+from servers.models.alerts.alert import ChannelKind
 
 LONGEST = 2000  # characters of an address
 _HIDDEN = {"autocomplete": "off", "spellcheck": "false"}

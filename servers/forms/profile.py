@@ -20,10 +20,10 @@ from servers.forms.profile_values import (
     to_launch,
 )
 from servers.judge.images import dockerfile
-from servers.launch.commandline import build_context, comments, text_boxes
+from servers.launch.commandline import build_context, lines, text_boxes
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.other import OTHER
-from servers.launch.engines.volumes import VolumeError, parse
+from servers.launch.engines.placement import VolumeError, parse
 from servers.models import Profile, Secret, User
 from servers.models.profiles.profile import ABOUT
 
@@ -166,7 +166,7 @@ class ProfileForm(ProfileFields):
         return name
 
     def clean_flags(self) -> tuple[str, ...]:
-        read = _read(comments.flags, self.cleaned_data["flags"])
+        read = _read(lines.comment_flags, self.cleaned_data["flags"])
         self.reasons |= read.reasons
         return read.words
 
@@ -228,7 +228,7 @@ class ProfileForm(ProfileFields):
         return _read(text_boxes.ulimits, self.cleaned_data["ulimits"])
 
     def clean_entrypoint(self) -> tuple[str, ...]:
-        return _read(comments.flags, self.cleaned_data["entrypoint"]).words
+        return _read(lines.comment_flags, self.cleaned_data["entrypoint"]).words
 
     def clean_devices(self) -> tuple[str, ...]:
         return text_boxes.lines(self.cleaned_data["devices"])

@@ -3,7 +3,7 @@
 from django import forms
 from django.core.validators import RegexValidator
 
-from servers.launch.commandline.restart import MOST_TRIES
+from servers.launch.commandline.docker_options import MOST_TRIES
 from servers.launch.engines import choices
 from servers.models import Box
 

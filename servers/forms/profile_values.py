@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from servers.forms.environment import split_secrets
-from servers.judge.profiles.privileges import opens_the_box as opens_the_box
+from servers.judge.profiles.lint_rules import opens_the_box as opens_the_box
 from servers.launch import durations
-from servers.launch.commandline import build_context, comments, text_boxes
+from servers.launch.commandline import build_context, lines, text_boxes
 from servers.launch.engines import flagtext
 from servers.launch.engines.launch import Launch
-from servers.models.people.secret import MASK
+from servers.models.people.key import MASK
 
 # The form's value is the launch's.
 _SAME = (
@@ -65,7 +65,7 @@ def initial(launch: Launch, *, secrets: Mapping[str, str] | None = None) -> dict
     return values | {
         "flags": flagtext.flags_text(launch.flags, launch.reasons),
         "entrypoint": shlex.join(launch.entrypoint),
-        "env": comments.environment_text(env, launch.reasons),
+        "env": lines.environment_text(env, launch.reasons),
         "volumes": "\n".join(launch.volumes),
         "digests": "\n".join(f"{digest}  {path}" for path, digest in launch.digests.items()),
         "build_files": build_context.text(launch.build_files),

@@ -21,7 +21,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from servers.gateway.events import error, event
+from servers.gateway.calls import error, event
 
 KEPT = 24 * 3600  # seconds for which an answer is kept
 LONGEST = 3 * 3600.0  # seconds until an answer is stopped

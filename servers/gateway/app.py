@@ -7,19 +7,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 
-from servers.gateway import cold_start, counting, messages, missing_paths
+from servers.gateway import calls, messages, requests
 from servers.gateway.asgi import Application, Message, Receive, Scope, Send
-from servers.gateway.callers import Caller, Callers, not_allowed
+from servers.gateway.callers import Caller, Callers, Refusal, not_allowed, unknown_host
 from servers.gateway.calls import Call, Calls
 from servers.gateway.capture import Captures
-from servers.gateway.hosts import unknown_host
 from servers.gateway.legacy_port_listener import LegacyPortListener, source_of
 from servers.gateway.messages import Translation
 from servers.gateway.messages.response import NotTranslatedError, translate_error
 from servers.gateway.messages.stream import MessagesStream
-from servers.gateway.missing_paths import Lacking
-from servers.gateway.refusal import Refusal
-from servers.gateway.requests import GatewayRequest, GoneError, receive_request
+from servers.gateway.requests import GatewayRequest, GoneError, Lacking, receive_request
 from servers.gateway.routes import NoRoute, Route, Routes, list_models
 from servers.host.gateway.relay import AwayError, UpstreamResponse, relay
 
@@ -158,24 +155,24 @@ class Gateway:
         kind = _header(scope, b"content-type")
         gone: frozenset[int] = frozenset()
         while True:
-            route = await cold_start.route(self.routes, question.model, caller, but=gone)
+            route = await calls.route_cold_start(self.routes, question.model, caller, but=gone)
             await self.captures.look()
             call.set_route(route)
             call.recording = self.captures.start_recording(route, question.body, kind)
             translation = self._translate(scope, question, route)
-            more = counting.asked_for(call.path, question.said, route.owner)
+            more = requests.asked_for(call.path, question.said, route.owner)
             asked = (
                 (translation.path, translation.body)
                 if translation
                 else (path, question.encode_for(route.model, more))
             )
             with self.routes.hold_route(route):
-                cold_start.stay_awake()
+                calls.stay_awake()
                 try:
                     async with relay(
                         route.endpoint, scope["method"], asked[0], scope["headers"], asked[1]
                     ) as answer:
-                        answer, is_lacking = await missing_paths.look(answer)
+                        answer, is_lacking = await requests.find_missing_path(answer)
                         if not is_lacking and translation is None:
                             await speaking.pass_on(answer, hides_counts=bool(more))
                         elif not is_lacking and translation is not None:
@@ -183,7 +180,7 @@ class Gateway:
                     if not is_lacking:
                         return
                     if translation is not None or not _may_translate(scope, question):
-                        raise missing_paths.refusal(route, call.path)
+                        raise requests.refuse_missing_path(route, call.path)
                     self.lacking.note(route.run, call.path)
                 except AwayError as error:
                     # Its port is closed: it has seen nothing, so another one may answer.
@@ -259,7 +256,7 @@ class _Speaking:
             if self._is_stream:
                 piece, rest = _whole_events(rest + piece)
                 if hides_counts:
-                    piece = counting.drop_usage_event(piece)
+                    piece = requests.drop_usage_event(piece)
             if piece:
                 await self._send({"type": "http.response.body", "body": piece, "more_body": True})
         await self._end(rest)

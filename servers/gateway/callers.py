@@ -1,16 +1,77 @@
 """Callers by their keys, cached for a while."""
 
+import json
 import math
 import time
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from ipaddress import ip_address
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.http.request import split_domain_port, validate_host
 
-from servers.gateway.refusal import Refusal
+from servers.gateway.asgi import Scope, Send
 from servers.models import Key, Permission
 from servers.models.people.key import PREFIX, digest_of
+
+ANTHROPIC = "/v1/messages"
+TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    415: "invalid_request_error",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+}
+
+
+@dataclass
+class Refusal(Exception):
+    """`message` says what, of which server, and what to do; it is what is kept."""
+
+    status: int
+    code: str
+    message: str
+    retry_after: int | None = None  # seconds
+    server: str = field(default="", kw_only=True)
+    # What the caller is told in its place, who may not read logs and figures; "": the message.
+    brief: str = field(default="", kw_only=True)
+
+    def body(self, path: str) -> bytes:
+        """In the shape of the API that was asked for."""
+        kind = TYPES.get(self.status, "api_error")
+        says = self.brief or self.message
+        if path.startswith(ANTHROPIC):
+            return json.dumps({"type": "error", "error": {"type": kind, "message": says}}).encode()
+        error = {"message": says, "type": kind, "param": None, "code": self.code}
+        return json.dumps({"error": error}).encode()
+
+    def event(self, path: str) -> bytes:
+        """For a stream that has begun. The blank line ends whatever it was cut off in."""
+        name = b"event: error\n" if path.startswith(ANTHROPIC) else b""
+        return b"\n\n" + name + b"data: " + self.body(path) + b"\n\n"
+
+    async def answer(self, send: Send, path: str, more: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        body = self.body(path)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"cache-control", b"no-store"),
+            # Anthropic's shape has no place for it; and engines' own refusals do not have it.
+            (b"x-inferdash-error", self.code.encode()),
+            *more,
+        ]
+        if self.status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
+        if self.retry_after is not None:
+            headers.append((b"retry-after", str(self.retry_after).encode()))
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
 
 # Seconds. A key that is revoked, or whose person may not chat any more, ends within this.
 REMEMBERED = 5.0
@@ -118,3 +179,54 @@ def _look(token: str) -> Caller | None:
         models=frozenset(key.models_allowed),
         per_minute=key.requests_per_minute,
     )
+
+
+# Under these nobody can register a name: RFC 6762, RFC 8375, RFC 2606, and what ICANN has set aside.
+_LOCAL = (
+    *(".local", ".home.arpa", ".test", ".localhost", ".internal"),
+    *(".lan", ".home", ".corp", ".localdomain", ".intranet", ".private"),
+)
+
+
+def unknown_host(scope: Scope) -> Refusal | None:
+    """Why the name that was asked for is refused, as the pages refuse it; None where it is not.
+
+    A page that somebody opens could have its own name lead to this box (DNS rebinding), and then
+    ask here as if it were of this site.
+    """
+    host = _read_host_header(scope)
+    if host is None:
+        host = str((scope.get("server") or ("",))[0])
+        host = f"[{host}]" if ":" in host else host
+    domain, _port = split_domain_port(host)
+    if domain and validate_host(domain, settings.ALLOWED_HOSTS):
+        return None
+    shown = domain or host[:200]
+    return Refusal(
+        400, "host_unknown",
+        f"inferdash was not told that it is called “{shown}”. Ask by a name or address that it "
+        f"knows, or have it added: INFERDASH_ALLOWED_HOSTS={shown}, then start it again.",
+    )  # fmt: skip
+
+
+def without_port(scope: Scope) -> str:
+    """The name that was asked for; "" where a program says none, which browsers always do."""
+    host = (_read_host_header(scope) or "").casefold()
+    return host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
+
+
+def is_ours(host: str) -> bool:
+    """Not a name that somebody out there could own, and let lead to this box (DNS rebinding)."""
+    name = host.rstrip(".")
+    if "." not in name or name.endswith(_LOCAL) or validate_host(name, settings.ALLOWED_HOSTS):
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_host_header(scope: Scope) -> str | None:
+    said = next((value for name, value in scope["headers"] if name == b"host"), None)
+    return None if said is None else said.decode("latin-1")

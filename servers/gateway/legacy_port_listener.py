@@ -4,11 +4,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from servers.gateway.asgi import Scope
-from servers.gateway.callers import Caller, brings_key
-from servers.gateway.hosts import is_ours, without_port
-from servers.gateway.refusal import Refusal
+from servers.gateway.callers import Caller, Refusal, brings_key, is_ours, without_port
 from servers.models import LegacyPort, Permission
-from servers.models.gateway.legacy_port import plain
+from servers.models.gateway.request import plain
 
 
 @dataclass(frozen=True, kw_only=True)

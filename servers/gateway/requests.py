@@ -1,11 +1,22 @@
-"""A request to the gateway: its body, and the model that it names."""
+"""A request to the gateway: its body, and the model that it names.
+
+Without it nothing is known of what most chat pages use. Who has not asked must not see it: some
+clients read the first of its choices, and it has none.
+"""
 
 import json
 import re
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 
 from servers.gateway.asgi import Receive
-from servers.gateway.refusal import Refusal
+from servers.gateway.callers import Refusal
+from servers.gateway.messages.response import find_message
+from servers.gateway.routes import Route
+from servers.host.gateway.relay import UpstreamResponse
+from servers.launch.engines import ENGINES
 
 # Bytes. Several pictures in one conversation, base64.
 MOST = 64 * 2**20
@@ -81,3 +92,112 @@ def _read(body: bytes, content_type: str) -> GatewayRequest:
     if model is not None and not isinstance(model, str):
         raise Refusal(400, "model_missing", "“model” must be a text: the name of a server.")
     return GatewayRequest(body=body, model=model or None, said=said)
+
+
+PATHS = ("/v1/chat/completions", "/v1/completions")
+
+_GAP = re.compile(rb"(\r?\n\r?\n)")
+_NO_CHOICES = re.compile(rb'"choices":\s*\[\s*\]')
+
+
+def asked_for(path: str, said: dict[str, object] | None, engine: str) -> dict[str, object]:
+    """What is to be added to the body of a request; {} where nothing is."""
+    if said is None or said.get("stream") is not True or path not in PATHS:
+        return {}
+    if not ENGINES[engine].counts_when_asked:
+        return {}
+    options = said.get("stream_options")
+    if options is None:
+        options = {}
+    # What is no object, or says something strange, the engine refuses in its own words.
+    if not isinstance(options, dict) or options.get("include_usage", False) is not False:
+        return {}
+    return {"stream_options": {**options, "include_usage": True}}
+
+
+def drop_usage_event(events: bytes) -> bytes:
+    """Whole events but the one that has the counts and nothing else."""
+    if b'"usage"' not in events:
+        return events
+    parts = _GAP.split(events)
+    return b"".join(
+        event + gap
+        for event, gap in zip(parts[::2], [*parts[1::2], b""], strict=True)
+        if not _has_counts_alone(event)
+    )
+
+
+def _has_counts_alone(event: bytes) -> bool:
+    if not event.startswith(b"data:") or not _NO_CHOICES.search(event):
+        return False
+    try:
+        said = json.loads(event.removeprefix(b"data:"))
+    except (ValueError, RecursionError):
+        return False
+    return (
+        isinstance(said, dict)
+        and said.get("choices") == []
+        and isinstance(said.get("usage"), dict)
+        and "error" not in said
+    )
+
+
+# Bytes of a 404 that are read before it is passed on.
+LOOKED_AT = 1 << 16
+# So many that a long life fills no memory; what is forgotten is learned by the next request.
+MOST_MISSING_PATHS = 1000
+# What FastAPI (vLLM, SGLang), llama.cpp, Go's and nginx's servers say of a path that they do not
+# have. Of a model that they do not have they say its name.
+_SAID = frozenset(("", "not found", "file not found", "404 page not found", "404 not found"))
+
+
+@dataclass
+class Lacking:
+    """What is known of the engines of runs: one that lacks a path lacks it until it ends."""
+
+    _known: set[tuple[int, str]] = field(default_factory=set)
+
+    def knows(self, run: int, path: str) -> bool:
+        return (run, path) in self._known
+
+    def note(self, run: int, path: str) -> None:
+        if len(self._known) >= MOST_MISSING_PATHS:
+            self._known.clear()
+        self._known.add((run, path))
+
+
+async def find_missing_path(answer: UpstreamResponse) -> tuple[UpstreamResponse, bool]:
+    """The same answer, and whether it says that the engine has no such path. Raises AwayError."""
+    if answer.status != HTTPStatus.NOT_FOUND:
+        return answer, False
+    begun = b""
+    async for piece in answer.pieces:
+        begun += piece
+        if len(begun) > LOOKED_AT:
+            break
+    return replace(answer, pieces=_replay(begun, answer.pieces)), _says_so(begun)
+
+
+async def _replay(begun: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    if begun:
+        yield begun
+    async for piece in rest:
+        yield piece
+
+
+def _says_so(body: bytes) -> bool:
+    text = body.decode(errors="replace").strip()
+    if text.startswith("<"):
+        return True
+    with suppress(ValueError, RecursionError):
+        text = find_message(json.loads(text))
+    return text.strip(" .").casefold() in _SAID
+
+
+def refuse_missing_path(route: Route, path: str) -> Refusal:
+    return Refusal(
+        404, "no_such_path",
+        f"The engine of {route.server} ({route.owner}) has no {path}. Ask another server, or by a "
+        "path that it has.",
+        server=route.server,
+    )  # fmt: skip

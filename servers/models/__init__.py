@@ -1,43 +1,38 @@
 """The tables."""
 
-from servers.models.alerts.alert import Alert
-from servers.models.alerts.channel import Notification, NotificationChannel
+from servers.models.alerts.alert import Alert, Notification, NotificationChannel
 from servers.models.box import Box
-from servers.models.external.engine import ExternalEngine
-from servers.models.external.other_workloads import OtherWorkloads
-from servers.models.external.profile_import import ProfileImport
+from servers.models.external.engine import ExternalEngine, OtherWorkloads, ProfileImport
 from servers.models.gateway.capture import Capture, CapturedCall
-from servers.models.gateway.conversation import ChatMessage, Conversation
-from servers.models.gateway.legacy_port import LegacyPort
-from servers.models.gateway.prompts import PromptAnswer, PromptRun, PromptSet
-from servers.models.gateway.request import Request
+from servers.models.gateway.conversation import (
+    ChatMessage,
+    Conversation,
+    PromptAnswer,
+    PromptRun,
+    PromptSet,
+)
+from servers.models.gateway.request import LegacyPort, Request
 from servers.models.gateway.usage import Usage
-from servers.models.images.image import ImageFacts
+from servers.models.images.image import ImageFacts, RegistryCredential
 from servers.models.images.image_job import ImageJob, JobLog
 from servers.models.images.inventory import ImageInventory, StoredImage, TagNews
-from servers.models.images.registry_credential import RegistryCredential
 from servers.models.jobs.action import Action
 from servers.models.logs.log import LogChunk
 from servers.models.memory.history import FiguresChunk, HistoryChunk
 from servers.models.memory.host_resources import HostResources
 from servers.models.people.audit import AuditEntry
 from servers.models.people.claim import Claim
-from servers.models.people.invite import Invite
-from servers.models.people.key import Key
-from servers.models.people.login import LoginFailure
-from servers.models.people.role import Permission, Role
-from servers.models.people.secret import Secret
-from servers.models.people.user import User
+from servers.models.people.key import Key, Secret
+from servers.models.people.login import Invite, LoginFailure
+from servers.models.people.user import Permission, Role, User
 from servers.models.profiles.environment import EnvironmentGroup, EnvironmentVersion
-from servers.models.profiles.preset import Preset
-from servers.models.profiles.profile import Profile, ProfileVersion
+from servers.models.profiles.profile import Preset, Profile, ProfileVersion
 from servers.models.runs.active_user import ActiveUser
 from servers.models.runs.reboot import Reboot
 from servers.models.runs.run import Run
 from servers.models.runs.server import Server
-from servers.models.weights.checkpoint import CheckpointFacts
 from servers.models.weights.download import Download
-from servers.models.weights.inventory import ModelInventory, StoredCheckpoint
+from servers.models.weights.inventory import CheckpointFacts, ModelInventory, StoredCheckpoint
 
 __all__ = [
     "Action",

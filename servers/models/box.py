@@ -7,7 +7,7 @@ from django.db import models
 from django.utils import timezone
 
 from servers.judge.memory.orphans import holds_memory
-from servers.models.people.secret import Secret
+from servers.models.people.key import Secret
 
 if TYPE_CHECKING:
     from servers.models.people.claim import Claim

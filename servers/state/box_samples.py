@@ -6,7 +6,7 @@ from typing import Any, cast
 import redis
 
 from servers.judge.memory import holders
-from servers.state import redis_outage, store
+from servers.state import store
 
 # One point a second for the 15-minute charts.
 HISTORY = 900
@@ -16,7 +16,7 @@ _LOOK_TTL = 30
 
 def keep(box_slug: str, sample: dict[str, Any]) -> None:
     """The newest sample, and one more point of the chart."""
-    redis_outage.run_despite(lambda: _keep(box_slug, sample))
+    store.run_despite(lambda: _keep(box_slug, sample))
 
 
 def _keep(box_slug: str, sample: dict[str, Any]) -> None:
@@ -35,7 +35,7 @@ def newest(box_slug: str) -> dict[str, Any] | None:
     try:
         text = cast(bytes | None, store.client.get(f"inferdash:sample:{box_slug}"))
     except (redis.RedisError, OSError) as error:
-        redis_outage.note(error)
+        store.note_redis_outage(error)
         return None
     return json.loads(text) if text else None
 
@@ -45,7 +45,7 @@ def chart_points(box_slug: str) -> list[dict[str, Any]]:
     try:
         points = cast(list[bytes], store.client.lrange(f"inferdash:history:{box_slug}", 0, -1))
     except (redis.RedisError, OSError) as error:
-        redis_outage.note(error)
+        store.note_redis_outage(error)
         return []
     return [json.loads(point) for point in points]
 
@@ -53,7 +53,7 @@ def chart_points(box_slug: str) -> list[dict[str, Any]]:
 def keep_recent(box_slug: str, body: bytes, *, of: str = "recent") -> None:
     """What the box's history does not hold yet (judge.memory.history.pack): of GPUs, or "figures"."""
     key = f"inferdash:{of}:{box_slug}"
-    redis_outage.run_despite(lambda: store.client.set(key, body, ex=_SAMPLE_TTL))
+    store.run_despite(lambda: store.client.set(key, body, ex=_SAMPLE_TTL))
 
 
 def read_recent(box_slug: str, *, of: str = "recent") -> bytes | None:
@@ -61,14 +61,14 @@ def read_recent(box_slug: str, *, of: str = "recent") -> bytes | None:
     try:
         return cast(bytes | None, store.client.get(f"inferdash:{of}:{box_slug}"))
     except (redis.RedisError, OSError) as error:
-        redis_outage.note(error)
+        store.note_redis_outage(error)
         return None
 
 
 def note_look(box_slug: str) -> None:
     """A person looks at the external engines of the box."""
     key = f"inferdash:looked-at:{box_slug}"
-    redis_outage.run_despite(lambda: store.client.set(key, "1", ex=_LOOK_TTL))
+    store.run_despite(lambda: store.client.set(key, "1", ex=_LOOK_TTL))
 
 
 def is_looked_at(box_slug: str) -> bool:
@@ -76,5 +76,5 @@ def is_looked_at(box_slug: str) -> bool:
     try:
         return bool(store.client.exists(f"inferdash:looked-at:{box_slug}"))
     except (redis.RedisError, OSError) as error:
-        redis_outage.note(error)
+        store.note_redis_outage(error)
         return False

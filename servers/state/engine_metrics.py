@@ -11,7 +11,7 @@ import redis
 from servers.judge.runs.metrics import STALE, Figures
 from servers.models import Run
 from servers.models.runs.run import RunState
-from servers.state import redis_outage, store
+from servers.state import store
 
 LINE = 90  # points of the small line, each of figurepoints.FINEST seconds: a quarter of an hour
 METRICS, LOG = "metrics", "log"
@@ -45,7 +45,7 @@ def keep_figures(run_id: int, told: EngineMetrics) -> None:
         "line": told.line,
     }
     body = json.dumps(said, separators=(",", ":"))
-    redis_outage.run_despite(lambda: store.client.set(_key(run_id), body, ex=_TTL))
+    store.run_despite(lambda: store.client.set(_key(run_id), body, ex=_TTL))
 
 
 def figures_of(run: Run | None) -> EngineMetrics | None:
@@ -71,7 +71,7 @@ def _read(run_ids: Sequence[int]) -> list[bytes | None]:
     try:
         found = store.client.mget([_key(pk) for pk in run_ids])
     except (redis.RedisError, OSError) as error:
-        redis_outage.note(error)
+        store.note_redis_outage(error)
         return []
     return cast(list[bytes | None], found)
 

@@ -2,8 +2,8 @@
 
 from django import template
 
-from servers.contexts.external import clusters
-from servers.contexts.external.clusters import Cluster, RayWorker
+from servers.contexts.external import workloads
+from servers.contexts.external.workloads import Cluster, RayWorker
 from servers.models import Server
 
 register = template.Library()
@@ -11,9 +11,9 @@ register = template.Library()
 
 @register.simple_tag
 def cluster_of(server: Server) -> Cluster | None:
-    return clusters.cluster_of(server)
+    return workloads.cluster_of(server)
 
 
 @register.simple_tag
 def ray_workers(server: Server) -> tuple[RayWorker, ...]:
-    return clusters.ray_workers(server)
+    return workloads.ray_workers(server)

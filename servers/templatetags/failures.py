@@ -4,10 +4,10 @@ import re
 
 from django import template
 
-from servers.judge.memory.commands import REBOOT
+from servers.judge.memory.advice import REBOOT
 from servers.judge.memory.orphans import Orphan
-from servers.judge.profiles.subject import LintFinding
-from servers.lifecycle.images import pull_profile
+from servers.judge.profiles.facts import LintFinding
+from servers.lifecycle.images import work
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.logs.diagnoses import FailureReport, FixStep
 from servers.lifecycle.profiles import checks
@@ -34,7 +34,7 @@ def known_of(run: Run, box: Box) -> list[LintFinding]:
 @register.filter
 def can_change(image: str) -> bool:
     """Whether a pull may bring another image."""
-    return pull_profile.can_change(image)
+    return work.can_change(image)
 
 
 @register.simple_tag

@@ -8,10 +8,9 @@ from typing import Any
 from django import template
 
 from servers.judge.profiles import lint
-from servers.judge.profiles.facts import LaunchFacts
+from servers.judge.profiles.facts import LaunchFacts, LintFinding, Subject
 from servers.judge.profiles.lint_rules import LintRule
-from servers.judge.profiles.subject import LintFinding, Subject
-from servers.judge.runs import metric_map
+from servers.judge.runs import metrics
 from servers.judge.runs.metrics import Figures
 from servers.launch.engines.change import LaunchChange
 from servers.models import Run, Server
@@ -146,7 +145,7 @@ class Advice:
 @register.simple_tag
 def silence(server: Server, run: Run) -> Advice | None:
     """What is known of why its metrics are off; None: nothing."""
-    book = metric_map.by_engine().get(run.version.launch.engine)
+    book = metrics.by_engine().get(run.version.launch.engine)
     rule = lint.rules().get(book.rule) if book is not None else None
     if not isinstance(rule, LintRule):
         return None

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from django import template
 
-from servers.contexts.memory.hardware import HardwareReport
+from servers.contexts.memory.care import HardwareReport
 from servers.judge.memory.hardware import HardwareFinding
 
 register = template.Library()

@@ -6,16 +6,15 @@ from django import template
 
 from servers.forms.profile import ProfileForm
 from servers.launch import durations
-from servers.launch.commandline import comments
+from servers.launch.commandline import lines
 from servers.launch.engines import flagtext
-from servers.launch.engines.change import LaunchChange, value_words
-from servers.launch.engines.diff import Difference, field_text
+from servers.launch.engines.change import Difference, LaunchChange, field_text, value_words
 from servers.launch.engines.engine import secret_words
 from servers.launch.engines.flagtext import FlagRow
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.profiles import memory_fit
+from servers.lifecycle.profiles import knowledge
 from servers.models import ImageFacts, Server
-from servers.models.people.secret import MASK, mask
+from servers.models.people.key import MASK, mask
 
 register = template.Library()
 
@@ -56,7 +55,7 @@ def _mask_value(name: str, said: str | None) -> str | None:
 @register.filter
 def variable_rows(launch: Launch) -> list[FlagRow]:
     secrets = dict.fromkeys(launch.secret_env, MASK)
-    return comments.variable_rows({**launch.env, **secrets}, launch.reasons)
+    return lines.variable_rows({**launch.env, **secrets}, launch.reasons)
 
 
 @register.filter
@@ -78,7 +77,7 @@ def severity_word(severity: str) -> str:
 @register.filter
 def fit_about(change: LaunchChange) -> str:
     """What tells a change from the others that would make a launch fit."""
-    return memory_fit.describe_fix(change)
+    return knowledge.describe_fix(change)
 
 
 @register.filter

@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from servers.contexts.alerts import needs
-from servers.contexts.gateway import capture
+from servers.contexts.gateway import requests
 from servers.contexts.runs.published import published_port
 from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch
@@ -42,7 +42,7 @@ def attention_count() -> int:
 @register.simple_tag
 def all_captures() -> list[Capture]:
     """Those that are on: what programs ask is kept."""
-    return capture.captures()
+    return requests.captures()
 
 
 @register.simple_tag(takes_context=True)
@@ -53,7 +53,7 @@ def in_playground(context: dict[str, Any]) -> bool:
 
 @register.simple_tag
 def captures_mark() -> str:
-    return capture.mark()
+    return requests.mark_capture()
 
 
 @register.simple_tag(takes_context=True)

@@ -7,7 +7,7 @@ from servers.judge.logs.phases import PHASES
 from servers.judge.runs.start_chart import ChartedStart as Charted
 from servers.judge.runs.start_chart import StartBar
 from servers.judge.runs.start_progress import StartProgress
-from servers.launch.engines.diff import Difference
+from servers.launch.engines.change import Difference
 from servers.models import Box, Run
 from servers.templatetags.format import duration
 from servers.templatetags.launches import field_title

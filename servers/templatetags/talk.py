@@ -7,8 +7,8 @@ from django import template
 from django.urls import reverse
 
 from servers.judge.profiles.features import MissingFeature
-from servers.lifecycle.profiles import features
-from servers.lifecycle.profiles.features import Chat
+from servers.lifecycle.profiles import checks
+from servers.lifecycle.profiles.checks import Chat
 from servers.models import Server
 from servers.models.runs.run import RunState
 from servers.templatetags.launches import change_words
@@ -21,7 +21,7 @@ def chat_abilities(server: Server) -> Chat | None:
     """None for a server that cannot be talked to now: nobody asks."""
     run = server.run
     return (
-        features.find_abilities(server) if run is not None and run.state == RunState.READY else None
+        checks.find_abilities(server) if run is not None and run.state == RunState.READY else None
     )
 
 

@@ -9,7 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
 from servers.models import Permission, Role, User
-from servers.models.people.role import name_roles
+from servers.models.people.user import name_roles
 
 
 class PersonRequest(HttpRequest):

@@ -1,6 +1,8 @@
 """The box's own row: its heartbeat, and what it has and lacks."""
 
 import logging
+from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,18 +11,79 @@ from django.conf import settings
 from django.utils import timezone
 
 from servers import events, lifecycle
-from servers.host.docker.containers import ContainerError, DockerFacts
+from servers.host.docker.containers import ContainerError, DockerFacts, Image
 from servers.host.files import paths
+from servers.host.kernel import resources
 from servers.host.kernel.proc import Kernel
 from servers.judge.alerts.attention import NO_GPU
 from servers.judge.memory.verdicts import ALARMS
 from servers.judge.runs import limits
-from servers.lifecycle.runs import creation, hardening, open_limits, reboots
-from servers.models import AuditEntry, Box
-from servers.state import untaken
-from servers.watcher import host_resources
+from servers.launch.engines.placement import VolumeError, resolve
+from servers.lifecycle.runs import creation, hardening, reboots
+from servers.models import AuditEntry, Box, HostResources
+from servers.state import store
 
 log = logging.getLogger(__name__)
+
+REQUIRE, NO_REQUIRE = "NVIDIA_REQUIRE_CUDA", "NVIDIA_DISABLE_REQUIRE"
+
+
+def look_at_host_resources(box: Box, docker: DockerFacts | None) -> None:
+    """Everything but the images; without Docker, what can be told without it."""
+    root = settings.HOST_ROOT
+    found: dict[str, Any] = {}
+    if docker is not None:
+        found = {"architecture": docker.architecture, "runtimes": list(docker.runtimes)}
+    disks = {
+        "images": resources.disk(docker.root, root=root) if docker is not None else None,
+        "cache": _cache(box),
+        "shm": resources.shared_memory(root=root),
+    }
+    found["disks"] = {name: asdict(disk) for name, disk in disks.items() if disk is not None}
+    if (ports := resources.list_listening_ports()) is not None:
+        found["listening"] = sorted(ports)
+    if (addresses := resources.addresses()) is not None:
+        found["addresses"] = sorted(addresses)
+    if (toolkit := resources.has_toolkit(root=root)) is not None:
+        found["toolkit"] = toolkit
+    try:
+        found["clock"] = asdict(resources.ahead_of(store.shared_time))
+    except (redis.RedisError, OSError) as error:
+        log.warning("Redis does not say the time: %s", error)
+    _keep(box, found=found)
+
+
+def note_images(box: Box, seen: Mapping[str, Image | None]) -> None:
+    """Which of the images that profiles name are there, and what they ask of the driver."""
+    images = {reference: _image(image) if image else None for reference, image in seen.items()}
+    if HostResources.objects.filter(box=box, images=images).exists():
+        return
+    _keep(box, images=images)
+
+
+def _image(image: Image) -> dict[str, Any]:
+    is_asked = image.env.get(NO_REQUIRE, "").casefold() not in ("1", "true")
+    return {
+        "id": image.id,
+        "architecture": image.architecture,
+        "size": image.size,
+        "require": image.env.get(REQUIRE, "") if is_asked else "",
+    }
+
+
+def _cache(box: Box) -> resources.HostDisk | None:
+    if not box.hf_cache:
+        return None
+    try:
+        path = resolve(box.hf_cache, home=box.home)
+    except VolumeError:
+        return None
+    return resources.disk(path, root=settings.HOST_ROOT)
+
+
+def _keep(box: Box, **values: Any) -> None:
+    HostResources.objects.update_or_create(box=box, defaults={"seen_at": timezone.now(), **values})
+
 
 # Seconds. A worker begins what it is sent at once; one that is started again needs a few.
 TAKEN_WITHIN = 60
@@ -84,7 +147,7 @@ def sign_of_life(box: Box, sample: dict[str, Any] | None, problems: list[dict[st
     problems; whether the box's problems are others than before."""
     docker, facts = gather(sample)
     facts["problems"] += [*problems, *hung_worker(box)]
-    host_resources.look(box, docker)
+    look_at_host_resources(box, docker)
     changed = facts != box.facts or box.is_silent
     are_others: bool = facts["problems"] != box.facts.get("problems", [])
     box.seen_at = timezone.now()
@@ -99,7 +162,7 @@ def sign_of_life(box: Box, sample: dict[str, Any] | None, problems: list[dict[st
 def hung_worker(box: Box) -> list[dict[str, str]]:
     """That the box's worker takes no requests, as a problem of the box."""
     try:
-        age = untaken.age(box.queue)
+        age = store.read_untaken_age(box.queue)
     except redis.RedisError as error:
         log.debug("could not ask for requests that wait: %s", error)
         return []
@@ -128,7 +191,7 @@ def gather(sample: dict[str, Any] | None) -> tuple[DockerFacts | None, dict[str,
         read = limits.read(settings.BOX_FILE)
         allowed = {name: getattr(read, name) for name in read.__dataclass_fields__}
         allowed = {k: list(v) if isinstance(v, tuple) else v for k, v in allowed.items()}
-        opened = open_limits.find_mount_permissions(settings.BOX, read, left_out)
+        opened = reboots.find_mount_permissions(settings.BOX, read, left_out)
     except (limits.LimitsError, OSError) as error:
         problems.append({"what": "The limits file cannot be used", "fix": str(error)})
     found = {"docker": docker, "limits": allowed, "problems": problems}

@@ -21,22 +21,22 @@ from servers.lifecycle.jobs import actions
 from servers.lifecycle.runs import creation, out_of_band
 from servers.models import Box, CapturedCall, Request, Run
 from servers.watcher import box_row
-from servers.watcher.alerts.alerts import AlertMonitor
-from servers.watcher.alerts.notifications import NotificationSender
+from servers.watcher.alerts.alerts import AlertMonitor, NotificationSender
 from servers.watcher.error_isolation import LoopFaults
 from servers.watcher.external.engines import ExternalEngines
-from servers.watcher.images.inspection import ImageInspector
-from servers.watcher.images.inventory import ImageInventories
-from servers.watcher.logs import follower, retention, writer
-from servers.watcher.memory.hardware import HardwareMonitor
-from servers.watcher.memory.history import HistoryRecorder
-from servers.watcher.memory.load_guard import LoadMonitor
-from servers.watcher.memory.monitor import MemoryMonitor
+from servers.watcher.images.inspection import ImageInspector, ImageInventories
+from servers.watcher.logs import follower, writer
+from servers.watcher.memory.monitor import (
+    HardwareMonitor,
+    HistoryRecorder,
+    LoadMonitor,
+    MemoryMonitor,
+    OrphanMonitor,
+    ReleaseMonitor,
+)
 from servers.watcher.memory.oom import OomMonitor
-from servers.watcher.memory.orphans import OrphanMonitor
-from servers.watcher.memory.releases import ReleaseMonitor
 from servers.watcher.runs.runs import Runs
-from servers.watcher.weights import checkpoints
+from servers.watcher.weights import inventory
 from servers.watcher.weights.downloads import DownloadRunner
 from servers.watcher.weights.inventory import ModelScan
 
@@ -82,7 +82,7 @@ class Watcher:
         self.stocktaking = ModelScan(self.box)
         self.stock_in = STOCK_EVERY  # seconds
         self.shelves = ImageInventories(self.box)
-        self.asking_hub = checkpoints.HubSizes()
+        self.asking_hub = inventory.HubSizes()
         self.fetching = DownloadRunner(self.box)
         self.stopping = threading.Event()
         self.wake = threading.Event()  # something for reconcile() to do
@@ -187,7 +187,7 @@ class Watcher:
                 self._tidy()
             if time.monotonic() - logs_at > LOGS_EVERY:
                 logs_at = time.monotonic()
-                self._run_safely(partial(retention.tidy, self.box))
+                self._run_safely(partial(writer.tidy_logs, self.box))
             self.wake.wait(max(TICK, began + RECONCILE_EVERY - time.monotonic()))
 
     def _tidy(self) -> None:
@@ -307,7 +307,7 @@ class Watcher:
         """Apart from everything else: they may lie on a share that hangs."""
         while not self.stopping.is_set():
             self.checkpoints_asked.clear()
-            look = partial(checkpoints.look, self.box, self.asking_hub)
+            look = partial(inventory.look_at_checkpoints, self.box, self.asking_hub)
             self._run_safely(look, may_take=float("inf"))
             self.checkpoints_asked.wait(CHECKPOINTS_EVERY)
 

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers.lifecycle.runs import crash_loops
+from servers.lifecycle.runs import restart_policy
 from servers.models import Alert, Box, Notification, Run, Server
 from servers.models.runs.run import STEADY, RunState
 from servers.watcher.alerts.alerts import AlertMonitor
@@ -83,8 +83,8 @@ def test_what_is_a_row(box: Box, lives: list[tuple[float, RunState, float]], cou
     for seconds_ago, state, served in lives:
         lived(server, seconds_ago, state=state, served=served)
 
-    assert crash_loops.count(server).count == count
-    assert crash_loops.count(server).is_loop is (count >= crash_loops.LOOP)
+    assert restart_policy.count_crashes(server).count == count
+    assert restart_policy.count_crashes(server).is_loop is (count >= restart_policy.LOOP)
 
 
 def test_one_of_ours_that_is_started_again_each_time_is_one_alert(box: Box) -> None:
@@ -144,7 +144,7 @@ def test_who_heard_of_an_end_hears_that_it_is_over(
 
 def test_its_page_says_so(box: Box) -> None:
     run = rows.watched(box)
-    said = crash_loops.explain(crash_loops.Deaths(count=4))
+    said = restart_policy.explain_crash_loop(restart_policy.Deaths(count=4))
     Run.objects.filter(pk=run.pk).update(status_message=said)
     client = Client()
     client.force_login(factories.person())

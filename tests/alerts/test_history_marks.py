@@ -11,7 +11,7 @@ from django.utils import timezone
 from servers.judge.memory import history
 from servers.models import Box
 from servers.state import box_samples
-from servers.watcher.memory.history import HistoryRecorder
+from servers.watcher.memory.monitor import HistoryRecorder
 from tests import factories, past, samples
 
 pytestmark = pytest.mark.django_db

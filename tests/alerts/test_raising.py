@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from servers.contexts.alerts import needs
-from servers.judge.alerts import debounce
+from servers.judge.alerts import case
 from servers.judge.memory.hardware import HardwareFinding, Severity
 from servers.models import Alert, Box, Profile, Run, Server
 from servers.models.runs.run import DesiredState, RunState
@@ -23,8 +23,8 @@ GIB = 2**30
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(debounce, "AFTER", {})
-    monkeypatch.setattr(debounce, "CALM", {})
+    monkeypatch.setattr(case, "AFTER", {})
+    monkeypatch.setattr(case, "CALM", {})
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ def test_a_driver_that_has_come_is_no_lack_any_more(
     watcher.step(newest(box, error="no driver"))
     assert told() == [("box", "rtx8: No GPU is seen")]
 
-    monkeypatch.setattr(debounce, "CALM", {"box": 3600.0, "hardware": 3600.0})
+    monkeypatch.setattr(case, "CALM", {"box": 3600.0, "hardware": 3600.0})
     Box.objects.update(facts={"problems": []})
     watcher.step(newest(box, error="no driver", stale_s=9.0))
     assert told() != [], "nobody sees that it is over"

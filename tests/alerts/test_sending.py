@@ -11,8 +11,8 @@ from servers.contexts.alerts import needs
 from servers.judge.alerts.case import AlertCase
 from servers.lifecycle.alerts import alerts, channels
 from servers.models import Alert, Box, Notification, NotificationChannel
-from servers.models.alerts.channel import PATIENCE, What
-from servers.watcher.alerts.notifications import NotificationSender
+from servers.models.alerts.alert import PATIENCE, What
+from servers.watcher.alerts.alerts import NotificationSender
 from tests import factories, waiting
 from tests.alerts.receiver import Receiver, ReceiverResponse, receiver
 from tests.alerts.rounds import DIED, HOT, all_due, outlet, raised, send

@@ -3,8 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.judge.alerts.case import AlertCase, Key, Severity
-from servers.judge.alerts.debounce import AFTER, CALM, AlertChange, Open, Steady, words
+from servers.judge.alerts.case import (
+    AFTER,
+    CALM,
+    AlertCase,
+    AlertChange,
+    Key,
+    Open,
+    Severity,
+    Steady,
+    describe_debounce,
+)
 
 
 def case(kind: str = "thermal", severity: Severity = "warning", detail: str = "") -> AlertCase:
@@ -28,7 +37,9 @@ class AppliedChanges:
         if change.case is None:
             del self.open[change.key]
         else:
-            self.open[change.key] = Open(severity=change.case.severity, words=words(change.case))
+            self.open[change.key] = Open(
+                severity=change.case.severity, words=describe_debounce(change.case)
+            )
 
 
 def test_a_failure_is_told_at_once_and_over_at_once() -> None:

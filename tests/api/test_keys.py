@@ -8,8 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from servers.gateway.callers import Callers
-from servers.gateway.refusal import Refusal
+from servers.gateway.callers import Callers, Refusal
 from servers.models import AuditEntry, Key, Role
 from servers.models.people.key import PREFIX, digest_of
 from tests import factories

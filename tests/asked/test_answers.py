@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from servers.launch.engines import ENGINES, image_flags
+from servers.launch.engines import ENGINES, flaghelp
 from servers.launch.engines.flaghelp import HelpError, parse_help
 from servers.launch.engines.flaglist import load_shipped
 from tests.asked.boxes import HELP, vllm_32
@@ -33,9 +33,12 @@ def test_an_image_is_asked_as_it_is_started(
 ) -> None:
     known = ENGINES[engine]
 
-    assert image_flags.words(known, known.help_commands[0], entrypoint) == words
+    assert flaghelp.list_image_flags(known, known.help_commands[0], entrypoint) == words
     if engine != "llamacpp":
-        assert image_flags.words(known, known.version_command, entrypoint) == known.version_command
+        assert (
+            flaghelp.list_image_flags(known, known.version_command, entrypoint)
+            == known.version_command
+        )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +57,7 @@ def test_an_image_is_asked_as_it_is_started(
     ],
 )
 def test_the_version_is_read(engine: str, text: str, version: str) -> None:
-    assert image_flags.version_in(ENGINES[engine], text) == version
+    assert flaghelp.version_in(ENGINES[engine], text) == version
 
 
 def test_a_llama_cpp_build_is_found_among_the_shipped_lists() -> None:
@@ -64,14 +67,16 @@ def test_a_llama_cpp_build_is_found_among_the_shipped_lists() -> None:
 def test_an_answer_takes_what_help_does_not_tell_from_the_same_release() -> None:
     raw = parse_help("vllm", HELP, version="0.32.0+cu130")
 
-    whole = image_flags.complete(raw, ENGINES["vllm"])
+    whole = flaghelp.complete_image_flags(raw, ENGINES["vllm"])
 
     found = whole.find("--tensor-parallel-size")
     assert found is not None
     assert found.type == "int"
     assert whole.env == vllm_32().env
     assert "--calculate-kv-scales" in whole.removed
-    unknown = image_flags.complete(parse_help("vllm", HELP, version="0.99.0"), ENGINES["vllm"])
+    unknown = flaghelp.complete_image_flags(
+        parse_help("vllm", HELP, version="0.99.0"), ENGINES["vllm"]
+    )
     assert unknown.env is None
     assert "--calculate-kv-scales" in unknown.removed
 
@@ -84,14 +89,14 @@ def test_a_flag_whose_help_is_suppressed_is_no_unknown_one() -> None:
         release, flags=tuple(flag for flag in release.flags if flag.name not in sglang.hidden_flags)
     )
 
-    assert set(image_flags.complete(told, sglang).names) == set(release.names)
-    other = image_flags.complete(replace(told, version="0.5.99"), sglang)
+    assert set(flaghelp.complete_image_flags(told, sglang).names) == set(release.names)
+    other = flaghelp.complete_image_flags(replace(told, version="0.5.99"), sglang)
     assert "--forward-pass-metrics-worker-id" not in other.names
 
 
 def test_a_part_of_a_list_is_none() -> None:
     with pytest.raises(HelpError, match="only a part"):
-        image_flags.flags_in(ENGINES["vllm"], HELP.replace("--port", "--p0rt"), version="")
+        flaghelp.flags_in(ENGINES["vllm"], HELP.replace("--port", "--p0rt"), version="")
 
 
 def test_a_help_of_any_size_is_read_in_time() -> None:

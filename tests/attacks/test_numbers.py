@@ -9,11 +9,11 @@ from contextlib import suppress
 
 from servers.judge.images import drivers
 from servers.launch import numbers
-from servers.launch.commandline.command import PasteError
 from servers.launch.commandline.draft import DraftError, draft
-from servers.launch.commandline.read import read
+from servers.launch.commandline.paste import read
 from servers.launch.commandline.text_boxes import WordsError, duration, size, ulimits
-from servers.launch.engines import gpu_requirements, versions
+from servers.launch.commandline.tokens import PasteError
+from servers.launch.engines import flaglist, placement
 from tests.cases import table
 
 STRANGE = ("9" * 5000, "²", "١")
@@ -33,8 +33,8 @@ def readers(n: str) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "driver", lambda: drivers.satisfies(f"{n}.1", "cuda>=12.8")
     yield "condition", lambda: drivers.satisfies("580.1", f"cuda>={n}.8 driver<{n}")
     yield "first driver", lambda: drivers.first_for(drivers.find_needed_cuda(f"cuda>={n}.1"))
-    yield "version", lambda: versions.release(f"{n}.1.1")
-    yield "cards", lambda: gpu_requirements.parse(f"{n}x RTX PRO 6000")
+    yield "version", lambda: flaglist.read_release(f"{n}.1.1")
+    yield "cards", lambda: placement.parse_gpu_requirement(f"{n}x RTX PRO 6000")
     yield "ulimit", lambda: ulimits(f"memlock={n}")
     yield "size", lambda: size(f"{n}g")
     yield "time", lambda: duration(f"{n}m")

@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.people import backups
-from servers.lifecycle.people.backups import archive as archives
-from servers.lifecycle.people.backups import encryption
+from servers.lifecycle.people.backups import backup
+from servers.lifecycle.people.backups import backup as archives
 from servers.lifecycle.people.backups.tables import LEFT_OUT, TABLES
 from servers.models import (
     AuditEntry,
@@ -32,7 +32,7 @@ from servers.models import (
     Server,
     User,
 )
-from servers.models.people.secret import SecretError
+from servers.models.people.key import SecretError
 from servers.models.runs.run import RunState
 from tests import factories
 
@@ -44,7 +44,7 @@ PHRASE = "a phrase of several words"
 @pytest.fixture(autouse=True)
 def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """A passphrase that takes as long to try as in earnest would make these tests long."""
-    monkeypatch.setattr(encryption, "COST", 2**8)
+    monkeypatch.setattr(backup, "COST", 2**8)
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def taken(full: Server, tmp_path: Path) -> Path:
 
 def restore(path: Path, **how: Any) -> backups.Restored:
     phrase = how.pop("passphrase", PHRASE)
-    return backups.restore(backups.check(backups.read(path), passphrase=phrase), **how)
+    return backups.restore(backups.check(backups.read_archive(path), passphrase=phrase), **how)
 
 
 def test_all_that_people_have_made_comes_back(full: Server, taken: Path) -> None:
@@ -238,7 +238,7 @@ type Spoil = Callable[[dict[str, Any], dict[str, Any]], None]
 
 def spoiled(path: Path, spoil: Spoil, *, digest: bool = True) -> Path:
     """The same backup after somebody has changed manifest and rows."""
-    read = archives.read(path)
+    read = archives.read_archive(path)
     manifest, rows = dict(read.manifest), json.loads(json.dumps(read.rows))
     text, made = archives.pack_rows(rows)
     spoil(manifest, rows)
@@ -246,7 +246,7 @@ def spoiled(path: Path, spoil: Spoil, *, digest: bool = True) -> Path:
     if digest:
         manifest["digest"] = made
     other = path.with_name("spoiled.inferdash")
-    archives.write(other, manifest, text, read.secrets)
+    archives.write_archive(other, manifest, text, read.secrets)
     return other
 
 
@@ -288,7 +288,7 @@ def test_rows_that_were_changed_are_noticed(taken: Path) -> None:
     other = spoiled(taken, row_of("people", role=4), digest=False)
 
     with pytest.raises(backups.BackupError, match="is damaged"):
-        backups.read(other)
+        backups.read_archive(other)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 half a file", b"hello" * 100])
@@ -297,7 +297,7 @@ def test_what_is_no_backup_is_said_to_be_none(tmp_path: Path, content: bytes) ->
     path.write_bytes(content)
 
     with pytest.raises(backups.BackupError, match="no backup of inferdash"):
-        backups.read(path)
+        backups.read_archive(path)
 
 
 def test_a_column_that_came_later_gets_its_default(taken: Path) -> None:
@@ -358,7 +358,7 @@ def test_sizes_that_a_box_knew_are_told_by_another(full: Server, tmp_path: Path)
 
     backups.take(tmp_path / "sized", passphrase="")
 
-    needs = archives.read(tmp_path / "sized").manifest["needs"]
+    needs = archives.read_archive(tmp_path / "sized").manifest["needs"]
     assert needs["models"] == {"zai-org/GLM-5-FP8": 700 * 2**30}
 
 

@@ -32,7 +32,7 @@ FILL = f"""
 past.fill(factories.box("rtx8"), NOW, gpus={CARDS})
 """
 WRITE_ON = f"""
-from servers.watcher.memory.history import HistoryRecorder
+from servers.watcher.memory.monitor import HistoryRecorder
 box = Box.objects.get()
 keeper = HistoryRecorder(box)
 cards = [samples.card(index, [(index, 60.0 + index), (100 + index, 2.0)]) for index in range({CARDS})]

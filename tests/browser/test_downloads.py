@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from servers.host.weights.fetch.job import COMMIT
+from servers.host.weights.fetch.places import COMMIT
 from tests.browser.axe import faults
 from tests.installation import Installation, installation
 from tests.model_hub import ModelHub, model_hub

@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.launch.commandline import budget
-from servers.launch.commandline.command import PasteError
-from servers.launch.commandline.paste import blank_fences, normalize
-from servers.launch.commandline.placeholders import fill
-from servers.launch.commandline.read import LONGEST, _read, read
+from servers.launch.commandline import tokens
+from servers.launch.commandline.paste import LONGEST, _read, blank_fences, normalize, read
+from servers.launch.commandline.tokens import PasteError, fill_placeholders
 from tests.cases import table
 from tests.commandline.pastes import cases
 
@@ -79,26 +77,26 @@ def test_a_paste_that_grows_while_it_is_read_is_refused(paste: str) -> None:
 
 def test_guides_are_far_from_the_bounds() -> None:
     for each in cases("gives"):
-        with budget.budget(steps=budget.STEPS // 20, written=budget.WRITTEN // 20):
+        with tokens.budget(steps=tokens.STEPS // 20, written=tokens.WRITTEN // 20):
             _read(blank_fences(normalize(each.paste)))
 
 
 def test_what_a_person_fills_in_does_not_grow_either() -> None:
     [command] = read("docker run -e A vllm/vllm-openai --x " + "$A " * 2000)
-    assert fill(command, {"A": "value"}).command[-1] == "value"
+    assert fill_placeholders(command, {"A": "value"}).command[-1] == "value"
     with pytest.raises(PasteError, match="more than any launch command"):
-        fill(command, {"A": "x" * 10_000})
+        fill_placeholders(command, {"A": "x" * 10_000})
 
 
 def test_what_is_no_paste_is_not_counted() -> None:
-    with budget.budget(steps=1, written=1):
-        budget.step()
-        with pytest.raises(budget.TooMuchError):
-            budget.step()
-        with pytest.raises(budget.TooMuchError):
-            budget.write(2)
-    budget.step(10**9)
-    budget.write(10**9)
+    with tokens.budget(steps=1, written=1):
+        tokens.spend_step()
+        with pytest.raises(tokens.TooMuchError):
+            tokens.spend_step()
+        with pytest.raises(tokens.TooMuchError):
+            tokens.spend_write(2)
+    tokens.spend_step(10**9)
+    tokens.spend_write(10**9)
 
 
 def test_nothing_of_a_paste_is_run(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from servers.launch.commandline.command import PasteError
-from servers.launch.commandline.read import read
+from servers.launch.commandline.paste import read
+from servers.launch.commandline.tokens import PasteError
 from tests.cases import table
 from tests.commandline.pastes import cases
 

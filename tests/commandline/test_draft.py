@@ -7,8 +7,8 @@ import pytest
 
 from servers.launch.commandline import export
 from servers.launch.commandline.draft import Draft, DraftError, UnknownEngineError, draft
-from servers.launch.commandline.placeholders import fill
-from servers.launch.commandline.read import read
+from servers.launch.commandline.paste import read
+from servers.launch.commandline.tokens import fill_placeholders
 from servers.launch.engines import ENGINES
 from tests.cases import table
 
@@ -292,7 +292,7 @@ def test_what_a_command_would_say_is_named_as_it_stands() -> None:
 def test_open_variables_can_be_filled_in() -> None:
     [command] = read("docker run -v $MODELS:/m -e A=${B} vllm/vllm-openai /m/$NAME --tp $TP")
 
-    filled = fill(command, {"MODELS": "/data", "B": "1", "NAME": "x"})
+    filled = fill_placeholders(command, {"MODELS": "/data", "B": "1", "NAME": "x"})
 
     made = draft(filled)
     assert made.launch.volumes == ("/data:/m",)
@@ -305,7 +305,7 @@ def test_open_variables_can_be_filled_in() -> None:
 def test_a_variable_of_the_environment_is_filled_in() -> None:
     [command] = read("docker run -e SPEECH_KEY -e B vllm/vllm-openai a/b")
 
-    filled = fill(command, {"SPEECH_KEY": "sesame", "B": ""})
+    filled = fill_placeholders(command, {"SPEECH_KEY": "sesame", "B": ""})
 
     assert filled.env == {"SPEECH_KEY": "sesame", "B": None}
     assert draft(filled).secrets == {"SPEECH_KEY": "sesame"}
@@ -316,7 +316,7 @@ def test_a_variable_that_says_why_it_is_needed_is_filled_in_as_a_whole() -> None
         "services:\n  a:\n    image: vllm/vllm-openai:${TAG:?which}\n    command: a/b ${B?}\n"
     )
 
-    filled = fill(command, {"TAG": "v1", "B": "--x"})
+    filled = fill_placeholders(command, {"TAG": "v1", "B": "--x"})
 
     assert (filled.image, filled.command) == ("vllm/vllm-openai:v1", ("a/b", "--x"))
 

@@ -4,7 +4,7 @@ import pytest
 
 from servers.launch.commandline.engine_flags import EngineFlags, split
 from servers.launch.commandline.engine_words import engine_words
-from servers.launch.commandline.read import read
+from servers.launch.commandline.paste import read
 from tests.cases import table
 
 _MODEL = ("--model", "acme/Plum-8B")

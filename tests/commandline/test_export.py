@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from servers.launch.commandline import export
 from servers.launch.commandline.draft import DraftError, draft
-from servers.launch.commandline.read import read
+from servers.launch.commandline.paste import read
 from servers.launch.engines.launch import Launch
 from tests.cases import table
 from tests.commandline.pastes import PasteCase, cases

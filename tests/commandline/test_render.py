@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.launch.commandline.command import LaunchCommand
 from servers.launch.commandline.docker_run import check_complete
-from servers.launch.commandline.read import read
-from servers.launch.commandline.render import compose, docker_run, engine_line
-from servers.launch.commandline.tokens import ShellError
+from servers.launch.commandline.export import engine_line, render_compose, render_docker_run
+from servers.launch.commandline.paste import read
+from servers.launch.commandline.tokens import LaunchCommand, ShellError
 from servers.launch.commandline.variables import Argument
 
 # What the reader takes for the traces of web pages and word processors is not tested here: it
@@ -97,13 +96,13 @@ def _comparable(command: LaunchCommand) -> LaunchCommand:
 
 @given(commands())
 def test_a_docker_run_says_what_was_read(command: LaunchCommand) -> None:
-    (again,) = read(docker_run(command))
+    (again,) = read(render_docker_run(command))
     assert _comparable(again) == _comparable(command)
 
 
 @given(commands())
 def test_a_compose_file_says_what_was_read(command: LaunchCommand) -> None:
-    (again,) = read(compose(command))
+    (again,) = read(render_compose(command))
     as_service = replace(
         command,
         kind="compose",
@@ -125,25 +124,25 @@ def test_an_engine_line_says_what_was_read(command: tuple[str, ...], env: dict[s
 
 def test_a_variable_of_the_container_is_no_variable_of_the_host() -> None:
     (command,) = read("docker run acme/box bash -c 'vllm serve $MODEL --port $PORT'")
-    assert "'vllm serve $MODEL --port $PORT'" in docker_run(command)
-    assert "$$MODEL" in compose(command)
+    assert "'vllm serve $MODEL --port $PORT'" in render_docker_run(command)
+    assert "$$MODEL" in render_compose(command)
 
 
 def test_a_home_directory_stays_outside_of_quotes() -> None:
     (command,) = read("docker run -v '~/my models:/m' acme/box")
-    assert "-v ~/'my models:/m'" in docker_run(command)
+    assert "-v ~/'my models:/m'" in render_docker_run(command)
 
 
 def test_podmans_own_options_are_no_options_of_docker() -> None:
     (command,) = read("podman run --replace --rm acme/box")
-    assert "--replace" not in docker_run(command)
-    assert "--rm" in docker_run(command)
+    assert "--replace" not in render_docker_run(command)
+    assert "--rm" in render_docker_run(command)
 
 
 def test_an_entrypoint_of_several_words_goes_before_the_command() -> None:
     paste = "image: acme/box\nentrypoint: [python3, -m, vllm.entrypoints.openai.api_server]\n"
     (command,) = read(paste + "command: --model acme/Plum-8B\n")
-    (again,) = read(docker_run(command))
+    (again,) = read(render_docker_run(command))
     assert again.entrypoint == "python3"
     assert again.command[:2] == ("-m", "vllm.entrypoints.openai.api_server")
 
@@ -151,4 +150,4 @@ def test_an_entrypoint_of_several_words_goes_before_the_command() -> None:
 def test_an_engine_without_image_is_no_docker_run() -> None:
     (command,) = read("vllm serve acme/Plum-8B")
     with pytest.raises(ValueError, match="without an image"):
-        docker_run(command)
+        render_docker_run(command)

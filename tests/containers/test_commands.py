@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from docker import APIClient
 
+from servers.host.docker.client import creation
 from servers.host.docker.containers import DockerContainers, Mount, Port
-from servers.host.docker.request import creation
 from tests.containers.specs import spec
 from tests.images import ENGINE
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from servers.judge.logs.report import report
+from servers.judge.logs.diagnosis import report
 
 LOGS = Path(__file__).parent / "logs"
 KEYS = {"engine", "phases", "outcome", "cause", "summary", "fix", "evidence"}

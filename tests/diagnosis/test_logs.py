@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from servers.judge.logs.report import report
+from servers.judge.logs.diagnosis import report
 from tests.cases import table
 
 FOLDER = Path(__file__).parent / "logs"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.judge.logs.report import report
+from servers.judge.logs.diagnosis import report
 from servers.judge.logs.wrapping import unwrap
 from tests.cases import table
 

@@ -4,9 +4,8 @@ import math
 import time
 
 from servers.judge.memory import history
-from servers.judge.runs import metric_points
-from servers.judge.runs.metric_points import FINEST
-from servers.judge.runs.metrics import Figures
+from servers.judge.runs import metrics
+from servers.judge.runs.metrics import FINEST, Figures
 from servers.models import Run
 from servers.models.memory.history import FiguresChunk
 from servers.state import box_samples, engine_metrics
@@ -56,5 +55,5 @@ def past(run: Run, *, hours: float = 1.0, busy: float = 1.0) -> None:
     )
     until = history.slot(time.time(), FINEST)
     for t in range(until - int(hours * 3600), until, FINEST):
-        keeper.take_up(t, {run.server.slug: metric_points.point(figures(t, busy))})
+        keeper.take_up(t, {run.server.slug: metrics.make_point(figures(t, busy))})
     keeper.write()

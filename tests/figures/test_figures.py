@@ -10,9 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servers.host.runs.prometheus import Exposed, read
-from servers.judge.runs import metric_map, metric_points, metrics
-from servers.judge.runs.metric_map import MetricMap
-from servers.judge.runs.metrics import EngineReading, Figures, compute_figures, live, quantile
+from servers.judge.runs import metrics
+from servers.judge.runs.metrics import (
+    EngineReading,
+    Figures,
+    MetricMap,
+    compute_figures,
+    live,
+    quantile,
+)
 from servers.launch.engines import ENGINES
 
 HERE = Path(__file__).parent
@@ -20,7 +26,7 @@ NOTHING = Exposed()
 
 
 def book(engine: str) -> MetricMap:
-    return metric_map.by_engine()[engine]
+    return metrics.by_engine()[engine]
 
 
 def reading(engine: str, text: str, at: float = 0.0) -> EngineReading:
@@ -36,8 +42,8 @@ def test_every_engine_that_tells_figures_has_a_book() -> None:
     telling = {
         key for key, engine in ENGINES.items() if engine.metrics_path and engine.serves_models
     }
-    assert set(metric_map.by_engine()) == telling
-    for key, mine in metric_map.by_engine().items():
+    assert set(metrics.by_engine()) == telling
+    for key, mine in metrics.by_engine().items():
         engine = ENGINES[key]
         assert {engine.running_metric, engine.waiting_metric} <= mine.names
 
@@ -226,7 +232,7 @@ def test_what_was_counted_across_a_restart_is_not_known() -> None:
 
 
 def test_metrics_that_are_off_say_nothing() -> None:
-    for engine in metric_map.by_engine():
+    for engine in metrics.by_engine():
         off = EngineReading(at=0.0, exposed=NOTHING)
         assert compute_figures(book(engine), off, EngineReading(at=2.0, exposed=NOTHING)).is_silent
         assert quantile(0.5, {}) is None
@@ -281,7 +287,7 @@ def test_quantiles_lie_within_what_was_seen_and_rise(chance: Random) -> None:
 
 @given(st.randoms())
 def test_no_rate_is_ever_negative_and_no_share_beyond_its_whole(chance: Random) -> None:
-    engine = chance.choice(list(metric_map.by_engine()))
+    engine = chance.choice(list(metrics.by_engine()))
     mine = book(engine)
 
     def some(at: float) -> EngineReading:
@@ -303,6 +309,6 @@ def test_no_rate_is_ever_negative_and_no_share_beyond_its_whole(chance: Random) 
     for name, value in found.to_json().items():
         assert value >= 0, name
         assert value < inf, name
-        assert metric_points.point(found)[name] >= 0
+        assert metrics.make_point(found)[name] >= 0
         if name in ("kv", "prefix", "accepted"):
             assert value <= 1, name

@@ -9,7 +9,7 @@ from servers import events
 from servers.host.runs.probes import HealthAnswer
 from servers.host.runs.prometheus import read
 from servers.judge.memory.history import Point
-from servers.judge.runs import metric_map, metric_points
+from servers.judge.runs import metrics
 from servers.models import Box, FiguresChunk, LogChunk, Run
 from servers.state import engine_metrics
 from servers.watcher.runs.metrics import EngineFigures
@@ -52,7 +52,7 @@ def said(tokens: int, *, running: int = 1, first: int = 0) -> StatusProbe:
         f'vllm:time_to_first_token_seconds_bucket{{le="0.5"}} {first}\n'
         f'vllm:time_to_first_token_seconds_bucket{{le="+Inf"}} {first}\n'
     )
-    book = metric_map.by_engine()["vllm"]
+    book = metrics.by_engine()["vllm"]
     exposed = read(text, book.names, book.histograms)
     return StatusProbe(health=HealthAnswer.OK, at=time.monotonic(), exposed=exposed)
 
@@ -91,7 +91,7 @@ def test_a_busy_engine_is_told_at_once_and_kept_every_ten_seconds(
     assert list(points(box)) == [NOON + 10 * n for n in range(6)]
     kept = points(box)[NOON]
     assert {
-        name: metric_points.figure(name, kept[name]) for name in ("running", "generation", "kv")
+        name: metrics.make_figure(name, kept[name]) for name in ("running", "generation", "kv")
     } == {
         "running": 1,
         "generation": 50,

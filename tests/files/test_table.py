@@ -14,7 +14,7 @@ import pytest
 from servers.host.files import box_files, digests, lookup
 from servers.host.files.box_files import BoxFiles, RefusedFileError
 from servers.host.files.digests import DigestError
-from servers.host.weights import cache_size, checkpoints, deletion, stored
+from servers.host.weights import checkpoints, deletion, stored
 from servers.host.weights.deletion import DiscardError
 from servers.host.weights.inventory import Inventory
 from tests.box_files import on_box
@@ -98,8 +98,8 @@ def everything(top: Path, files: BoxFiles) -> list[Any]:
         checkpoints.look_for_gguf(snapshot, "Q4_K_M", files),
         checkpoints.index_of(plain, files),
         [checkpoints.commit_of(hub, "org/model", files, each) for each in ("", "dev", OWN)],
-        cache_size.size(hub, "org/model", files),
-        cache_size.total(hub, "org/model", files),
+        checkpoints.read_cache_size(hub, "org/model", files),
+        checkpoints.sum_cache_sizes(hub, "org/model", files),
         lookup.look(f"{top}/mnt/gone/{named}", [str(top / "mnt")], files),
         *(_tried(partial(digests.sha256, plain / each, files)) for each in ("chat.jinja", "original")),
         *(_tried(partial(deletion.plan, str(each), files)) for each in (plain, snapshot)),

@@ -3,7 +3,7 @@
 from typing import Any
 
 from servers.judge.memory.room import GpuRoom
-from servers.judge.profiles.subject import BoxKind, Subject, TargetGpu
+from servers.judge.profiles.facts import BoxKind, Subject, TargetGpu
 from servers.launch.engines.launch import Launch
 
 GIB = 2**30

@@ -5,10 +5,9 @@ from datetime import date
 
 import pytest
 
-from servers.judge.profiles.admission import NOW
-from servers.judge.profiles.last_good_run import LastGoodRun, weigh
+from servers.judge.profiles.admission import NOW, LastGoodRun, weigh
+from servers.judge.profiles.facts import LintFinding, Subject
 from servers.judge.profiles.lint import lint
-from servers.judge.profiles.subject import LintFinding, Subject
 from servers.judge.weights.fit.estimate import estimate
 from tests.fit.models import GIB, subject
 

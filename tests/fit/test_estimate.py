@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from servers.judge.profiles.subject import Subject
+from servers.judge.profiles.facts import Subject
 from servers.judge.weights.fit.estimate import estimate
 from servers.judge.weights.fit.result import Estimate, PastMeasurement
 from tests.fit import models

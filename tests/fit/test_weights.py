@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from servers.judge.profiles.facts import LaunchFacts
-from servers.judge.weights.fit import weights
+from servers.judge.weights.fit import demand
 from tests.fit import models
 from tests.fit.models import GB, GIB, subject
 
 
 def gib(engine: str, *flags: str, size: float, config: dict[str, Any], count: int = 8) -> float:
     asked = subject(engine, *flags, config=config, weights=size, count=count)
-    found = weights.share(LaunchFacts(asked))
+    found = demand.share_weights(LaunchFacts(asked))
     assert found is not None
     return found / GIB
 
@@ -86,6 +86,8 @@ def test_what_stays_in_main_memory_is_not_on_the_gpu() -> None:
 )
 def test_a_draft_model_is_said_not_to_be_counted(flags: tuple[str, ...]) -> None:
     engine = "vllm" if "config" in flags[0] else "sglang"
-    assert weights.unknown(LaunchFacts(subject(engine, *flags))) == ("the draft model's weights",)
+    assert demand.explain_unknown_weights(LaunchFacts(subject(engine, *flags))) == (
+        "the draft model's weights",
+    )
     mtp = ("--speculative-config", '{"method": "mtp", "num_speculative_tokens": 1}')
-    assert weights.unknown(LaunchFacts(subject("vllm", *mtp))) == ()
+    assert demand.explain_unknown_weights(LaunchFacts(subject("vllm", *mtp))) == ()

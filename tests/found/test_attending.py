@@ -8,7 +8,7 @@ import pytest
 from servers.host.docker.facts import Container
 from servers.host.external.containers import ExternalContainer
 from servers.host.kernel.proc import Kernel
-from servers.judge.external.origin import Origin
+from servers.judge.external.engines import Origin
 from servers.watcher.external.systemd_owners import NOBODY, SystemdOwner, SystemdOwners
 from tests import proc
 from tests.cases import table

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from servers.judge.memory.returned import Members, describe_missing, held_before
+from servers.judge.memory.release import Members, describe_missing, held_before
 from tests.samples import GIB, card, process, sample
 
 THEIRS = Members(container="c" * 64)

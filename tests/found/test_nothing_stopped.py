@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from servers.host.kernel import termination
+from servers.host.kernel import processes
 from servers.host.kernel.proc import Kernel
-from servers.host.kernel.process_id import ProcessId
-from servers.host.kernel.termination import EndingError
-from servers.judge.external.engines import DiscoveredEngine
-from servers.judge.external.origin import Origin
+from servers.host.kernel.processes import EndingError, ProcessId
+from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.lifecycle import external
 from servers.lifecycle.external import takeover
 from servers.lifecycle.external.takeover import TakeOverError
@@ -96,7 +94,7 @@ def test_what_could_not_be_stopped_is_not_said_to_be_taken_over(
         server = factories.server(wish.box)
         monkeypatch.setattr(takeover, "_server", lambda *_args: server)
         monkeypatch.setattr(takeover, "_rehearse", lambda *_args: None)
-        monkeypatch.setattr(termination, "end", refused)
+        monkeypatch.setattr(processes, "end_process", refused)
 
         with pytest.raises(TakeOverError, match="may not send SIGTERM"):
             takeover.take_over(wish.box, wish, tell=lambda _said: None)

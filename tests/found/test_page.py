@@ -10,8 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from servers.contexts import pages
-from servers.judge.external.engines import DiscoveredEngine
-from servers.judge.external.origin import Origin
+from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.lifecycle.external import takeover
 from servers.lifecycle.jobs import actions
 from servers.models import (

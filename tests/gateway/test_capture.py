@@ -16,7 +16,7 @@ from django.utils import timezone
 from servers.gateway import Gateway, capture
 from servers.host.http import connections
 from servers.models import Capture, CapturedCall, Key, Request, Role, User
-from servers.models.people.secret import MASK
+from servers.models.people.key import MASK
 from servers.models.runs.run import RunState
 from tests import factories
 from tests.gateway.test_gateway import CHAT, ask

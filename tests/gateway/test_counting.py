@@ -7,7 +7,7 @@ import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
-from servers.gateway import counting
+from servers.gateway import requests
 from tests.cases import table
 from tests.gateway.conftest import Address
 
@@ -42,7 +42,7 @@ ASKED = {"stream_options": {"include_usage": True}}
 def test_it_is_asked_for_only_where_that_changes_nothing_else(
     path: str, said: dict[str, object] | None, engine: str, more: dict[str, object]
 ) -> None:
-    assert counting.asked_for(path, said, engine) == more
+    assert requests.asked_for(path, said, engine) == more
 
 
 def event(said: object, gap: str = "\n\n") -> bytes:
@@ -57,9 +57,9 @@ COUNTS = {"choices": [], "usage": {"prompt_tokens": 1}}
 def test_the_event_of_counts_alone_is_left_out(gap: str) -> None:
     word, end = event(WORD, gap), f"data: [DONE]{gap}".encode()
 
-    assert counting.drop_usage_event(word + event(COUNTS, gap) + end) == word + end
-    assert counting.drop_usage_event(word) == word
-    assert counting.drop_usage_event(b"") == b""
+    assert requests.drop_usage_event(word + event(COUNTS, gap) + end) == word + end
+    assert requests.drop_usage_event(word) == word
+    assert requests.drop_usage_event(b"") == b""
 
 
 @pytest.mark.parametrize(
@@ -74,12 +74,12 @@ def test_the_event_of_counts_alone_is_left_out(gap: str) -> None:
     ids=["with words", "no counts", "an error", "something else", "no object"],
 )
 def test_whatever_says_more_is_passed_on(said: object) -> None:
-    assert counting.drop_usage_event(event(said)) == event(said)
+    assert requests.drop_usage_event(event(said)) == event(said)
 
 
 def test_half_an_event_is_passed_on() -> None:
     half = b'data: {"choices": [], "usage": {'
-    assert counting.drop_usage_event(half) == half
+    assert requests.drop_usage_event(half) == half
 
 
 def test_a_program_that_asks_for_no_counts_is_counted_and_sees_none(address: Address) -> None:

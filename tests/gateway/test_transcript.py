@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from servers.gateway.transcript import LONGEST_LINE, Transcript
+from servers.gateway.capture import LONGEST_LINE, Transcript
 
 
 def text_of(*events: Any, most: int = 10_000) -> str:

@@ -8,6 +8,7 @@ from anthropic.types import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
+from servers.gateway.callers import Refusal
 from servers.gateway.messages.request import translate_messages, translate_request
 from servers.gateway.messages.response import (
     NotTranslatedError,
@@ -15,7 +16,6 @@ from servers.gateway.messages.response import (
     translate_response,
 )
 from servers.gateway.messages.stream import LONGEST_LINE, MessagesStream
-from servers.gateway.refusal import Refusal
 from tests.cases import Cases, table
 
 PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}

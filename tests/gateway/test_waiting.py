@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from servers.gateway import cold_start
-from servers.gateway.callers import Caller
-from servers.gateway.refusal import Refusal
+from servers.gateway import calls
+from servers.gateway.callers import Caller, Refusal
 from servers.gateway.routes import NoRoute, Route, Routes
 from servers.host.runs.probes import Endpoint
 
@@ -51,10 +50,12 @@ async def test_of_several_of_one_name_a_key_gets_one_that_it_may_ask() -> None:
     routes = those(route("twin-1", run=1, busy=7), route("twin-2", run=2, busy=0))
     await routes.look()
 
-    assert (await cold_start.route(routes, "twin", Caller(key=1, person=1))).server == "twin-2"
-    assert (await cold_start.route(routes, "twin", only("twin-1"))).server == "twin-1"
+    assert (
+        await calls.route_cold_start(routes, "twin", Caller(key=1, person=1))
+    ).server == "twin-2"
+    assert (await calls.route_cold_start(routes, "twin", only("twin-1"))).server == "twin-1"
     with pytest.raises(Refusal) as refused:
-        await cold_start.route(routes, "twin", only("another"))
+        await calls.route_cold_start(routes, "twin", only("another"))
     assert (refused.value.status, refused.value.code) == (403, "model_not_allowed")
 
 
@@ -67,12 +68,12 @@ async def test_a_key_starts_one_that_it_may_ask_and_not_the_one_that_comes_soone
         started.append(which.server)
         return False
 
-    monkeypatch.setattr(cold_start, "_start", start)
+    monkeypatch.setattr(calls, "_start", start)
     routes = those(absence("twin-1"), absence("twin-2", is_coming=True))
     await routes.look()
     for caller in (only("twin-1"), Caller(key=1, person=1)):
         with pytest.raises(Refusal):
-            await cold_start.route(routes, "twin", caller)
+            await calls.route_cold_start(routes, "twin", caller)
 
     assert started == ["twin-1", "twin-2"]
 
@@ -88,12 +89,12 @@ async def test_who_waits_while_redis_is_away_is_refused_with_the_reason(
     async def start(*_them: object) -> bool:
         return False
 
-    monkeypatch.setattr(cold_start, "_start", start)
-    monkeypatch.setattr(cold_start, "LOOKED_AT", 0.05)
+    monkeypatch.setattr(calls, "_start", start)
+    monkeypatch.setattr(calls, "LOOKED_AT", 0.05)
     waits = absence("twin-1", is_coming=True, hold=1)
     routes = those(waits)
     await routes.look()
     with pytest.raises(Refusal) as refused:
-        await cold_start.route(routes, "twin", Caller(key=1, person=1))
+        await calls.route_cold_start(routes, "twin", Caller(key=1, person=1))
 
     assert (refused.value.status, refused.value.message) == (503, "twin-1 is starting.")

@@ -17,8 +17,8 @@ from servers.judge.alerts.boxes import of_sample
 from servers.judge.memory import holders
 from servers.models import Box, HostResources
 from servers.watcher import box_row
-from servers.watcher.memory import snapshots
-from servers.watcher.memory.hardware import DISKS_KEEP, HardwareMonitor
+from servers.watcher.memory import monitor
+from servers.watcher.memory.monitor import DISKS_KEEP, HardwareMonitor
 from tests import factories, samples
 from tests.hardware.scenes import HardwareScene, card, disk, idle, xid
 
@@ -77,7 +77,7 @@ def test_a_box_whose_hardware_has_a_fault_needs_attention(box: Box) -> None:
 
 def test_a_recording_has_what_its_hardware_is_judged_by(box: Box) -> None:
     keep(box, cache=disk(2, 900))
-    whole = snapshots.complete({"t": 1.0}, box)
+    whole = monitor.complete_snapshot({"t": 1.0}, box)
     assert whole["disks"]["cache"]["free"] == 2 * 2**30
 
 

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from servers.host.docker.containers import Container
-from servers.lifecycle.runs import exit_reasons, out_of_band
+from servers.lifecycle.runs import out_of_band, restart_policy
 from servers.models.runs.run import DesiredState, RunState
 from tests import factories
 
@@ -42,7 +42,7 @@ def test_an_end_is_judged_by_who_asked_for_it_and_by_its_code(
     is_sure: bool,
     words: str,
 ) -> None:
-    found = exit_reasons.judge(ready_at, replace(ENDED, exit_code=code), asked=asked)
+    found = restart_policy.judge_exit(ready_at, replace(ENDED, exit_code=code), asked=asked)
 
     assert (found.state, found.is_sure) == (state, is_sure)
     assert words in found.says

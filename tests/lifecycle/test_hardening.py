@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from servers.host.docker import trial
+from servers.host.docker import throwaway
 from servers.host.docker.containers import ContainerError, DockerContainers, Spec
 from servers.judge.runs import hardening as judge
 from servers.lifecycle.runs import creation, hardening
@@ -87,7 +87,7 @@ def test_what_docker_refuses_is_left_out_and_named(
 ) -> None:
     """As under snap's Docker, where no program starts with no-new-privileges."""
     tried: list[Spec] = []
-    real = trial.status
+    real = throwaway.read_trial_status
 
     def refuses(at: DockerContainers, spec: Spec, **more: Any) -> dict[str, str]:
         tried.append(spec)
@@ -95,7 +95,7 @@ def test_what_docker_refuses_is_left_out_and_named(
             raise ContainerError("It was not started.", detail="operation not permitted")
         return real(at, spec, **more)
 
-    monkeypatch.setattr(trial, "status", refuses)
+    monkeypatch.setattr(throwaway, "read_trial_status", refuses)
     monkeypatch.setattr(hardening, "_known", {})
 
     found = hardening.list_unsupported(docker)
@@ -125,7 +125,7 @@ def test_a_docker_that_cannot_be_asked_is_asked_again(
         raise ContainerError("Docker does not answer.", kind="timeout")
 
     with monkeypatch.context() as gone:
-        gone.setattr(trial, "status", away)
+        gone.setattr(throwaway, "read_trial_status", away)
         with pytest.raises(ContainerError):
             hardening.list_unsupported(docker)
 
@@ -137,7 +137,7 @@ def test_a_right_that_docker_only_says_to_take_is_told(
 ) -> None:
     monkeypatch.setattr(hardening, "_known", {})
     all_rights = {"CapBnd": "00000000a80425fb", "NoNewPrivs": "0"}
-    monkeypatch.setattr(trial, "status", lambda *_args, **_more: all_rights)
+    monkeypatch.setattr(throwaway, "read_trial_status", lambda *_args, **_more: all_rights)
 
     assert set(hardening.list_unsupported(docker)) == {"capabilities", "no-new-privileges"}
 
@@ -147,6 +147,6 @@ def test_a_box_whose_own_shell_runs_in_no_container_is_tried_without_a_program(
 ) -> None:
     """As where programs lie in a place of the distribution's own."""
     monkeypatch.setattr(hardening, "_known", {})
-    monkeypatch.setattr(trial, "PROGRAMS", ())
+    monkeypatch.setattr(throwaway, "PROGRAMS", ())
 
     assert hardening.list_unsupported(docker) == {}

@@ -5,7 +5,7 @@ import shlex
 from typing import Any
 
 from servers.judge.memory.room import GpuRoom
-from servers.judge.profiles.subject import Subject, TargetGpu
+from servers.judge.profiles.facts import Subject, TargetGpu
 from servers.launch.engines.launch import Launch
 
 GIB = 2**30

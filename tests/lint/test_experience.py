@@ -5,8 +5,8 @@ from datetime import date
 
 import pytest
 
-from servers.judge.profiles.last_good_run import LastGoodRun, weigh
-from servers.judge.profiles.subject import LintFinding
+from servers.judge.profiles.admission import LastGoodRun, weigh
+from servers.judge.profiles.facts import LintFinding
 from servers.launch.engines.launch import Launch
 
 LAUNCH = Launch(

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from servers.judge.profiles.facts import LintFinding
 from servers.judge.profiles.lint import lint
-from servers.judge.profiles.subject import LintFinding
 from servers.launch.engines import ENGINES, SERVING
-from servers.launch.engines.flaglist import newest
-from servers.launch.engines.versions import of_image
+from servers.launch.engines.flaglist import newest, of_image
 from tests.cases import table
 from tests.lint.subjects import subject
 

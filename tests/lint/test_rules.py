@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from servers.judge.profiles.facts import SEVERITIES, LintFinding, Subject
 from servers.judge.profiles.lint import lint, rules
-from servers.judge.profiles.subject import SEVERITIES, LintFinding, Subject
 from tests.cases import table
 from tests.lint.subjects import subject
 

@@ -9,7 +9,7 @@ from servers.host.docker.containers import Container, DockerContainers
 from servers.host.logs import log_stream
 from servers.models import LogChunk, Run
 from servers.models.logs.log import NOTE
-from servers.models.people.secret import MASK
+from servers.models.people.key import MASK
 from servers.watcher.logs import follower
 from servers.watcher.logs.follower import Follower
 from servers.watcher.logs.records import LONGEST, records

@@ -1,7 +1,7 @@
 import tracemalloc
 from datetime import UTC, datetime
 
-from servers.models.people.secret import MASK
+from servers.models.people.key import MASK
 from servers.watcher.logs import records as logs_records
 from servers.watcher.logs.records import (
     LONGEST,

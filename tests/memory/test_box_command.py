@@ -12,7 +12,7 @@ import pytest
 from django.core.management import call_command
 
 from servers.models.runs.run import RunState
-from servers.watcher.memory import snapshots
+from servers.watcher.memory import monitor
 from tests import factories
 from tests.cases import table
 from tests.memory.scenes import GIB, MemoryScene, crashed
@@ -153,7 +153,7 @@ def test_a_snapshot_knows_this_install_s_containers() -> None:
     factories.run(factories.server(box, "runs"), RunState.READY)
     factories.run(factories.server(box, "ended"), RunState.STOPPED)
 
-    said: list[dict[str, Any]] = snapshots.containers(box)
+    said: list[dict[str, Any]] = monitor.snapshot_containers(box)
 
     assert [(each["state"], each["ours"]) for each in said] == [("running", True), ("exited", True)]
     assert said[0]["stopped_at"] is None

@@ -4,20 +4,22 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from inferdash.settings import memory_thresholds
-from servers.judge.memory.thresholds import GIB, MemoryThresholds, read
+from servers.judge.memory.stops import GIB, MemoryThresholds, read_thresholds
 from servers.judge.memory.verdicts import Judge
 from tests.memory.scenes import MemoryScene, crashed
 
 
 def test_what_is_not_named_is_as_usual() -> None:
-    assert read("") == MemoryThresholds()
-    found = read("grace.unified=120, bad=8.5  enter_after=5")
+    assert read_thresholds("") == MemoryThresholds()
+    found = read_thresholds("grace.unified=120, bad=8.5  enter_after=5")
 
     assert found.grace == {"unified": 120.0, "discrete": 30.0, "numa": 240.0}
     assert found.bad == (int(8.5 * GIB), 0.05)
     assert found.enter_after == 5.0
-    assert read("baseline=1").baseline == dict.fromkeys(("unified", "discrete", "numa"), GIB)
-    assert read("baseline_growth=1").baseline_growth == GIB
+    assert read_thresholds("baseline=1").baseline == dict.fromkeys(
+        ("unified", "discrete", "numa"), GIB
+    )
+    assert read_thresholds("baseline_growth=1").baseline_growth == GIB
 
 
 @pytest.mark.parametrize(
@@ -36,4 +38,4 @@ def test_the_judge_goes_by_them() -> None:
         return [judge.step(snapshot)[0].verdict for snapshot in scene][-1]
 
     assert last(MemoryThresholds()) == "settling"
-    assert last(read("grace=2 enter_after=5")) == "leaked"
+    assert last(read_thresholds("grace=2 enter_after=5")) == "leaked"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from servers.judge.logs import oom
+from servers.judge.logs import evidence
 from servers.lifecycle.logs import diagnoses
 from servers.models import Run
 from servers.models.runs.run import RunState
@@ -40,7 +40,7 @@ def test_a_part_of_an_engine_that_is_killed_explains_its_end(
 
     hands.kills_engine(container)
 
-    place.waits_for("why it failed is known", lambda: fresh().cause == oom.CAUSE)
+    place.waits_for("why it failed is known", lambda: fresh().cause == evidence.CAUSE)
     assert "The kernel killed" in run.why
     assert "may use 256 MiB" in run.why
 
@@ -74,7 +74,7 @@ def test_the_counter_alone_makes_it_likely_and_the_kernels_line_sure(
     watcher.look({"oom": {"moves": [move], "killed": []}})
     diagnoses.look(box)
     run.refresh_from_db()
-    assert run.cause == oom.CAUSE
+    assert run.cause == evidence.CAUSE
     assert run.why.startswith("It is likely")
     assert "dockerd 2.0 GiB" in run.why
 

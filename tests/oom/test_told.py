@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from servers.host.kernel.cgroups import CgroupMemory, read_memory
-from servers.host.kernel.oom_log import OomKill, OomLog
+from servers.host.kernel.log import OomKill, OomLog
 from servers.host.kernel.proc import Kernel
-from servers.judge.logs import oom
+from servers.host.kernel.resources import CgroupMemory, read_memory
+from servers.judge.logs import evidence
 from servers.judge.logs.diagnosis import Ending, diagnose
-from servers.judge.logs.oom import Oom
+from servers.judge.logs.evidence import Oom
 from tests import proc
 from tests.hardware.machines import watched
 from tests.nvml import profiles
@@ -109,7 +109,7 @@ def test_it_is_the_cause_whatever_docker_says(killed: Oom, words: list[str]) -> 
         ending = Ending(lines=lines, exit_code=137, oom=killed, was_ready=was_ready)
         found = diagnose(ending)
 
-        assert (found.outcome, found.cause) == ("failed", oom.CAUSE)
+        assert (found.outcome, found.cause) == ("failed", evidence.CAUSE)
         assert [each for each in words if each not in found.summary] == []
     said = [each.text for each in found.evidence if each.line == 0]
     assert said == ([killed.said] if killed.said else [])
@@ -126,10 +126,10 @@ def test_a_rise_of_the_counter_is_only_whose_end_it_fits() -> None:
     move = {"t": 100.0, "count": 1}
     theirs = {"t": 99.0, "container": "another"}
 
-    assert oom.may_explain(100.0, 101.0)
-    assert oom.may_explain(102.0, 101.0)
-    assert not oom.may_explain(100.0, 100.0 + oom.NOTICES + 1)
-    assert not oom.may_explain(100.0, 50.0)
-    assert oom.is_anothers([theirs], "mine", move)
-    assert not oom.is_anothers([theirs], "mine", move | {"count": 2})
-    assert not oom.is_anothers([], "mine", move)
+    assert evidence.may_explain(100.0, 101.0)
+    assert evidence.may_explain(102.0, 101.0)
+    assert not evidence.may_explain(100.0, 100.0 + evidence.NOTICES + 1)
+    assert not evidence.may_explain(100.0, 50.0)
+    assert evidence.is_anothers([theirs], "mine", move)
+    assert not evidence.is_anothers([theirs], "mine", move | {"count": 2})
+    assert not evidence.is_anothers([], "mine", move)

@@ -9,7 +9,7 @@ from django.test import AsyncClient, Client
 from django.urls import reverse
 
 from servers import tasks
-from servers.launch.engines.required_paths import Place
+from servers.launch.engines.placement import Place
 from servers.lifecycle.profiles import path_reports
 from servers.models import AuditEntry, Box, Invite, Role, Secret, User
 from servers.state import answers

@@ -10,7 +10,7 @@ from django.utils import timezone
 from servers.contexts import pages as page_contexts
 from servers.models import Key, Permission, Role, User
 from servers.models.gateway.request import Request
-from servers.models.people.role import PERMISSIONS, name_roles
+from servers.models.people.user import PERMISSIONS, name_roles
 from servers.models.runs.run import RunState
 from tests import factories
 from tests.cases import Cases

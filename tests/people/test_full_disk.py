@@ -134,7 +134,7 @@ LOG = (
     + """
 import subprocess, sys
 from servers.host.kernel.proc import Kernel
-from servers.host.kernel.process_id import ProcessId
+from servers.host.kernel.processes import ProcessId
 from servers.watcher.logs import follower as logs
 from tests.waiting import wait_until
 

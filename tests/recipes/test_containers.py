@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from docker import APIClient
 
+from servers.host.docker.client import creation
 from servers.host.docker.containers import DockerContainers
-from servers.host.docker.request import creation
 from servers.judge.runs.hardening import PIDS, harden
 from servers.launch.engines import placement
 from servers.launch.engines.launch import Launch

@@ -1,9 +1,8 @@
 import pytest
 
 from servers.launch.engines.launch import Launch
-from servers.launch.recipes import hardware
-from servers.launch.recipes.document import Document
-from servers.launch.recipes.hardware import Gpu, GpuRequirement, fits
+from servers.launch.recipes import document as recipes_document
+from servers.launch.recipes.document import Document, Gpu, GpuRequirement, fits_hardware
 from tests.cases import table
 
 PRO: Gpu = ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "12.0")
@@ -30,7 +29,7 @@ def document(hardware: str = "", *, boxes: int = 1, gpus: str = "all") -> Docume
     ],
 )
 def test_hardware_is_a_count_and_a_name(text: str, read: GpuRequirement | None) -> None:
-    assert hardware.parse(text) == read
+    assert recipes_document.parse_gpu_requirement(text) == read
 
 
 @table(
@@ -89,6 +88,6 @@ def test_a_gpu_is_known_by_its_name_or_its_compute_capability(
 def test_whether_a_box_has_what_a_recipe_needs_is_a_sentence(
     wanted: Document, gpus: list[Gpu], is_fit: bool, sentence: str
 ) -> None:
-    found = fits(wanted, gpus)
+    found = fits_hardware(wanted, gpus)
 
     assert (found.is_fit, found.sentence) == (is_fit, sentence)

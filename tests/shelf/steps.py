@@ -1,7 +1,7 @@
 """What the tests of images do over and over."""
 
 from servers.host.docker.containers import DockerContainers
-from servers.lifecycle.images import jobs, pruning
+from servers.lifecycle.images import jobs, work
 from servers.models import Box, ImageJob
 from tests import shelves
 from tests.registry import Registry, registry
@@ -17,7 +17,7 @@ def done(job: ImageJob | None) -> ImageJob:
 
 
 def look(box: Box, docker: DockerContainers) -> None:
-    pruning.look(box, docker, with_sizes=True)
+    work.find_prunable(box, docker, with_sizes=True)
     shelves.shelf(box)
 
 

@@ -13,7 +13,7 @@ from servers.models import (
     Box,
     ImageJob,
 )
-from servers.watcher.images.inventory import ImageInventories
+from servers.watcher.images.inspection import ImageInventories
 from tests import factories, shelves
 from tests.registry import Registry, registry
 from tests.shelf.steps import done

@@ -4,8 +4,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from servers.judge.external.engines import DiscoveredEngine
-from servers.judge.external.origin import Origin
+from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.models import Box, ExternalEngine, Run, Server
 from servers.models.runs.run import RunState
 from tests import factories

@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from servers.host.kernel.proc import Kernel
-from servers.host.kernel.process_id import ProcessId
-from servers.host.kernel.units import unit
-from servers.judge.external.engines import DiscoveredEngine
-from servers.judge.external.origin import Origin
+from servers.host.kernel.processes import ProcessId, unit
+from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.watcher.external.processes import BareEngines
 
 # Says that it is there, and forks as engines do.

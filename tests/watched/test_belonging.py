@@ -8,9 +8,9 @@ import pytest
 
 from servers.contexts import pages
 from servers.host.kernel.proc import Kernel
-from servers.host.kernel.process_id import ProcessId
+from servers.host.kernel.processes import ProcessId
 from servers.models import Box
-from servers.watcher.external.process_tree import ProcessTree
+from servers.watcher.external.processes import ProcessTree
 from tests import factories, samples
 from tests.watched import rows
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from servers.watcher.external.identify import EngineIdentity, identify
+from servers.watcher.external.discovery import EngineIdentity, identify
 from tests.ports import free_port
 from tests.scripted_engine import ScriptedEngine
 

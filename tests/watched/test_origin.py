@@ -6,9 +6,8 @@ import pytest
 
 from servers.host.docker.containers import Container
 from servers.host.external.containers import ExternalContainer
-from servers.judge.external.engines import DiscoveredEngine
-from servers.judge.external.origin import Origin
-from servers.models.runs.external import find_boundary
+from servers.judge.external.engines import DiscoveredEngine, Origin
+from servers.models.runs.run_parts import find_boundary
 from tests.watched.moments import at
 
 COMPOSE = {

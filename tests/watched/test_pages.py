@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 
 from servers.contexts import pages
-from servers.judge.external.origin import Origin
+from servers.judge.external.engines import Origin
 from servers.models import Action, Box, Role
 from servers.models.runs.run import RunState
 from tests import factories, samples

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.host.kernel.process_id import ProcessId
+from servers.host.kernel.processes import ProcessId
 from servers.lifecycle.external import guard, monitoring
 from servers.lifecycle.jobs import actions
 from servers.models import ExternalEngine, LogChunk, Run, Server

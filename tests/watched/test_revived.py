@@ -2,13 +2,13 @@
 
 import pytest
 
+from servers.judge.external.engines import Origin
 from servers.judge.external.missing_permissions import (
     MissingPermission,
     WatcherRights,
     together,
     unseen,
 )
-from servers.judge.external.origin import Origin
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import pytest
 
 from servers.host.docker.facts import Json
 from servers.launch.commandline import inspect
-from servers.launch.commandline.command import LaunchCommand
+from servers.launch.commandline.tokens import LaunchCommand
 from servers.launch.engines.llamacpp import LLAMACPP
 from servers.models import ExternalEngine
-from servers.watcher.external import ended, engines
+from servers.watcher.external import engines, processes
 from servers.watcher.external.discovery import DiscoveredLife
 from servers.watcher.external.engines import ExternalEngines
 from tests.chaos.place import ChaosSite
@@ -198,7 +198,7 @@ def test_a_fault_of_ours_over_one_is_logged_and_the_others_are_seen(
         return inspect.command_of(container, image)
 
     monkeypatch.setattr(engines, "command_of", command_of)
-    monkeypatch.setattr(ended, "command_of", command_of)
+    monkeypatch.setattr(processes, "command_of", command_of)
     looking = ExternalEngines(place.box)
 
     def serves() -> bool:

@@ -16,7 +16,7 @@ from servers.judge.alerts.attention import AttentionAlert, BoxState, Notice
 from servers.judge.alerts.case import KINDS
 from servers.judge.people import data_disk as folder
 from servers.models import Alert, Box, Notification, NotificationChannel, Run, Server, User
-from servers.models.alerts.channel import What
+from servers.models.alerts.alert import What
 from servers.models.people import data_disk
 from servers.state import box_samples
 

@@ -11,11 +11,10 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 
 from servers.contexts.alerts import needs
-from servers.contexts.external import clusters
-from servers.contexts.external.others import held_by
-from servers.judge.external.engines import DiscoveredEngine
+from servers.contexts.external import workloads
+from servers.contexts.external.workloads import held_by
+from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.judge.external.missing_permissions import MissingPermission, together
-from servers.judge.external.origin import Origin
 from servers.judge.images.names import find_image_name
 from servers.judge.memory.holders import memory_by_container
 from servers.models import (
@@ -225,7 +224,7 @@ def _others(
                 what=each["image"] if pids else find_image_name(each["image"], names),
                 held=held_by(pids, sample) if pids else held.get(each["container"]),
                 ray=ray,
-                servers=tuple(clusters.of_ray(ray)) if ray else (),
+                servers=tuple(workloads.of_ray(ray)) if ray else (),
                 origin=Origin.from_json(each["origin"]),
                 began=_moment(each["started_at"]),
             )

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterable, Iterator
 
+from servers.gateway.callers import Refusal
 from servers.gateway.messages.response import Json
-from servers.gateway.refusal import Refusal
 from servers.launch.engines import SERVING, sampling
 
 # What both APIs have, under the names that `sampling` knows.

@@ -4,7 +4,7 @@ import json
 import uuid
 from typing import Any
 
-from servers.gateway.refusal import TYPES
+from servers.gateway.callers import TYPES
 
 type Json = dict[str, Any]
 

@@ -15,9 +15,14 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 import httpx
 
-from servers.host.http import addresses
-from servers.host.http.addresses import Address, UnknownNameError
-from servers.host.http.bounded import BoundedResponse, BoundsError, Outside
+from servers.host.http import bounded
+from servers.host.http.bounded import (
+    Address,
+    BoundedResponse,
+    BoundsError,
+    Outside,
+    UnknownNameError,
+)
 
 WITHIN = 10.0  # seconds for a message with its answer
 ANSWER_LIMIT = 2048  # bytes of an answer that are read
@@ -55,7 +60,7 @@ def objection(address: str) -> str:
         literal = ipaddress.ip_address(host)
     except ValueError:
         return ""
-    return _forbidden(host) if addresses.is_of_the_link(literal) else ""
+    return _forbidden(host) if bounded.is_of_the_link(literal) else ""
 
 
 def host_of(address: str) -> str:
@@ -78,7 +83,7 @@ def _ask(method: str, address: str, body: bytes, headers: Mapping[str, str]) -> 
     if said := objection(address):
         raise WebhookError(said, may_pass=False)
     url = httpx.URL(address)
-    found = None if addresses.goes_by_proxy(url) else _resolve(url)
+    found = None if bounded.goes_by_proxy(url) else _resolve(url)
     _send(method, url, body, headers, found)
 
 
@@ -164,10 +169,10 @@ def _unreachable(host: str, error: httpx.TransportError) -> str:
 def _resolve(url: httpx.URL) -> list[Address]:
     host = url.raw_host.decode()
     try:
-        found = addresses.resolve(host, addresses.port_of(url))
+        found = bounded.resolve_address(host, bounded.port_of(url))
     except UnknownNameError as error:
         raise WebhookError(f"Nobody knows the name {host}.", may_pass=True) from error
-    allowed = [each for each in found if not addresses.is_of_the_link(each)]
+    allowed = [each for each in found if not bounded.is_of_the_link(each)]
     if not allowed:
         raise WebhookError(_forbidden(host), may_pass=False)
     return allowed

@@ -17,11 +17,9 @@ from typing import Any
 from servers.host.gpus import GpuError, Nvml
 from servers.host.gpus.events import GpuEvents
 from servers.host.gpus.readings import CardReading
-from servers.host.kernel.log import KernelLog
-from servers.host.kernel.oom_kills import OomKills
-from servers.host.kernel.oom_log import OomKill
+from servers.host.kernel.log import KernelLog, OomKill, OomKills
 from servers.host.kernel.proc import Kernel, KernelError, Processes
-from servers.host.kernel.programs import Programs
+from servers.host.kernel.processes import Programs
 
 # How long to wait before NVML is tried again where it is missing or broken.
 NVML_RETRY = 30.0

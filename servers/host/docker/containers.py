@@ -9,9 +9,16 @@ from urllib.parse import urlencode
 
 import requests
 
-from servers.host.docker.client import APIError, NotFound, RegistryAuth, translate_errors
+from servers.host.docker.client import (
+    APIError,
+    DockerResponse,
+    EventStream,
+    NotFound,
+    RegistryAuth,
+    creation,
+    translate_errors,
+)
 from servers.host.docker.errors import ContainerError, port_taken, translate
-from servers.host.docker.events import EventStream
 from servers.host.docker.facts import (
     Container,
     DockerFacts,
@@ -20,10 +27,8 @@ from servers.host.docker.facts import (
     split_reference,
     unix_time,
 )
-from servers.host.docker.request import creation
-from servers.host.docker.socket import DockerResponse
 from servers.host.images.builds import Builds
-from servers.host.images.pulls import PullState
+from servers.host.images.images import PullState
 from servers.host.kernel.ports import listener
 from servers.host.logs.log_stream import LogStream, LogStreamError
 from servers.launch import numbers

@@ -5,15 +5,26 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from signal import Signals
 from typing import Any
 from urllib.parse import urlencode
 
-from servers.host.docker.client import DockerClient, NotFound, translate_errors
-from servers.host.docker.errors import translate
-from servers.host.docker.events import EventStream
+import requests
+
+from servers.host.docker.client import (
+    APIError,
+    DockerClient,
+    DockerResponse,
+    DockerSocketError,
+    EventStream,
+    NotFound,
+    translate_errors,
+)
+from servers.host.docker.errors import ContainerError, translate
 from servers.host.docker.facts import Container, Event, Json
-from servers.host.docker.socket import DockerResponse, DockerSocketError
+from servers.host.files import paths
+from servers.host.kernel.proc import Kernel, Processes
 
 INSTALL = "inferdash.install"
 # More than a box runs; each costs Docker a few milliseconds.
@@ -235,3 +246,94 @@ class DockerReader(DockerClient):
 
 def _is_tcp(port: str) -> bool:
     return port.partition("/")[2] in ("", "tcp")
+
+
+GRACE = 60  # seconds between its stop signal and SIGKILL
+
+
+class ExternalContainers(DockerReader):
+    """Apart from Docker, which touches nothing without this install's label."""
+
+    def __init__(self, install: str, host: str = "") -> None:
+        super().__init__(host)
+        self.install = install
+
+    def stop(self, container_id: str, *, name: str, started_at: datetime | None) -> None:
+        """As `docker stop` does; the container itself stays, with its log.
+
+        `name` and `started_at` are what somebody has looked at and confirmed. Raises
+        ContainerError, of the kind not_theirs where it is ours or something else by now.
+        """
+        found = self.other(container_id)
+        if found is None or found.container.name != name or not found.is_life(started_at):
+            raise ContainerError(
+                f"{name} is not the container any more that was looked at: it was started anew, "
+                "renamed or removed. Nothing was stopped.",
+                kind="not_theirs",
+            )
+        with translate_errors(f"to stop {name}"):
+            try:
+                self._api.stop(container_id, timeout=GRACE)
+            except NotFound:
+                return
+            except APIError as error:
+                # It had ended by itself.
+                if error.status_code != requests.codes.not_modified:
+                    raise
+
+
+class StartedError(Exception):
+    """A process cannot be read; the text says why, and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartedProcess:
+    argv: tuple[str, ...] = field(repr=False)  # with secrets in it
+    # None: it belongs to somebody else, and only root may read it.
+    env: dict[str, str] | None = field(repr=False)
+    folder: str  # where it runs now; "": that cannot be read
+    user: str
+
+
+def find_started_process(pid: int, *, start: int) -> StartedProcess:
+    """What a process that began `start` clock ticks after the boot was started with.
+
+    Raises StartedError where it has ended, or its number belongs to another one by now.
+    Rule: proc(5).
+    """
+    now = Processes(Kernel(root=Path("/"))).read({pid})
+    if not now or now[0].start != start:
+        raise StartedError(f"Process {pid} has ended. What runs now is listed anew in a moment.")
+    home = Path(f"/proc/{pid}")
+    try:
+        words = (home / "cmdline").read_bytes().decode(errors="replace")
+    except OSError as error:
+        raise StartedError(
+            f"The words of process {pid} cannot be read: {error.strerror}."
+        ) from error
+    if not words:
+        raise StartedError(
+            f"Process {pid} shows no words: it begins or ends just now. Look again in a moment."
+        )
+    return StartedProcess(
+        argv=tuple(words.rstrip("\0").split("\0")),
+        env=_environment(home),
+        folder=_folder(home),
+        user=now[0].user or "",
+    )
+
+
+def _environment(home: Path) -> dict[str, str] | None:
+    try:
+        text = (home / "environ").read_bytes().decode(errors="replace")
+    except OSError:
+        return None
+    pairs = (each.partition("=") for each in text.split("\0") if "=" in each)
+    return {name: value for name, _equals, value in pairs}
+
+
+def _folder(home: Path) -> str:
+    try:
+        return paths.format_path((home / "cwd").readlink())
+    except OSError:
+        return ""

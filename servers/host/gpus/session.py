@@ -7,8 +7,8 @@ import pynvml
 
 from servers.host.gpus.answers import describe_error
 from servers.host.gpus.card import NvmlCard
+from servers.host.gpus.events import XidEvents
 from servers.host.gpus.readings import CardReading, GpuEvent
-from servers.host.gpus.xids import XidEvents
 from servers.host.kernel.proc import Kernel
 
 log = logging.getLogger(__name__)

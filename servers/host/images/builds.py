@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from servers.host.docker.client import server_address, translate_errors
-from servers.host.docker.socket import DockerResponse
-from servers.host.images.images import DockerImages, DockerStream
-from servers.host.images.pulls import PullProgress
+from servers.host.docker.client import DockerResponse, server_address, translate_errors
+from servers.host.images.images import DockerImages, DockerStream, PullProgress
 from servers.launch import numbers
 
 # On images, never "inferdash.install": what is made from an image inherits its labels, and a

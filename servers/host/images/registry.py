@@ -1,4 +1,8 @@
-"""Image sizes from a registry, before a pull."""
+"""Image sizes from a registry, before a pull.
+
+A registry's refusal names the address, its realm, and whoever names an image chooses the registry:
+without a rule that one could have this box ask any program that only the box can reach.
+"""
 
 import json
 import re
@@ -10,9 +14,144 @@ from typing import Any
 import httpx
 
 from servers.host.docker.client import RegistryAuth
-from servers.host.http.bounded import BoundedResponse, BoundsError, Outside
-from servers.host.images.realms import RealmError, Realms
-from servers.host.images.references import HUB, Reference, parse
+from servers.host.http import bounded
+from servers.host.http.bounded import (
+    Address,
+    BoundedResponse,
+    BoundsError,
+    Outside,
+    UnknownNameError,
+)
+
+# What a name without a registry is looked up in.
+HUB = "docker.io"
+_HUB_NAMES = ("index.docker.io", "registry-1.docker.io", "registry.hub.docker.com")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    registry: str  # docker.io, ghcr.io, 127.0.0.1:5000
+    repository: str  # library/debian, vllm/vllm-openai
+    tag: str  # "" where a digest stands instead
+    digest: str = ""  # sha256:…; "" where there is none
+
+    @property
+    def name(self) -> str:
+        """Registry and repository as Docker shows them: without its own registry's name."""
+        if self.registry != HUB:
+            return f"{self.registry}/{self.repository}"
+        return self.repository.removeprefix("library/")
+
+    def __str__(self) -> str:
+        """As Docker shows it, always with tag or digest."""
+        return f"{self.name}@{self.digest}" if self.digest else f"{self.name}:{self.tag}"
+
+    def with_digest(self, digest: str) -> str:
+        """The same repository by a digest."""
+        return f"{self.name}@{digest}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its registry is on the box itself. Docker speaks plain HTTP to such a one."""
+        host = self.registry.partition(":")[0]
+        return host == "localhost" or host.startswith("127.")
+
+
+def parse(text: str) -> Reference:
+    """The parts of a reference as people write it. Whether it exists is its registry's to say.
+
+    Rule: Docker's own. The first part is a registry when it holds a dot or a colon, or is
+    localhost; a name of one part on Docker's own registry is below library/; no tag is latest.
+    """
+    rest, _at, digest = text.strip().partition("@")
+    head, slash, tail = rest.partition("/")
+    if slash and ("." in head or ":" in head or head == "localhost"):
+        registry, path = head, tail
+    else:
+        registry, path = HUB, rest
+    if registry in _HUB_NAMES:
+        registry = HUB
+    name, colon, tag = path.rpartition(":")
+    repository, tag = (name, tag) if colon else (path, "latest")
+    if registry == HUB and "/" not in repository:
+        repository = f"library/{repository}"
+    return Reference(
+        registry=registry, repository=repository, tag="" if digest else tag, digest=digest
+    )
+
+
+def familiar(text: str) -> str:
+    """The reference as Docker lists it; an image's id stays as it is."""
+    return text if text.startswith("sha256:") else str(parse(text))
+
+
+class RealmError(Exception):
+    """The address is not asked; the text says why and follows the registry's name."""
+
+
+@dataclass(frozen=True)
+class Realms:
+    named: Sequence[str] = ()  # by this box's administrator: "https://auth.example.org"
+
+    def where(self, realm: httpx.URL, registry: Reference) -> list[Address] | None:
+        """The addresses at which it may be asked; None: a proxy of the environment looks it up.
+
+        Allowed are https to the internet, the registry itself, and on another port or under
+        another name https to its machine (GitLab), unless that is this box. Raises RealmError.
+        """
+        if realm.scheme not in ("http", "https") or not realm.host:
+            raise RealmError("names no address for its tokens")
+        try:
+            found = bounded.resolve_address(realm.raw_host.decode(), bounded.port_of(realm))
+        except UnknownNameError as error:
+            if bounded.goes_by_proxy(realm) and realm.scheme == "https":
+                return None
+            raise RealmError(f"sends to {realm.host} for its tokens, a name unknown") from error
+        asked = [each for each in found if not bounded.is_of_the_link(each)]
+        if not asked or not self._is_allowed(realm, registry, asked):
+            raise RealmError(_refusal(realm))
+        return None if bounded.goes_by_proxy(realm) else asked
+
+    def _is_allowed(self, realm: httpx.URL, registry: Reference, asked: list[Address]) -> bool:
+        if _origin(realm) in [_origin(httpx.URL(each)) for each in self.named]:
+            return True
+        own = httpx.URL(f"{'http' if registry.is_local else 'https'}://{registry.registry}")
+        if _origin(realm) == _origin(own):
+            return True
+        is_there = set(asked) <= _list_known(own)
+        if is_there and _service(realm) == _service(own):
+            return True
+        if realm.scheme != "https":
+            return False
+        # What listens on this box itself is not all the registry's.
+        is_there = is_there and not any(each.is_loopback for each in asked)
+        return is_there or all(map(bounded.is_public, asked))
+
+
+def _list_known(own: httpx.URL) -> set[Address]:
+    try:
+        return set(bounded.resolve_address(own.raw_host.decode(), bounded.port_of(own)))
+    except UnknownNameError:
+        return set()  # only a proxy knows it
+
+
+def _service(url: httpx.URL) -> tuple[str, int]:
+    return url.scheme, bounded.port_of(url)
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int]:
+    return url.scheme, url.host, bounded.port_of(url)
+
+
+def _refusal(realm: httpx.URL) -> str:
+    if realm.scheme == "http":
+        return f"wants credentials without encryption, at {realm.host}"
+    origin = f"https://{realm.netloc.decode()}"
+    return (
+        f"sends to {realm.host} for its tokens, which is neither on the internet nor the registry "
+        f'itself. Who administers the box can allow it in box.toml: token_realms = ["{origin}"]'
+    )
+
 
 SILENCE = 10.0  # seconds in which nothing comes
 WITHIN = 30.0  # seconds for an answer
@@ -55,7 +194,7 @@ def size(
 ) -> Size | None:
     """What an image for Linux on this architecture (amd64, arm64) consists of.
 
-    `realms` are where registries may send for a token beside what servers.host.images.realms allows.
+    `realms` are where registries may send for a token beside what servers.host.images.registry allows.
     None where the reference has no image for it. Raises RegistryError. Source: the distribution
     specification of the Open Container Initiative, and the token log-in of Docker's registry.
     """

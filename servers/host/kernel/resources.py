@@ -2,10 +2,16 @@
 
 import os
 import re
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from servers.host.docker import throwaway
+from servers.host.docker.containers import ContainerError, DockerContainers
+from servers.host.docker.throwaway import ContainerCommand
 from servers.host.files import paths
+from servers.host.kernel.proc import Kernel
 
 _LOCAL = re.compile(r"\|-- ([0-9.]+)\n\s+/32 host LOCAL")
 _LISTENS = "0A"  # TCP_LISTEN, in the fourth column of /proc/net/tcp
@@ -94,3 +100,132 @@ def has_toolkit(*, root: Path = Path("/")) -> bool | None:
     """Whether NVIDIA's container toolkit lies where its packages put it; None when unseen."""
     seen = [paths.exists(str(PurePosixPath(each)), root=root) for each in _TOOLKIT]
     return True if True in seen else None if None in seen else False
+
+
+# 1: page cache, 2: what drivers and the kernel would give back when asked, 3: both.
+LEVEL = 3
+_SWITCH = Path("/proc/sys/vm/drop_caches")
+# Where a shell and its libraries are.
+_PROGRAMS = ("/bin", "/lib", "/lib64", "/usr")
+_SECONDS = 120  # a box with a terabyte of memory has a lot to write
+
+
+def drop_caches(docker: DockerContainers, *, root: Path = Path("/"), level: int = LEVEL) -> None:
+    """Write what is not on disk yet, then drop caches and driver pools.
+
+    Root can do so itself. Anybody else who may speak to Docker can through a container that
+    may write kernel settings, and is removed at once: no more power than Docker's socket has.
+    The shell in it is the box's own, as an image's might do more than it is told. `root` is
+    where this process sees the box's "/". Raises ContainerError. Rule: kernel documentation, vm.drop_caches.
+    """
+    try:
+        os.sync()
+        _SWITCH.write_text(f"{level}\n")
+    except OSError:
+        _through_container(docker, root, level)
+
+
+def _through_container(docker: DockerContainers, root: Path, level: int = LEVEL) -> None:
+    folders = tuple(each for each in _PROGRAMS if (root / each.lstrip("/")).exists())
+    words = ("/bin/sh", "-c", f"sync; echo {level} > {_SWITCH}")
+    question = ContainerCommand(
+        image=docker.ensure_empty_image(),
+        words=words,
+        seconds=_SECONDS,
+        sets_kernel=True,
+        reads=folders,
+    )
+    said = throwaway.ask(docker, question)
+    if said.exit_code != 0:
+        how = f"exit code {said.exit_code}" if said.end == "ended" else f"it was {said.end}"
+        raise ContainerError(
+            f"The page cache could not be dropped in a container ({how}): "
+            f"{said.errors.strip()[-300:] or 'it said nothing'}",
+            kind="other",
+        )
+
+
+# v1 says "no limit" with the largest number of whole pages.
+_NO_LIMIT = 1 << 60
+_KILLS = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CgroupMemory:
+    """Main memory of a cgroup at one moment. None: the kernel does not tell."""
+
+    kills: int  # processes in it that the kernel killed for want of memory, whoever had none left
+    held: int | None  # bytes, with its page cache
+    limit: int | None  # bytes; None: none, or not told
+    pids: frozenset[int]  # those that live, in our own pid namespace
+
+
+def read_memory(kernel: Kernel, pid: int) -> CgroupMemory | None:
+    """The memory of the cgroup that a process is in; None where it cannot be read or is gone.
+
+    Sources: cgroup-v2.rst (`memory.events`: oom_kill counts kills by any OOM killer) and
+    cgroup-v1/memory.rst (`memory.oom_control`, the same count since Linux 4.13).
+    """
+    for line in kernel.cgroup(pid).splitlines():
+        number, _colon, rest = line.partition(":")
+        controllers, _colon, path = rest.partition(":")
+        below = path.lstrip("/")
+        if "memory" in controllers.split(","):
+            folder = kernel.root / "sys/fs/cgroup/memory" / below
+            return _read(folder, "memory.oom_control", "memory.usage_in_bytes",
+                         "memory.limit_in_bytes")  # fmt: skip
+        if number == "0" and below:
+            for mount in ("sys/fs/cgroup", "sys/fs/cgroup/unified"):
+                folder = kernel.root / mount / below
+                found = _read(folder, "memory.events", "memory.current", "memory.max")
+                if found is not None:
+                    return found
+    return None
+
+
+def _read(folder: Path, events: str, held: str, limit: str) -> CgroupMemory | None:
+    kills = _KILLS.search(_text(folder / events))
+    if kills is None:
+        return None
+    most = _number(_text(folder / limit))
+    return CgroupMemory(
+        kills=int(kills[1]),
+        held=_number(_text(folder / held)),
+        limit=None if most is None or most >= _NO_LIMIT else most,
+        pids=frozenset(map(int, _text(folder / "cgroup.procs").split())),
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _number(text: str) -> int | None:
+    text = text.strip()
+    return int(text) if text.isdecimal() else None
+
+
+ROUNDS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ahead:
+    seconds: float  # negative: this clock is behind
+    within: float  # seconds that this may be off
+
+
+def ahead_of(there: Callable[[], float], own: Callable[[], float] = time.time) -> Ahead:
+    """Of the clock that `there` asks for its unix time in seconds. Raises what that raises.
+
+    Cristian's rule: the answer is from the middle of asking, give or take half of how long it
+    took; of several the quickest is the best.
+    """
+    return min((_once(there, own) for _ in range(ROUNDS)), key=lambda each: each.within)
+
+
+def _once(there: Callable[[], float], own: Callable[[], float]) -> Ahead:
+    asked, said, heard = own(), there(), own()
+    return Ahead(seconds=(asked + heard) / 2 - said, within=abs(heard - asked) / 2)

@@ -1,10 +1,17 @@
-"""The only module that speaks HTTP to engines: is it up, what does it serve, chat with it."""
+"""The only module that speaks HTTP to engines: is it up, what does it serve, chat with it.
+
+They are there with VLLM_SERVER_DEV_MODE=1 alone. Level 1 keeps the weights in the machine's memory;
+level 2 keeps nothing, so that they are read again.
+"""
 
 import json
+import re
+import time
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import StrEnum
+from http import HTTPStatus
 from typing import Any
 
 import httpx
@@ -12,8 +19,59 @@ import httpx
 from servers.host.http import bounded, connections
 from servers.host.http.bounded import BoundedResponse, BoundsError
 from servers.host.http.connections import PROBE_TIMEOUT
-from servers.host.runs import prometheus, refusals
+from servers.host.runs import prometheus
 from servers.host.runs.prometheus import Exposed
+
+_TOO_LONG = ("context size", "context length", "context window")
+# vLLM, of a model for texts alone and of --limit-mm-per-prompt; llama.cpp without a projector,
+# which it calls an error of the server's.
+_BLIND = re.compile(
+    r"is not a multimodal model|at most 0 image|image input is not supported", re.IGNORECASE
+)
+_TOO_MANY = re.compile(r"at most \d+ image", re.IGNORECASE)
+
+
+def describe_refusal(body: bytes) -> str:
+    """What an error body says, in any of the engines' shapes.
+
+    vLLM and llama.cpp: {"error": {"message"}}; SGLang: {"message"}; FastAPI: {"detail"}.
+    """
+    text = body.decode(errors="replace").strip()
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError):
+        return text[:500]
+    if isinstance(answer, dict):
+        error = answer.get("error", answer)
+        if isinstance(error, dict):
+            error = error.get("message") or error.get("detail") or error
+        text = error if isinstance(error, str) else json.dumps(error)
+    return text.strip()[:2000]
+
+
+def advise_on_refusal(status: int, said: str) -> str:
+    if any(sign in said.lower() for sign in _TOO_LONG):
+        return "Start a new conversation, remove earlier messages, or lower max tokens."
+    if _BLIND.search(said):
+        return (
+            "Remove the pictures of all questions, or start a new conversation with a server "
+            "whose model takes them."
+        )
+    if _TOO_MANY.search(said):
+        return (
+            "The pictures of all questions go with each one: remove some, start a new "
+            "conversation, or raise --limit-mm-per-prompt in the profile."
+        )
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return "Its profile must name the engine's key, as --api-key or in the environment."
+    if status == HTTPStatus.NOT_FOUND:
+        return "Check that the image serves the OpenAI chat API and the profile's served name."
+    if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
+        return "It is overloaded or shutting down: wait a little, then retry."
+    if status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return "Change the parameters or the message, then retry."
+    return "Look at its log, then retry."
+
 
 # An answer to a probe is a few KiB, vLLM's metrics some hundred; more is not an engine.
 PROBE_LIMIT = 8 * 1024 * 1024
@@ -265,10 +323,10 @@ async def _raise_for_refusal(response: httpx.Response) -> None:
 
 
 def _refusal(status: int, body: bytes) -> EngineError:
-    words = refusals.words(body)
+    words = describe_refusal(body)
     said = f": {words}" if words else "."
     separator = "" if said.endswith((".", "!", "?")) else "."
-    advice = refusals.advice(status, words)
+    advice = advise_on_refusal(status, words)
     return EngineError(
         f"The engine refused the request ({status}){said}{separator} {advice}",
         detail=words,
@@ -297,7 +355,7 @@ def post(endpoint: Endpoint, path: str, body: object = None, *, within: float) -
     except BoundsError as exc:
         raise EngineError(f"The engine, asked for {path}, {exc}.") from exc
     if got.status != httpx.codes.OK:
-        words = refusals.words(got.body)
+        words = describe_refusal(got.body)
         colon = f": {words}" if words else ""
         raise EngineError(f"The engine answered {path} with {got.status}{colon}", status=got.status)
 
@@ -323,3 +381,47 @@ def _get_json(endpoint: Endpoint, path: str) -> Any:
         return json.loads(got.body) if got.status == httpx.codes.OK else None
     except (httpx.TransportError, BoundsError, ValueError, RecursionError):
         return None
+
+
+# Seconds. Some GiB a second go between a GPU and the machine's memory, weights from a disk slower.
+WITHIN = 300.0
+_SETTLES = 30.0  # it may answer before it has done so
+_LOOK_EVERY = 0.25
+# What is done to wake up from each level, as vLLM documents it.
+_WAKE: dict[int, tuple[tuple[str, object], ...]] = {
+    1: (("/wake_up", None),),
+    2: (
+        ("/wake_up?tags=weights", None),
+        ("/collective_rpc", {"method": "reload_weights"}),
+        ("/wake_up?tags=kv_cache", None),
+    ),
+}
+
+
+def is_sleeping(endpoint: Endpoint) -> bool | None:
+    """None where the engine does not say."""
+    answer = fetch_json(endpoint, "/is_sleeping")
+    found = answer.get("is_sleeping") if isinstance(answer, dict) else None
+    return found if isinstance(found, bool) else None
+
+
+def sleep(endpoint: Endpoint, level: int) -> None:
+    """Return when it sleeps; requests that run meanwhile end first. Raises EngineError."""
+    post(endpoint, f"/sleep?level={level}&mode=wait", within=WITHIN)
+    _settle(endpoint, wanted=True)
+
+
+def wake_engine(endpoint: Endpoint, level: int) -> None:
+    """Return when it is awake. Raises EngineError."""
+    for path, body in _WAKE[level]:
+        post(endpoint, path, body, within=WITHIN)
+    _settle(endpoint, wanted=False)
+
+
+def _settle(endpoint: Endpoint, *, wanted: bool) -> None:
+    until = time.monotonic() + _SETTLES
+    while is_sleeping(endpoint) is not wanted:
+        if time.monotonic() > until:
+            state = "awake" if wanted else "asleep"
+            raise EngineError(f"The engine said yes, and is still {state} {_SETTLES:.0f} s later.")
+        time.sleep(_LOOK_EVERY)

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from servers.host.files.box_files import BoxFiles, because
-from servers.host.weights import gguf, gguf_choice
+from servers.host.weights import gguf, stored
 
 _WEIGHTS = (".safetensors", ".gguf", ".bin", ".pt")
 # config.json of the largest models is a few hundred KiB, for the layers that are quantised.
@@ -60,8 +60,8 @@ def look_for_gguf(folder: PurePosixPath, wanted: str, files: BoxFiles) -> Checkp
             for path, _seen in files.iterate_files(folder, _MOST_FILES)
             if path.suffix == ".gguf"
         }
-        parts = gguf_choice.model(there, wanted)
-        if not gguf_choice.is_whole(parts):
+        parts = stored.find_model(there, wanted)
+        if not stored.is_whole(parts):
             return None
         size = sum(files.file(there[name]).st_size for name in parts)
     except OSError:  # a link in a cache that leads to nothing yet, too
@@ -220,3 +220,26 @@ def _size(path: PurePosixPath, files: BoxFiles) -> int | None:
         return files.file(path).st_size
     except (OSError, ValueError):
         return None
+
+
+def read_cache_size(hub: PurePosixPath, checkpoint: str, files: BoxFiles) -> int | None:
+    """Bytes of its blobs on the disk, those included that are not whole yet.
+
+    What the disk holds and not what the files span: some loaders reserve a file's whole
+    length at once. None where there is no folder, or this process may not look into it.
+    Rule: the layout of huggingface_hub's cache (models--org--name/blobs, *.incomplete).
+    """
+    folder = hub / repository(checkpoint) / "blobs"
+    try:
+        found = files.entries(folder, _MOST_FILES).found
+    except OSError:
+        return None
+    return sum(seen.st_blocks * 512 for _name, seen in found)
+
+
+def sum_cache_sizes(
+    hub: PurePosixPath, checkpoint: str, files: BoxFiles, revision: str = ""
+) -> int | None:
+    """Bytes that its weights will be, by its index; None before that file is there."""
+    folder = snapshot(hub, checkpoint, files, revision)
+    return total(folder, files) if folder is not None else None

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import httpx
 
 from servers.host.http.bounded import BoundsError, Outside
-from servers.host.weights import gguf_choice
+from servers.host.weights import stored
 from servers.host.weights.checkpoints import INDEX
 
 SILENCE = 5.0  # seconds in which nothing comes
@@ -84,7 +84,7 @@ def _look(hub: "_Hub", gguf: str | None) -> RemoteModel:
         return RemoteModel(access="refused")
     files = _files(hub, status, said)
     if gguf is not None:
-        parts = gguf_choice.model(files, gguf)
+        parts = stored.find_model(files, gguf)
         if not parts:
             return RemoteModel(access="gone")
         return RemoteModel(access="open", weights=sum(files[name] for name in parts) or None)

@@ -1,5 +1,6 @@
 """One thing that a person should know of, in the words in which it is told."""
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,3 +55,105 @@ class AlertCase:
 def is_worse(severity: str, than: str) -> bool:
     """Both of ORDER."""
     return list(ORDER).index(severity) > list(ORDER).index(than)  # type: ignore[arg-type]
+
+
+# Seconds that a case must be seen for before it is told, by kind; others are at once.
+AFTER = {"floor": 10.0, "box": 60.0, "thermal": 10.0, "hardware": 5.0, "disk": 5.0}
+# Seconds that it must not be seen for before it is over.
+CALM = {"floor": 60.0, "box": 30.0, "thermal": 120.0, "hardware": 120.0, "disk": 120.0}
+# Who tries again has not got it yet.
+CALM |= {"download": 60.0, "pull": 60.0}
+CALM |= {"leaked": 30.0, "residual": 30.0, "unhealthy": 30.0, "silent": 20.0}
+# What is over and comes back within so many seconds has never been over; nor was that told.
+AGAIN = 300.0
+COMES_BACK = frozenset(CALM)
+# Seconds between two changes of an open alert's words: figures in them change all the time.
+WORDS_EVERY = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Open:
+    """An alert that is open, as it was written down."""
+
+    severity: str
+    words: tuple[str, ...]  # title, detail, memory, advice
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlertChange:
+    what: Literal["raise", "worse", "describe_debounce", "clear"]
+    key: Key
+    case: AlertCase | None = None  # None: clear
+
+
+def describe_debounce(case: AlertCase) -> tuple[str, ...]:
+    return case.title, case.detail, case.memory, case.advice
+
+
+class Steady:
+    """Remembers since when each case is seen, or is not seen any more."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Key, float] = {}
+        self._gone: dict[Key, float] = {}
+        self._worded: dict[Key, float] = {}
+
+    def step(
+        self,
+        now: float,
+        cases: Iterable[AlertCase],
+        open_ones: Mapping[Key, Open],
+        *,
+        unknown_kinds: Collection[str] = (),
+        unsure: Collection[Key] = (),
+        refuted: Collection[Key] = (),
+    ) -> list[AlertChange]:
+        """What to write down. Of `unknown_kinds` and `unsure` nothing is known now, so that none
+        of them is over; the opposite of `refuted` is seen, so that they are over without a calm
+        while. Events are none of this: they are told when they happen."""
+        there = {case.key: case for case in cases}
+        self._seen = {key: self._seen.get(key, now) for key in there}
+        self._worded = {key: at for key, at in self._worded.items() if key in open_ones}
+        changes = [
+            change
+            for key, case in there.items()
+            if (change := self._of_case(now, case, open_ones.get(key)))
+        ]
+        return changes + self._find_ended(now, there, open_ones, unknown_kinds, unsure, refuted)
+
+    def _of_case(self, now: float, case: AlertCase, before: Open | None) -> AlertChange | None:
+        key = case.key
+        if before is None:
+            is_due = now - self._seen[key] >= AFTER.get(case.kind, 0.0)
+            return AlertChange(what="raise", key=key, case=case) if is_due else None
+        if is_worse(case.severity, before.severity):
+            return AlertChange(what="worse", key=key, case=case)
+        if (
+            describe_debounce(case) == before.words
+            or now - self._worded.get(key, 0.0) < WORDS_EVERY
+        ):
+            return None
+        self._worded[key] = now
+        return AlertChange(what="words", key=key, case=case)
+
+    def _find_ended(
+        self,
+        now: float,
+        there: Mapping[Key, AlertCase],
+        open_ones: Mapping[Key, Open],
+        unknown_kinds: Collection[str],
+        unsure: Collection[Key],
+        refuted: Collection[Key],
+    ) -> list[AlertChange]:
+        missing = {key for key in open_ones if key not in there}
+        self._gone = {key: self._gone.get(key, now) for key in missing}
+        for key in missing:
+            if key[0] in unknown_kinds or key in unsure:
+                self._gone[key] = now
+        return [
+            AlertChange(what="clear", key=key)
+            for key, since in self._gone.items()
+            if key[0] not in unknown_kinds
+            and key not in unsure
+            and (key in refuted or now - since >= CALM.get(key[0], 0.0))
+        ]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 
 from servers.launch import numbers
-from servers.launch.engines.versions import release
+from servers.launch.engines.flaglist import read_release
 
 _CUDA_OF = (
     (450, (11, 0)), (455, (11, 1)), (460, (11, 2)), (465, (11, 3)), (470, (11, 4)),
@@ -64,7 +64,7 @@ def _all(alternative: str, driver: str) -> bool | None:
 
 
 def _one(part: str, driver: str) -> bool | None:
-    match, mine = _PART.fullmatch(part), release(driver)
+    match, mine = _PART.fullmatch(part), read_release(driver)
     if match is None or mine is None:
         return None
     what, how, value = match.groups()

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from servers.judge.logs import levels, parsing
-from servers.judge.logs.levels import Level
+from servers.judge.logs import parsing
+from servers.judge.logs.parsing import Level
 
 
 class PatternError(Exception):
@@ -43,7 +43,7 @@ class Scan:
         texts = [record.split(" ", 2)[2] for record in plain.split("\n")]
         wanted = enumerate(texts, first)
         if self._query.level > Level.INFO:
-            found = zip(wanted, levels.levels(texts), strict=True)
+            found = zip(wanted, parsing.levels(texts), strict=True)
             wanted = (each for each, level in found if level >= self._query.level)  # type: ignore[assignment]
         for number, text in wanted:
             if self._holds(text) and self._is_of_rank(text):
@@ -55,7 +55,7 @@ class Scan:
             return False
         is_bad = query.level > Level.INFO
         lowered = "" if query.is_exact and not is_bad else plain.lower()
-        if is_bad and not levels.may_be_bad(lowered):
+        if is_bad and not parsing.may_be_bad(lowered):
             return False
         return self._pattern is not None or self._text in (plain if query.is_exact else lowered)
 
@@ -107,9 +107,9 @@ class LogOutline:
             self._ranks.discard("")
         lowered = block.lower()
         self._find(first, texts, lowered)
-        if not levels.may_be_bad(lowered):
+        if not parsing.may_be_bad(lowered):
             return
-        for number, level in enumerate(levels.levels(texts), first):
+        for number, level in enumerate(parsing.levels(texts), first):
             if level > Level.INFO and self._after < number <= self._upto:
                 self._mark(number, level)
 

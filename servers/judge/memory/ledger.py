@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from servers.judge.memory import ledger_words, processes
+from servers.judge.memory import ledger_words
 from servers.judge.memory.advice import has_driver_pool
-from servers.judge.memory.ledger_words import Kind, Words
+from servers.judge.memory.ledger_words import Kind, MemoryHolder, Words
 from servers.judge.memory.pools import BUCKETS, GIB, Pool, sum_page_cache
-from servers.judge.memory.processes import MemoryHolder
 
 TONES = 6  # a bar tells servers apart by shade, and starts over after these
 
@@ -124,13 +123,13 @@ class _Reading:
         self.kind: str = (pool.kind if pool else card.get("kind")) or "discrete"
         self.lines = pool.lines if pool else {}
         self.notes: list[str] = []
-        listed = processes.on_card(card, sample, servers)
+        listed = ledger_words.on_card(card, sample, servers)
         self.sees_all = listed is not None and bool(sample.get("sees_host_pids"))
         self.clients = listed or ()
         self.programs: tuple[MemoryHolder, ...] = ()
         if pool and self.kind == "unified":
             on_gpu = frozenset(each.pid for each in self.clients)
-            self.programs = processes.beside_gpus(sample, servers, besides=on_gpu)
+            self.programs = ledger_words.beside_gpus(sample, servers, besides=on_gpu)
         self._fit_own()
         said = [
             each for each in sample.get("verdicts") or [] if pool and each.get("gpu") == pool.gpu

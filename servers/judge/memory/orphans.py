@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
 from servers.host.docker.containers import Container
+from servers.host.kernel.processes import WorkerProcess, is_worker
 from servers.host.kernel.shm import SharedSegment
-from servers.host.kernel.workers import WorkerProcess, is_worker
 
 type Kind = Literal["process", "shm", "container"]
 

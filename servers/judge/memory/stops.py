@@ -1,6 +1,11 @@
-"""Engines that ended lately, and the processes that they left."""
+"""Engines that ended lately, and the processes that they left.
+
+The rule is that of docs/gpu-memory.md, where the names stand too.
+"""
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -127,3 +132,130 @@ def _seconds(moment: object) -> float | None:
         except ValueError:
             return None
     return None
+
+
+GIB = 2**30
+
+_PAIR = re.compile(r"([a-z_]+)(?:\.([a-z]+))?=([0-9]{1,6}(?:\.[0-9]{1,3})?)")
+# Told in GiB; the others in seconds, or as a share.
+_SIZES = (
+    *("baseline", "baseline_most", "baseline_growth", "falling", "warn", "bad", "residual"),
+    *("host_growth", "boot_growth"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryThresholds:
+    """Each by the kind of pool where that makes a difference."""
+
+    baseline: Mapping[str, int] = field(
+        default_factory=lambda: {"unified": 3 * GIB, "discrete": 600 << 20, "numa": 2 * GIB}
+    )
+    # A baseline that was measured counts up to here: it may have been measured after a loss.
+    baseline_most: Mapping[str, int] = field(
+        default_factory=lambda: {"unified": 6 * GIB, "discrete": 2 * GIB, "numa": 6 * GIB}
+    )
+    baseline_growth: int = 2 * GIB  # over the best of earlier boots
+    grace: Mapping[str, float] = field(
+        default_factory=lambda: {"unified": 240.0, "discrete": 30.0, "numa": 240.0}
+    )
+    falling: int = GIB // 2  # within `falling_within`: it is on its way back
+    falling_within: float = 10.0
+    falling_grace: float = 60.0
+    warn: tuple[int, float] = (2 * GIB, 0.02)  # the larger of bytes and share of the pool
+    bad: tuple[int, float] = (6 * GIB, 0.05)
+    enter_after: float = 60.0
+    leave_after: float = 30.0
+    leave_below: float = 0.7  # of `bad`
+    residual: int = GIB // 2
+    missing_for: float = 30.0  # a process that the driver lists and the kernel does not have
+    stuck_for: float = 60.0
+    stuck_running_for: float = 300.0  # while its container runs: it may be reading a slow disk
+    reclaim_takes: float = 30.0
+    reclaim_unchanged: float = 0.9  # of what was missing before
+    booting: float = 120.0
+    idle_after_stop: float = 300.0
+    cache_share: float = 0.1
+    host_growth: int = 8 * GIB
+    boot_growth: int = 5 * GIB  # more than the best of earlier boots, from this one's start on
+    boot_seen: float = 600.0  # of uptime, until which a boot counts as seen from its start
+
+    def compute_limit(self, limit: tuple[int, float], total: int) -> int:
+        return max(limit[0], int(limit[1] * total))
+
+
+def read_thresholds(text: str) -> MemoryThresholds:
+    """Those of pairs such as `grace=60 grace.unified=120 bad=8`, sizes in GiB, times in seconds.
+
+    What is not named is as usual. Raises ValueError with a sentence.
+    """
+    found = MemoryThresholds()
+    names = {each.name for each in fields(MemoryThresholds)}
+    for pair in text.replace(",", " ").split():
+        match = _PAIR.fullmatch(pair)
+        if match is None or match[1] not in names:
+            raise ValueError(
+                f"“{pair[:40]}” is no threshold. Write name=number, with a name of: "
+                f"{', '.join(sorted(names))}."
+            )
+        found = replace(
+            found, **{match[1]: _parse_threshold(found, match[1], match[2] or "", match[3])}
+        )
+    return found
+
+
+def _parse_threshold(found: MemoryThresholds, name: str, kind: str, number: str) -> Any:
+    value = int(float(number) * GIB) if name in _SIZES else float(number)
+    before = getattr(found, name)
+    if isinstance(before, Mapping):
+        if kind and kind not in before:
+            raise ValueError(f"“{name}.{kind}”: there are {', '.join(before)}.")
+        return {each: value if kind in ("", each) else old for each, old in before.items()}
+    if kind:
+        raise ValueError(f"“{name}” is the same for every kind of memory.")
+    return (value, before[1]) if isinstance(before, tuple) else value
+
+
+# A clock that is slewed differs by less from one snapshot to the next; by more, it was set.
+_SET = 10.0
+
+
+class Elapsed:
+    """Goes on from the first snapshot's time; by the kernel's uptime where the clock was set."""
+
+    def __init__(self) -> None:
+        self._now: float | None = None
+        self._clock = 0.0
+        self._uptime: float | None = None
+
+    def see(self, snapshot: Snapshot) -> float:
+        """The moment of the next snapshot."""
+        clock, uptime = float(snapshot["t"]), snapshot.get("uptime_s")
+        passed = clock - self._clock
+        if uptime is not None and self._uptime is not None:
+            up = float(uptime) - self._uptime
+            # A recording may have one uptime throughout, which tells nothing.
+            if up > 0 and abs(passed - up) > _SET:
+                passed = up
+        self._now = clock if self._now is None else self._now + max(0.0, passed)
+        self._clock, self._uptime = clock, uptime
+        return self._now
+
+
+class BootTracker:
+    """Whether a snapshot is the first of another boot than the one before it."""
+
+    def __init__(self) -> None:
+        self._id: object = None
+        self._uptime: float | None = None
+
+    def is_new(self, snapshot: Snapshot) -> bool:
+        """By the boot's id; where one of the two has none, by an uptime that went back."""
+        now, uptime = snapshot.get("boot_id") or None, snapshot.get("uptime_s")
+        if now is not None and self._id is not None:
+            found = now != self._id
+        else:
+            found = uptime is not None and uptime < (self._uptime or 0) - _SET
+        self._id = now if now is not None or found else self._id
+        self._uptime = uptime if uptime is not None or found else self._uptime
+        return bool(found)

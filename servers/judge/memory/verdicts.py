@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from servers.judge.memory import advice
-from servers.judge.memory.elapsed import BootTracker, Elapsed
 from servers.judge.memory.pools import (
     Pool,
     PoolProcess,
@@ -19,8 +18,7 @@ from servers.judge.memory.pools import (
     pools,
     sees_processes,
 )
-from servers.judge.memory.stops import Stops
-from servers.judge.memory.thresholds import MemoryThresholds
+from servers.judge.memory.stops import BootTracker, Elapsed, MemoryThresholds, Stops
 
 type Name = Literal["ok", "settling", "page_cache", "reclaimable", "residual", "leaked", "unknown"]
 

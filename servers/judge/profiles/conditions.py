@@ -27,8 +27,8 @@ from typing import Any
 
 from servers.judge.profiles.facts import LaunchFacts, is_blank
 from servers.launch.engines import ENGINES
+from servers.launch.engines.flaglist import Release, read_release
 from servers.launch.engines.launch import Launch
-from servers.launch.engines.versions import Release, release
 
 type Truth = bool | None
 type Condition = Callable[[LaunchFacts], Truth]
@@ -226,7 +226,7 @@ def _engine(said: Any) -> Condition:
 
 def _releases(said: Any) -> Callable[[Release | None], Truth]:
     parts = [
-        (_COMPARE[op], release(number) or (int(number),))
+        (_COMPARE[op], read_release(number) or (int(number),))
         for op, number in _PARTS.findall(str(said))
     ]
     if not parts or _PARTS.sub("", str(said)).strip():
@@ -254,7 +254,7 @@ def _version(said: Any) -> Condition:
 
 def _driver(said: Any) -> Condition:
     test = _releases(said)
-    return lambda facts: test(release(facts.subject.driver))
+    return lambda facts: test(read_release(facts.subject.driver))
 
 
 def _sm(said: Any) -> Condition:

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from servers.judge.profiles.check import Check, CheckHit
 from servers.judge.profiles.facts import SECRET_FLAGS, LaunchFacts
 from servers.judge.profiles.fixes import Fix, adapt_fix
-from servers.launch.engines import ENGINES, gpu_requirements
+from servers.judge.profiles.lint_rules import Check, CheckHit
+from servers.launch.engines import ENGINES, placement
 from servers.launch.engines.change import LaunchChange
 from servers.launch.engines.engine import listens_beyond_loopback
 
@@ -40,12 +40,10 @@ def _shared_memory(facts: LaunchFacts) -> Iterator[CheckHit]:
 
 def _gpus_there(facts: LaunchFacts) -> Iterator[CheckHit]:
     gpus, wanted = facts.subject.gpus, facts.launch.gpus
-    if gpus is not None and (which := gpu_requirements.parse(wanted)):
+    if gpus is not None and (which := placement.parse_gpu_requirement(wanted)):
         try:
-            gpu_requirements.choose(
-                which, [(g.index, (g.name, g.compute_capability)) for g in gpus]
-            )
-        except gpu_requirements.CardsError as error:
+            placement.choose_gpus(which, [(g.index, (g.name, g.compute_capability)) for g in gpus])
+        except placement.CardsError as error:
             yield CheckHit(says=str(error), about="gpus")
     if wanted in ("all", "none") or gpus is None or facts.gpu_indices is None:
         return

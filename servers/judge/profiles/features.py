@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from servers.judge.profiles.facts import LaunchFacts
-from servers.judge.profiles.subject import Subject
+from servers.judge.profiles.facts import LaunchFacts, Subject
 from servers.launch.engines import ENGINES, parsers
 from servers.launch.engines.change import FlagValue, LaunchChange
 

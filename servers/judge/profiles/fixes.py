@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from servers.judge.profiles.facts import LaunchFacts, TypedFlags, is_json_object
-from servers.launch.engines import list_flags
+from servers.launch.engines import change
 from servers.launch.engines.change import FlagValue, LaunchChange
 
 
@@ -46,7 +46,7 @@ def adapt_fix(fix: Fix, facts: LaunchFacts, *, reason: str) -> LaunchChange | No
         held = typed[-1].value if typed else ""
         set_flags[words[0] if words else name] = _merge(value, held)
         # What stands behind another spelling of it is as good as what stands behind this one.
-        drop_flags += [] if list_flags.holds(name) else words[1:]
+        drop_flags += [] if change.is_list_flag(name) else words[1:]
     for name in fix.change.drop_flags:
         drop_flags += [each.word for each in facts.all_typed(name)]
     for old, new in fix.rename_flags.items():
@@ -79,7 +79,7 @@ def _rename(typed: Sequence[TypedFlags], new: str) -> dict[str, FlagValue]:
     name, equals, value = new.partition("=")
     if equals:
         return {name: value}
-    counted = typed if list_flags.holds(name) else typed[-1:]
+    counted = typed if change.is_list_flag(name) else typed[-1:]
     values = tuple(value for each in counted for value in each.values)
     return {name: values if len(values) > 1 else values[0] if values else None}
 

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from servers.judge.profiles import admission, container_rules, lint_rules, parallelism, vocabulary
-from servers.judge.profiles.check import Check
-from servers.judge.profiles.facts import LaunchFacts
-from servers.judge.profiles.lint_rules import LintRule
-from servers.judge.profiles.subject import SEVERITIES, LintFinding, Severity, Subject
+from servers.judge.profiles.facts import SEVERITIES, LaunchFacts, LintFinding, Severity, Subject
+from servers.judge.profiles.lint_rules import Check, LintRule
 from servers.launch.engines import ENGINES, parameters
 
 CHECKS: tuple[Check, ...] = (

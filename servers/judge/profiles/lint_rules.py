@@ -1,6 +1,6 @@
 """The lint's rules that are data: rules/*.yaml, a list of rules a file."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -9,9 +9,9 @@ from typing import Any
 import yaml
 
 from servers.judge.profiles.conditions import Condition, ConditionError, compile_condition
-from servers.judge.profiles.facts import LaunchFacts
+from servers.judge.profiles.facts import SEVERITIES, LaunchFacts, LintFinding, RuleSource, Severity
 from servers.judge.profiles.fixes import Fix, adapt_fix
-from servers.judge.profiles.subject import SEVERITIES, LintFinding, RuleSource, Severity
+from servers.launch.engines.change import LaunchChange
 
 FOLDER = Path(__file__).with_name("rules")
 SOURCES = "sources.yaml"
@@ -185,3 +185,51 @@ def _sources(path: Path) -> dict[str, RuleSource]:
         raise LintRuleError(
             f"{path.name} must name each source's title and url: {error}"
         ) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckHit:
+    """What a check found. `severity` is None for the check's own."""
+
+    says: str
+    about: str
+    fix: LaunchChange | None = None
+    severity: Severity | None = None
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    id: str
+    severity: Severity
+    source: tuple[str, ...]  # names in rules/sources.yaml
+    hits: Callable[[LaunchFacts], Iterator[CheckHit]]
+    # It says less than a rule about the same flag or variable, and gives way to one that is at
+    # least this loud; None: to none.
+    gives_way: Severity | None = None
+
+    def judge(self, facts: LaunchFacts) -> list[LintFinding]:
+        known = sources()
+        return [
+            LintFinding(
+                rule=self.id,
+                severity=hit.severity or self.severity,
+                says=hit.says,
+                about=hit.about,
+                fix=hit.fix,
+                sources=tuple(known[name] for name in self.source),
+                unknown=hit.unknown,
+            )
+            for hit in self.hits(facts)
+        ]
+
+
+DANGEROUS = ("privileged", "devices", "security_opt", "cap_add", "pid", "user")
+HARMLESS_CAPABILITIES = {"SYS_NICE", "IPC_LOCK"}
+
+
+def opens_the_box(values: Mapping[str, Any]) -> list[str]:
+    """Which of a launch's values only an admin may set."""
+    given = {name: values.get(name) for name in DANGEROUS}
+    given["cap_add"] = set(given["cap_add"] or ()) - HARMLESS_CAPABILITIES
+    return [name for name, value in given.items() if value]

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from servers.judge.profiles.check import Check, CheckHit
 from servers.judge.profiles.facts import LaunchFacts
 from servers.judge.profiles.fixes import Fix, adapt_fix
+from servers.judge.profiles.lint_rules import Check, CheckHit
 from servers.launch.engines.change import LaunchChange
 
 GIB = 2**30

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 
-from servers.judge.profiles.check import Check, CheckHit
 from servers.judge.profiles.facts import (
     SECRET_FLAGS,
     LaunchFacts,
@@ -12,7 +11,8 @@ from servers.judge.profiles.facts import (
     is_json_object,
 )
 from servers.judge.profiles.fixes import Fix, adapt_fix
-from servers.launch.engines import ENGINES, list_flags
+from servers.judge.profiles.lint_rules import Check, CheckHit
+from servers.launch.engines import ENGINES, change
 from servers.launch.engines.change import LaunchChange
 from servers.launch.engines.flaglist import FlagList, all_shipped, nearest_value
 
@@ -192,7 +192,12 @@ def _twice(facts: LaunchFacts) -> Iterator[CheckHit]:
     names = [typed.name for typed in facts.typed]
     for typed in {each.name: each for each in facts.typed}.values():
         is_many = typed.flag is not None and typed.flag.takes == "many"
-        if names.count(typed.name) < 2 or list_flags.holds(typed.name) or is_many or typed.is_part:
+        if (
+            names.count(typed.name) < 2
+            or change.is_list_flag(typed.name)
+            or is_many
+            or typed.is_part
+        ):
             continue
         last = typed.value if typed.values else None
         is_shown = last and typed.name not in SECRET_FLAGS

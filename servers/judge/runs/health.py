@@ -4,12 +4,20 @@ An engine's health path tells little: it can answer 200 while the scheduler behi
 (vLLM's issues 2731 and 17972; a deadlock on a GB10 stayed green for hours). So what is asked
 of it every other second is kept in a `Record`, which judges: how the path answered over time,
 whether the figures move that move while it computes, and whether it answers a question.
+
+The rule is that of docs/gpu-memory.md. A collective that waits for a rank which never comes
+keeps every multiprocessor busy with polling; the memory is not touched and little power is
+drawn. /health may answer all the while, so that only the cards give it away.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
+
+from servers.judge.memory import room
 
 # How long a fault lasts before it is one. A restart by hand inside the container is seconds of
 # refusals; an engine under load answers late, but not for minutes.
@@ -218,3 +226,173 @@ class HealthRecord:
         return HealthVerdict(
             condition=Condition.UNHEALTHY, because=because, since=self.failing_since
         )
+
+
+# uvicorn, which vLLM and SGLang serve with, says it after SIGINT and SIGTERM; llama.cpp its own.
+_ORDERLY = {
+    "vllm": re.compile(r"Shutting down|Application shutdown complete|SIGTERM|SIGINT"),
+    "sglang": re.compile(r"Shutting down|Application shutdown complete|SIGTERM received"),
+    "llamacpp": re.compile(r"cleaning up before exit|Received second interrupt"),
+}
+# It says the same when it gives up by itself: then an error stands before it.
+_TROUBLE = re.compile(
+    r"Traceback|\bERROR\b|EngineDeadError|CUDA error|out of memory|OutOfMemory|Segmentation fault|"
+    r"exiting due to|ggml_abort|GGML_ASSERT|terminate called|Killed|core dumped",
+)
+
+
+def is_orderly(engine: str, lines: Iterable[str]) -> bool:
+    """`lines` are the last ones of its log; none say nothing, and then it is not.
+
+    Rule: the words that an engine prints on SIGINT or SIGTERM, and no error among the last lines.
+    """
+    words = _ORDERLY.get(engine)
+    lines = list(lines)
+    if words is None or any(_TROUBLE.search(line) for line in lines):
+        return False
+    return any(words.search(line) for line in lines)
+
+
+def describe_sleep(sleep_info: Mapping[str, Any], state: str) -> str:
+    """ "asleep: 71 GiB given back, wakes in about 3 s"; only what was measured is said.
+
+    `sleep_info` is what models.runs.run_parts keeps.
+    """
+    if state == "falling":
+        return "goes to sleep"
+    if state == "waking":
+        usual = sleep_info.get("woke_in")
+        return f"wakes up, which took {_seconds(usual)} the last time" if usual else "wakes up"
+    back = given_back(sleep_info)
+    if back is None:
+        said = "how much it gave back nobody can tell"
+    elif back <= 0:
+        said = "nothing was given back"
+    else:
+        said = f"{_gib(back)} given back"
+    usual = sleep_info.get("woke_in")
+    return f"asleep: {said}" + (f", wakes in about {_seconds(usual)}" if usual else "")
+
+
+def given_back(sleep_info: Mapping[str, Any]) -> int | None:
+    """None where the driver does not tell how much an engine holds."""
+    before, after = sleep_info.get("before"), sleep_info.get("after")
+    return None if before is None or after is None else int(before) - int(after)
+
+
+def compute_wake_shortfall(
+    sleep_info: Mapping[str, Any], sample: Mapping[str, Any] | None, gpus: str
+) -> int:
+    """Bytes that its GPUs lack for it to have back what it gave; 0 where that is not known."""
+    back = given_back(sleep_info)
+    free = room.compute_free(sample, gpus)
+    if not back or back <= 0 or not free:
+        return 0
+    each = back // len(free)
+    return sum(max(0, each - size) for size in free.values())
+
+
+def _gib(size: int) -> str:
+    count = size / 2**30
+    return f"{count:.0f} GiB" if count >= 10 else f"{count:.1f} GiB"  # noqa: PLR2004
+
+
+def _seconds(said: float) -> str:
+    return f"{said:.1f} s" if said < 10 else f"{said:.0f} s"  # noqa: PLR2004
+
+
+BUSY = 90  # percent
+STILL = 1  # percent of the time in which memory is read or written
+# Of a card's power limit: computing takes more.
+POWER_SHARE = 0.4
+# A GB10 reports neither memory utilisation nor a limit. At work it draws 45 W and more, in a
+# deadlock 13-27 W.
+POWER_GB10 = 30.0
+# Below this clock a busy GB10 is not deadlocked but held back, which is another fault.
+CLOCK_GB10 = 1400  # MHz
+
+SPINNING_AFTER = timedelta(seconds=120)  # of nothing else than spinning
+# A start must have been silent for so long, too: kernels are compiled for minutes on a GB10.
+SILENT = timedelta(minutes=2)
+SILENT_UNIFIED = timedelta(minutes=10)
+
+
+def cards_of(sample: Mapping[str, Any], container: str) -> list[Mapping[str, Any]]:
+    """The cards of a sample on which the container has a process."""
+    mine = {
+        each["pid"] for each in sample.get("processes") or [] if each.get("container") == container
+    }
+    return [
+        card
+        for card in sample.get("gpus") or []
+        if any(process["pid"] in mine for process in card.get("processes") or [])
+    ]
+
+
+def spins(card: Mapping[str, Any]) -> bool | None:
+    """Whether a card of a sample is busy with nothing; None where it does not tell enough."""
+    util, power = card.get("util"), card.get("power_w")
+    if util is None:
+        return None
+    if util < BUSY:
+        return False
+    if card.get("kind") == "unified":
+        clock = card.get("sm_mhz")
+        if power is None or clock is None:
+            return None
+        return bool(power < POWER_GB10 and clock >= CLOCK_GB10)
+    moved, limit = card.get("mem_util"), card.get("power_limit_w")
+    if moved is None:
+        return None
+    if power is not None and limit and power >= POWER_SHARE * limit:
+        return False
+    return bool(moved <= STILL)
+
+
+def all_spin(cards: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether every one of an engine's cards does; not where one does not tell, or there is none."""
+    found = [spins(card) for card in cards]
+    return bool(found) and all(each is True for each in found)
+
+
+def is_stuck(
+    spinning: datetime | None, heard: datetime | None, *, unified: bool, now: datetime
+) -> bool:
+    """Whether a start is deadlocked: `spinning` is since when all of its cards spin, `heard`
+    its last line or progress; None: never."""
+    if spinning is None or now - spinning < SPINNING_AFTER:
+        return False
+    return heard is None or now - heard >= (SILENT_UNIFIED if unified else SILENT)
+
+
+def describe_spinning(phase: str, *, cards: int) -> str:
+    """What it looks like, after "stuck: "; `phase` is a key of PHASES, "" when it serves."""
+    where = {
+        "": "while it serves",
+        "capturing": "in graph capture",
+        "ready": "while it serves",
+    }.get(phase, "in its start")
+    if cards > 1:
+        return f"looks like a collective deadlock {where}"
+    return f"looks like a deadlock {where}"
+
+
+def name_spinning_remedy(engine: str, phase: str, *, unified: bool) -> str:
+    """What to do, in sentences. Sources: the guide on two DGX Sparks; vLLM's issue 52504;
+    the rtx6kpro wiki on cards that meet over PCIe."""
+    flag = {"vllm": "--enforce-eager", "sglang": "--disable-cuda-graph"}.get(engine)
+    text = "Its GPUs are busy, but move nothing; waiting does not help."
+    if phase in ("capturing", "tuning") and flag:
+        text += f" Stop it and start it with {flag}."
+    elif phase in ("", "ready"):
+        text += " Stop it and start it again."
+    elif phase == "connecting" and not unified:
+        text += (
+            " Stop it. Between cards without NVLink NCCL_P2P_LEVEL=PHB cures it, or doing without that"
+            " variable, or an IOMMU that is switched off (iommu=off on the kernel's command line)."
+        )
+    else:
+        text += " Stop it; if it is stuck again, look at the links between its ranks (NCCL_DEBUG)."
+    if unified:
+        text += " Across two machines NCCL 2.30.4 cures deadlocks in CUDA graphs."
+    return text

@@ -50,7 +50,7 @@ class Limits:
     cap_add: tuple[str, ...] = ("SYS_NICE", "IPC_LOCK")
     security_opt: tuple[str, ...] = ()
     reclaim: bool = False  # may caches of the kernel be dropped, which takes root's rights
-    # Where a registry may send for a token beside what servers.host.images.realms allows.
+    # Where a registry may send for a token beside what servers.host.images.registry allows.
     token_realms: tuple[str, ...] = ()
     open_ports: bool = True  # may engine ports bind beyond 127.0.0.1
     pids_limit: int = hardening.PIDS  # processes and threads of a container; 0: any number

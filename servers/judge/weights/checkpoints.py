@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from servers.judge.profiles.parallelism import WEIGHTS_SHARE
-from servers.judge.weights.fit.layers import text_config, whole
+from servers.judge.weights.fit.attention import text_config, whole
 
 GIB = 2**30
 # Of one memory for everything: what the system and the engine's own process need at least.

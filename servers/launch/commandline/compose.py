@@ -4,10 +4,9 @@ import re
 import shlex
 from typing import Any
 
-from servers.launch.commandline.command import LaunchCommand
 from servers.launch.commandline.docker_run import gpus as read_gpus
 from servers.launch.commandline.engine_words import engine_of
-from servers.launch.commandline.tokens import ShellError
+from servers.launch.commandline.tokens import LaunchCommand, ShellError
 from servers.launch.commandline.variables import Scope
 from servers.launch.commandline.yaml_text import PositionedMapping, YamlError
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 
 from servers.launch import numbers
 from servers.launch.commandline import docker_options
-from servers.launch.commandline.command import LaunchCommand
 from servers.launch.commandline.docker_options import Option
 from servers.launch.commandline.engine_words import engine_of, program
-from servers.launch.commandline.tokens import ShellError
+from servers.launch.commandline.tokens import LaunchCommand, ShellError
 from servers.launch.commandline.variables import ALWAYS_SET, Argument, Value
 
 _IMAGE = re.compile(r"(?=[\w$<{\[(])(?:\{\{[^{}]*\}\}|[^\s,;|&='])*(?<![:/@])\Z")

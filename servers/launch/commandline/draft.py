@@ -8,19 +8,16 @@ from typing import Any, Literal
 from servers.launch import sizes
 from servers.launch.commandline import (
     bare_process,
+    docker_options,
     engine_flags,
     engine_words,
-    gpu_request,
-    option_words,
-    placeholders,
-    privileges,
-    restart,
     text_boxes,
+    tokens,
 )
-from servers.launch.commandline.command import EngineKey, LaunchCommand
-from servers.launch.commandline.comment_lines import reasons
 from servers.launch.commandline.export import HF_TOKEN, HOST_STAYS
+from servers.launch.commandline.lines import reasons
 from servers.launch.commandline.text_boxes import ulimit
+from servers.launch.commandline.tokens import EngineKey, LaunchCommand
 from servers.launch.engines import ENGINES, official_image
 from servers.launch.engines.engine import SECRET_FLAGS, flag_value
 from servers.launch.engines.launch import Launch
@@ -138,7 +135,7 @@ class _Drafter:
             )
         self._environment()
         container = self._container()
-        published = [each for text in command.ports if (each := option_words.port(text))]
+        published = [each for text in command.ports if (each := engine_words.read_port(text))]
         port = published[0] if published else ("127.0.0.1", 0, 0)
         for text in command.ports[1:]:
             self._remark("ignored", f"-p {text}: one port is published, the first.")
@@ -210,7 +207,7 @@ class _Drafter:
             if name in of_fields or name in places:
                 continue
             is_secret = text_boxes.is_secret(name) or text_boxes.is_token(value or "")
-            is_open = placeholders.is_secret_open(value) if is_secret else value is None
+            is_open = tokens.is_secret_open(value) if is_secret else value is None
             if name in HF_TOKENS and is_open:
                 self.passes_token = True
                 self._remark("assumed", f"{name} is the box's own Hugging Face token.")
@@ -231,7 +228,7 @@ class _Drafter:
     def _mounts_cache(self) -> bool:
         # A container of the paste has the mounts that it names, and no other.
         if self.command.kind != "engine_command":
-            return any(option_words.is_cache(volume) for volume in self.command.volumes)
+            return any(engine_words.is_cache(volume) for volume in self.command.volumes)
         self._remark(
             "assumed", "The box's Hugging Face cache is mounted, so that weights are kept."
         )
@@ -239,7 +236,7 @@ class _Drafter:
         return True
 
     def _gpus(self) -> str:
-        wanted = gpu_request.find_requested_gpus(self.command, self.env)
+        wanted = docker_options.find_requested_gpus(self.command, self.env)
         self.env.pop(wanted.variable, None)
         if wanted.assumed:
             self._remark("assumed", wanted.assumed)
@@ -252,7 +249,7 @@ class _Drafter:
         port = said.port_number
         if said.port and not port:
             self._remark("unresolved", f"The port {said.port} is no number: write one.")
-        published = [option_words.port(text) for text in self.command.ports]
+        published = [engine_words.read_port(text) for text in self.command.ports]
         inside = {each[2] for each in published if each}
         if not port and engine.newer_port in inside and engine.default_port not in inside:
             port = engine.newer_port
@@ -260,7 +257,7 @@ class _Drafter:
         network = self.command.network or "bridge"
         wanted = port or engine.default_port
         if network == "host" and self._publishes(said):
-            self._remark("assumed", privileges.describe_host_port(wanted))
+            self._remark("assumed", docker_options.describe_host_port(wanted))
             return values | {"network": "bridge", "host_port": wanted}
         values["network"] = network
         if self.command.kind == "engine_command":
@@ -289,9 +286,9 @@ class _Drafter:
         if self.keeps_network:
             return False
         # A script's own words count, and they may say another port.
-        if option_words.kept_script(self.command):
+        if engine_words.kept_script(self.command):
             return False
-        needs = privileges.needs_host_network(said.flags, self.env)
+        needs = docker_options.needs_host_network(said.flags, self.env)
         if needs:
             self._remark(
                 "trusts",
@@ -302,7 +299,7 @@ class _Drafter:
 
     def _container(self) -> dict[str, Any]:
         command = self.command
-        entrypoint = option_words.kept_script(command)
+        entrypoint = engine_words.kept_script(command)
         values: dict[str, Any] = {
             "volumes": tuple(self._volumes()),
             "shm_size": self._size(command.shm_size),
@@ -310,7 +307,7 @@ class _Drafter:
             "ulimits": self._ulimits(),
             "runtime": command.runtime or "",
             "cap_add": command.cap_add,
-            "devices": tuple(d for d in command.devices if not gpu_request.is_gpu(d)),
+            "devices": tuple(d for d in command.devices if not docker_options.is_gpu(d)),
             "security_opt": tuple(self._security()),
             "privileged": command.privileged,
             "cpuset_cpus": command.cpuset or "",
@@ -329,13 +326,13 @@ class _Drafter:
 
     def _security(self) -> Iterator[str]:
         for option in self.command.security_opt:
-            if option.replace("=", ":") in option_words.GIVEN_ANYWAY:
+            if option.replace("=", ":") in engine_words.GIVEN_ANYWAY:
                 self._remark("assumed", f"--security-opt {option}: every container here has it.")
             else:
                 yield option
 
     def _restart(self) -> dict[str, Any]:
-        values, says = restart.read(self.command.restart or "")
+        values, says = docker_options.read_restart(self.command.restart or "")
         if says:
             self._remark("assumed" if values else "unresolved", says)
         return values
@@ -347,10 +344,10 @@ class _Drafter:
             if ":" not in text:
                 self._remark("ignored", f"-v {text}: a volume without a source keeps nothing.")
                 continue
-            if option_words.is_cache(text):
+            if engine_words.is_cache(text):
                 self._remark("assumed", f"{text} is the box's own Hugging Face cache.")
                 continue
-            if option_words.is_relative(source):
+            if engine_words.is_relative(source):
                 self._remark(
                     "unresolved", f"{text}: {source} is relative. Write the path on the box."
                 )
@@ -394,7 +391,7 @@ class _Drafter:
                     "sees it.",
                 )
         for option in command.ignored:
-            self._remark("ignored", f"{option}: {option_words.why_ignored(option)}")
+            self._remark("ignored", f"{option}: {engine_words.why_ignored(option)}")
         for name in command.unresolved:
             if not any(name in remark.says for remark in self.remarks):
                 shown = name if name.startswith(("$", "`")) else f"${name}"
@@ -403,8 +400,8 @@ class _Drafter:
             says = "A key stands in the script: who sees the profile, or its export, reads it."
             self._remark("trusts", says)
         if launch.privileged:
-            self._remark("trusts", privileges.PRIVILEGED)
-        for says in privileges.homes(launch):
+            self._remark("trusts", docker_options.PRIVILEGED)
+        for says in docker_options.list_homes(launch):
             self._remark("trusts", says)
         for volume in launch.volumes:
             if not volume.endswith(":ro") and volume.startswith(("/", "~", "$")):

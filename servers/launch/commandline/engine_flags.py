@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from servers.launch.commandline.command import EngineKey
+from servers.launch.commandline.tokens import EngineKey
 
 _CHECKPOINT: dict[EngineKey, tuple[str, ...]] = {
     "vllm": ("--model",),

@@ -1,12 +1,19 @@
-"""The engine inside a command line: behind wrappers, `bash -c`, and `python -m`."""
+"""The engine inside a command line: behind wrappers, `bash -c`, and `python -m`.
+
+vLLM spreads over boxes with Ray where it is told to: its server runs beside the cluster's head, and
+the other boxes run nothing but `ray start --address=HEAD:6379 --block`.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from servers.launch.commandline.command import EngineKey, LaunchCommand
+from servers.launch.commandline.export import HF_CACHE
 from servers.launch.commandline.shell import Lexer
-from servers.launch.commandline.tokens import Operator, ShellError, Word
-from servers.launch.commandline.variables import Scope
+from servers.launch.commandline.tokens import EngineKey, LaunchCommand, Operator, ShellError, Word
+from servers.launch.commandline.variables import Scope, Value
+from servers.launch.engines.engine import flag_value
+from servers.launch.engines.launch import Launch
 
 _SHELLS = ("bash", "sh", "zsh", "dash", "ash")
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?(\.exe)?\Z")
@@ -262,3 +269,129 @@ def _words(entrypoint: str | tuple[str, ...] | None) -> tuple[str, ...]:
     if isinstance(entrypoint, str):
         return (entrypoint,) if entrypoint else ()
     return entrypoint or ()
+
+
+PORT = "6379"  # unless it is told another
+_LOCAL = {"", "127.0.0.1", "localhost", "0.0.0.0", "::1"}  # noqa: S104 - says nothing of who
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayStart:
+    is_head: bool
+    host: str  # of the head; "" of a head that names no address of its own
+    port: str
+
+
+def ray_start(words: Sequence[str], env: Mapping[str, str] | None = None) -> RayStart | None:
+    """The first one that these words start, behind wrappers and shells; None for none.
+
+    Rule: `ray start --head --port P --node-ip-address A`, or `ray start --address A:P`. Which
+    cluster "auto" is, its words do not say.
+    """
+    for command in _commands(words, env or {}):
+        if [program(command[0]), *command[1:2]] != ["ray", "start"]:
+            continue
+        flags = tuple(command[2:])
+        if flag_value(flags, "--head") is not None:
+            host = flag_value(flags, "--node-ip-address") or ""
+            return RayStart(is_head=True, host=host, port=flag_value(flags, "--port") or PORT)
+        host, _colon, port = (flag_value(flags, "--address") or "").rpartition(":")
+        if host and port.isascii() and port.isdigit():
+            return RayStart(is_head=False, host=host, port=port)
+    return None
+
+
+def _commands(words: Sequence[str], env: Mapping[str, str]) -> Iterator[Sequence[str]]:
+    words = words[wrappers(words) :]
+    # A script of a venv stands behind its interpreter.
+    if len(words) > 1 and program(words[0]).startswith("python"):
+        words = words[1:]
+    script = shell_script(words)
+    if script is None:
+        yield from [words] if words else []
+        return
+    scope = Scope(values={name: Value(text=text) for name, text in env.items()})
+    for command in simple_commands(script):
+        inner = [argument.text for argument in scope.arguments(command)]
+        yield from _commands(inner, env) if inner else ()
+
+
+def uses_ray(launch: Launch, words: Sequence[str]) -> bool:
+    """Whether an engine's ranks are Ray's. `words` are all of its container's or process's."""
+    return launch.engine == "vllm" and ("ray" in _backends(launch) or _head(words) is not None)
+
+
+def works_for(worker: str, launch: Launch, words: Sequence[str], box: Collection[str]) -> bool:
+    """Whether what joined Ray's head at "10.0.0.1:6379" works for this engine, which uses Ray.
+
+    Rule: the head runs beside the engine, at an address of its box, or at the one that its words
+    or VLLM_HOST_IP name; at Ray's usual port unless its words say another.
+    """
+    host, _colon, port = worker.rpartition(":")
+    head = _head(words)
+    own = {*box, launch.env.get("VLLM_HOST_IP", ""), head.host if head else ""} - _LOCAL
+    return host in own and (head is None or port == head.port)
+
+
+def _backends(launch: Launch) -> tuple[str | None, ...]:
+    names = ("--distributed-executor-backend", "--data-parallel-backend", "-dpb")
+    return tuple(flag_value(launch.flags, name) for name in names)
+
+
+def _head(words: Sequence[str]) -> RayStart | None:
+    found = ray_start(words)
+    return found if found is not None and found.is_head else None
+
+
+# Labels for SELinux, and what is so anyway: they say nothing of what is mounted.
+_PLAIN_MODES = re.compile(r":(?:z|Z|rw)(?:,(?:z|Z|rw))*$")
+# What inferdash gives every container.
+GIVEN_ANYWAY = ("no-new-privileges", "no-new-privileges:true")
+_RELATIVE = re.compile(r"\.|\$\{?PWD\b|\$\(pwd\)|`pwd`|%cd%", re.IGNORECASE)
+
+
+def is_cache(volume: str) -> bool:
+    volume = _PLAIN_MODES.sub("", volume)
+    return volume.replace("${HOME}", "~").replace("$HOME", "~") == HF_CACHE
+
+
+def is_relative(source: str) -> bool:
+    """Whether a mount's source depends on the folder that the command is run in."""
+    return _RELATIVE.match(source) is not None
+
+
+def kept_script(command: LaunchCommand) -> tuple[str, ...]:
+    """The shell and its script, where the script does more than start the engine."""
+    entrypoint = command.entrypoint
+    first = (entrypoint,) if isinstance(entrypoint, str) and entrypoint else entrypoint or ()
+    argv = (*first, *command.command)
+    script = shell_script(argv)
+    if script is None or len(simple_commands(script)) < 2:
+        return ()
+    return (*argv[: argv.index(script)], script)
+
+
+def read_port(text: str) -> tuple[str, int, int] | None:
+    """Address, port on the host, port in the container; None for ranges and other protocols."""
+    match = re.fullmatch(
+        r"(?:(\[[0-9a-fA-F:]+\]|\d+\.[\d.]+|localhost):)?(?:(\d{0,5}):)?(\d{1,5})(?:/tcp)?", text
+    )
+    if match is None:
+        return None
+    address = (match[1] or "0.0.0.0").strip("[]")  # noqa: S104 - what Docker does
+    return "127.0.0.1" if address == "localhost" else address, int(match[2] or 0), int(match[3])
+
+
+def why_ignored(option: str) -> str:
+    name = option.split()[0].partition("=")[0]
+    if name in ("-it", "-i", "-t", "--interactive", "--tty"):
+        return "an engine needs no terminal; its log is on the page."
+    if name in ("-d", "--detach", "-itd", "-dit"):
+        return "containers always run in the background here."
+    if name.endswith(".sh"):
+        return "what this script adds to the command is not in the paste."
+    if name in ("--cap-drop", "--pids-limit"):
+        return "inferdash takes rights from every container itself, and limits its processes."
+    if name == "--rm":
+        return "inferdash removes the container itself, once its log is kept."
+    return "a profile has no place for it."

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from servers.launch.commandline import engine_words, placeholders
-from servers.launch.commandline.command import EngineKey, LaunchCommand
+from servers.launch.commandline import engine_words, tokens
 from servers.launch.commandline.draft import HF_TOKENS, Draft, DraftError, ImportNote, draft
 from servers.launch.commandline.export import HF_CACHE, HF_TOKEN
+from servers.launch.commandline.tokens import EngineKey, LaunchCommand
 from servers.launch.engines import ENGINES
 from servers.launch.engines.engine import flag_value
 
@@ -314,7 +314,7 @@ def _without_key(made: Draft, flag: str, variable: str) -> Draft:
     return replace(
         made,
         launch=replace(made.launch, flags=left, reasons=reasons),
-        secrets={**made.secrets, variable: "" if placeholders.is_secret_open(key) else key},
+        secrets={**made.secrets, variable: "" if tokens.is_secret_open(key) else key},
         remarks=(*made.remarks, note),
     )
 

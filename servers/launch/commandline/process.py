@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from servers.launch.commandline import bare_process, engine_words, text_boxes
-from servers.launch.commandline.command import LaunchCommand
 from servers.launch.commandline.draft import Draft, DraftError, ImportNote, draft
 from servers.launch.commandline.inspect import without_keys
+from servers.launch.commandline.tokens import LaunchCommand
 from servers.launch.engines import ENGINES
 
 # Variables that say something to an engine, its libraries or the driver; the others are those of

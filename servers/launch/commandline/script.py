@@ -4,8 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from servers.launch.commandline import budget, docker_run
-from servers.launch.commandline.command import LaunchCommand, PasteError
+from servers.launch.commandline import docker_run, tokens
 from servers.launch.commandline.docker_options import TOOLS
 from servers.launch.commandline.engine_words import (
     engine_start,
@@ -14,13 +13,14 @@ from servers.launch.commandline.engine_words import (
     shell_script,
     wrappers,
 )
-from servers.launch.commandline.line_ends import LineEnds
-from servers.launch.commandline.line_kinds import LineKind, begins_other, launch_in, start_of
+from servers.launch.commandline.lines import LineEnds, LineKind, begins_other, launch_in, start_of
 from servers.launch.commandline.shell import Lexer
 from servers.launch.commandline.tokens import (
     ArrayAssignment,
     HereDocument,
+    LaunchCommand,
     Operator,
+    PasteError,
     ShellError,
     Substitution,
     Text,
@@ -85,7 +85,7 @@ class ShellScript:
         """All launches in order. Raises PasteError for one that cannot be read completely."""
         at = 0
         while at < len(self.text):
-            budget.step()
+            tokens.spend_step()
             stop = self.text.find("\n", at)
             stop = len(self.text) if stop < 0 else stop
             line = self.text[at:stop]
@@ -243,7 +243,7 @@ class ShellScript:
         arguments, texts = arguments[own:], texts[own:]
         if not texts:
             return
-        budget.step(budget.COMMAND)
+        tokens.spend_step(tokens.COMMAND)
         environment = self.scope.environment() | prefix
         if docker_run.start(texts) is not None:
             self.found.commands.append(docker_run.read(arguments, environment=environment))
@@ -279,7 +279,7 @@ class ShellScript:
 
     def _read_nested(self, script: str, offset: int, scope: Scope | None = None) -> None:
         line = self._first_line + self.text.count("\n", 0, offset)
-        budget.step(1 + len(script) // 8)
+        tokens.spend_step(1 + len(script) // 8)
         self.found.commands.extend(self._read_text(script, scope or self.scope.copy(), line))
 
     def _engine(self, arguments: list[Argument], environment: dict[str, Value]) -> None:
@@ -400,4 +400,4 @@ class ShellScript:
 
 def _look_at_each_rest(texts: list[str]) -> None:
     """Count that a command is looked for behind each of its words, in all that follow."""
-    budget.step(1 + len(texts) * len(texts) // 64)
+    tokens.spend_step(1 + len(texts) * len(texts) // 64)

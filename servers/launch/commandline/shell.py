@@ -7,7 +7,7 @@ More forgiving than a shell where pastes are: a backslash may be followed by bla
 import re
 from collections.abc import Callable
 
-from servers.launch.commandline import budget, escapes
+from servers.launch.commandline import tokens
 from servers.launch.commandline.tokens import (
     ArrayAssignment,
     HereDocument,
@@ -91,9 +91,9 @@ class Lexer:
                 self._token(char)
 
     def _token(self, char: str) -> None:
-        budget.step()
+        tokens.spend_step()
         start = self.at
-        if char == "#" or escapes.arrow(self.text, start):
+        if char == "#" or tokens.escape_arrow(self.text, start):
             self.at = self._line_end()
             if lost := _LOST_END.search(self.text, start, self.at):
                 self.at = lost.start()  # where a web page lost the line's end
@@ -103,11 +103,13 @@ class Lexer:
                 following = self._goes_on(self._tokens, self.at + 1, True)
                 self.at = self.at if following is None else following
             return
-        if (comment := escapes.quoted_comment(self.text, start)) is not None:
+        if (comment := tokens.quoted_comment(self.text, start)) is not None:
             self.at = comment.end()
             return
         redirect = (
-            None if escapes.placeholder(self.text, start) else _REDIRECT.match(self.text, start)
+            None
+            if tokens.escape_placeholder(self.text, start)
+            else _REDIRECT.match(self.text, start)
         )
         if redirect is not None:
             self._redirect(redirect)
@@ -141,7 +143,7 @@ class Lexer:
     def _read_here_documents(self) -> None:
         for end, is_literal in self._here:
             start = self.at
-            budget.step(1 + (len(self.text) - start) // 16)
+            tokens.spend_step(1 + (len(self.text) - start) // 16)
             closing = re.compile(rf"^[ \t]*{re.escape(end)}[ \t]*$", re.MULTILINE)
             if closing.search(self.text, start) is None:
                 reason = f"the text that begins here is never ended by a line “{end}”."
@@ -197,17 +199,17 @@ class Lexer:
             elif char == "\\":
                 if self._at_continuation():
                     break  # a shell would glue the next line to this word; nobody means that
-                if escapes.in_windows_path(self.text, start, self.at):
+                if tokens.in_windows_path(self.text, start, self.at):
                     pieces.append(Text(text="\\", quoted=False))
                     self.at += 1
                     continue
                 self.at += 1
                 pieces.append(Text(text=self._char(), quoted=True))
                 self.at += 1
-            elif (percent := escapes.percent_name(self.text, self.at)) is not None:
+            elif (percent := tokens.percent_name(self.text, self.at)) is not None:
                 pieces.append(Variable(raw=percent[0], name=percent[1], quoted=False))
                 self.at = percent.end()
-            elif (placeholder := escapes.placeholder(self.text, self.at)) is not None:
+            elif (placeholder := tokens.escape_placeholder(self.text, self.at)) is not None:
                 pieces.append(Text(text=placeholder[0], quoted=False))
                 self.at = placeholder.end()
             elif char in "<>&|;()":
@@ -217,7 +219,7 @@ class Lexer:
             else:
                 pieces.append(Text(text=char, quoted=False))
                 self.at += 1
-        budget.step(1 + len(pieces))
+        tokens.spend_step(1 + len(pieces))
         return Word(pieces=tuple(_join_pieces(pieces)), offset=start, end=self.at)
 
     def _double(self, opener: str) -> list[Piece]:
@@ -238,7 +240,7 @@ class Lexer:
                 pieces += self._dollar(quoted=True)
             elif char == "`":
                 pieces.append(self._read_backquoted())
-            elif (percent := escapes.percent_name(self.text, self.at)) is not None:
+            elif (percent := tokens.percent_name(self.text, self.at)) is not None:
                 pieces.append(Variable(raw=percent[0], name=percent[1], quoted=True))
                 self.at = percent.end()
             else:
@@ -291,7 +293,7 @@ class Lexer:
 
     def _ansi_c(self) -> Text:
         """$'text', in which \\n is a line end."""
-        found = escapes.ansi_c(self.text, self.at)
+        found = tokens.ansi_c(self.text, self.at)
         if found is None:
             raise ShellError("this quotation mark is never closed.", self.at + 1)
         text, self.at = found
@@ -343,7 +345,7 @@ class Lexer:
     def interpolation(self) -> list[Piece]:
         """The whole text as if it stood in double quotes, where only variables mean something."""
         pieces: list[Piece] = []
-        budget.step(1 + len(self.text))
+        tokens.spend_step(1 + len(self.text))
         while char := self._char():
             if char == "$" and self.text[self.at + 1 : self.at + 2] != "(":
                 pieces += self._dollar(quoted=True)
@@ -359,11 +361,11 @@ class Lexer:
             depth += (char == opener) - (char == closer)
             if depth == 0:
                 self.at = position + 1
-                budget.step(1 + (position - offset) // 8)
+                tokens.spend_step(1 + (position - offset) // 8)
                 return
             if char == END:
                 break
-        budget.step(1 + (len(self.text) - offset) // 8)
+        tokens.spend_step(1 + (len(self.text) - offset) // 8)
         raise ShellError("this bracket is never closed.", offset - 1)
 
     def _at_continuation(self) -> bool:

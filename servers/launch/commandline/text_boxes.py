@@ -3,8 +3,8 @@
 import re
 
 from servers.launch import durations, numbers, sizes
-from servers.launch.engines import gpu_requirements
 from servers.launch.engines import parameters as engine_parameters
+from servers.launch.engines import placement
 from servers.launch.recipes import notation
 
 _TOKEN = re.compile(r"(hf_|sk-|nvapi-|ghp_)[A-Za-z0-9_-]{8,}\Z")
@@ -149,7 +149,7 @@ def gpus(text: str) -> str:
 
     Understands what `docker run --gpus` takes: all, "device=0,1", and a quoted form of it.
     """
-    if which := gpu_requirements.parse(" ".join(text.split())):
+    if which := placement.parse_gpu_requirement(" ".join(text.split())):
         return str(which)
     cleaned = text.strip().strip("'\"").removeprefix("device=").replace(" ", "").lower()
     if cleaned in ("", "all"):

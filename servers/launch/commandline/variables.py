@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from servers.launch import numbers
-from servers.launch.commandline import budget
+from servers.launch.commandline import tokens
 from servers.launch.commandline.shell import Lexer
 from servers.launch.commandline.tokens import (
     ArrayAssignment,
@@ -72,7 +72,7 @@ class _Expansion:
         self._open: str | None = None
 
     def add(self, text: str) -> None:
-        budget.write(len(text))
+        tokens.spend_write(len(text))
         self._open = (self._open or "") + text
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class _Expansion:
 
         What stands for a text that nobody knows yet is one word: $(command), ${NAME:?why}, <name>.
         """
-        budget.step(1 + len(value.unresolved))
+        tokens.spend_step(1 + len(value.unresolved))
         commands = [name for name in value.unresolved if name.startswith(("$(", "`"))]
         whole = "|".join([*map(re.escape, commands), _WHOLE])
         for number, part in enumerate(re.split(f"({whole})", value.text)):
@@ -127,7 +127,7 @@ class Scope:
     uncertain: set[str] = field(default_factory=set)  # set where it depends on a condition
 
     def copy(self) -> "Scope":
-        budget.step(1 + len(self.values) // 8)
+        tokens.spend_step(1 + len(self.values) // 8)
         return Scope(
             values=dict(self.values),
             arrays=dict(self.arrays),
@@ -171,7 +171,7 @@ class Scope:
 
     def environment(self) -> dict[str, Value]:
         """What a program started now would get from this paste."""
-        budget.step(1 + len(self.exported))
+        tokens.spend_step(1 + len(self.exported))
         return {name: self.values[name] for name in self.exported if name in self.values}
 
     def arguments(self, words: Iterable[Word]) -> list[Argument]:
@@ -186,7 +186,7 @@ class Scope:
                 self._put(piece, expansion)
             expansion.close()
             names = tuple(dict.fromkeys(expansion.names))
-            budget.step(len(names) * len(expansion.words))
+            tokens.spend_step(len(names) * len(expansion.words))
             is_plain = bool(word.pieces) and _is_unquoted(word.pieces[0])
             is_open = bool(names) and _is_one_variable(word)
             found += [
@@ -232,7 +232,7 @@ class Scope:
         return self.value(pieces)
 
     def _put(self, piece: Piece, expansion: _Expansion) -> None:
-        budget.step(1 + len(expansion.names) // 64)
+        tokens.spend_step(1 + len(expansion.names) // 64)
         if isinstance(piece, Text):
             expansion.add(piece.text)
         elif isinstance(piece, Substitution):
@@ -246,7 +246,7 @@ class Scope:
 
     def _put_array(self, variable: Variable, expansion: _Expansion) -> None:
         for number, item in enumerate(self.arrays[variable.name]):
-            budget.step()
+            tokens.spend_step()
             if number:
                 expansion.close()
             expansion.names += item.unresolved
@@ -316,14 +316,14 @@ def _apply_operator(text: str, operator: str, argument: str) -> str:
         return text.lower() if operator == ",," else text.upper()
     if operator in ("/", "//"):
         old, _, new = argument.partition("/")
-        budget.write(text.count(old) * len(new))
+        tokens.spend_write(text.count(old) * len(new))
         return text.replace(old, new, -1 if operator == "//" else 1)
     return _trim_pattern(text, operator, argument)
 
 
 def _trim_pattern(text: str, operator: str, pattern: str) -> str:
     """${name#pattern} and its kin: # from the front, % from the back, doubled for the longest."""
-    budget.step(len(text) * len(text) * (1 + pattern.count("*")) // 256)
+    tokens.spend_step(len(text) * len(text) * (1 + pattern.count("*")) // 256)
     cuts = range(len(text) + 1)
     from_front = operator[0] == "#"
     is_longest = len(operator) == 2

@@ -1,11 +1,72 @@
 """A set of changes to a launch: what a lint fix, an overlay or a recipe's migration says."""
 
-from collections.abc import Mapping
+import json
+import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
-from servers.launch.engines import list_flags
+from servers.launch import durations, sizes
 from servers.launch.engines.launch import Launch
+
+# vLLM, SGLang: all entries stand behind one flag.
+_BEHIND_ONE = ("--lora-modules", "--lora-paths", "--lora-target-modules", "--allowed-media-domains")
+# vLLM, llama.cpp: each entry stands behind a flag of its own.
+_ONE_EACH = (
+    "--middleware",
+    *("--override-kv", "--lora", "--lora-scaled", "--control-vector", "--control-vector-scaled"),
+    *(
+        "--override-tensor",
+        "-ot",
+        "--spec-draft-override-tensor",
+        "--override-tensor-draft",
+        "-otd",
+    ),
+    *("--logit-bias", "-l", "--dry-sequence-breaker"),
+)
+
+
+def is_list_flag(name: str) -> bool:
+    """Whether the flag keeps what it holds when it is given once more, or could."""
+    return _add_dashes(name) in (*_BEHIND_ONE, *_ONE_EACH)
+
+
+def is_repeated(name: str) -> bool:
+    """Whether each entry stands behind a flag of its own."""
+    return _add_dashes(name) in _ONE_EACH
+
+
+def split_list_flag(
+    name: str, held: Iterable[tuple[str, ...]], values: Iterable[str]
+) -> tuple[str, ...]:
+    """The flag with what it holds and these values; one of the same name takes its place.
+
+    `held` are the values behind each flag of this name. A name is what stands before the equals
+    sign, as in sql=/adapters/sql, or what a JSON object says under "name".
+    """
+    is_each = is_repeated(name)
+    old = list(held) if is_each else [(value,) for each in held for value in each]
+    entries = {_name(each): each for each in old if each}
+    entries |= {_name((value,)): (value,) for value in values}
+    if is_each:
+        return tuple(word for each in entries.values() for word in (name, *each))
+    return (name, *(value for each in entries.values() for value in each))
+
+
+def _name(entry: tuple[str, ...]) -> str:
+    first = entry[0]
+    if first.startswith("{"):
+        try:
+            said = json.loads(first)
+        except ValueError:
+            return first
+        return str(said["name"]) if isinstance(said, dict) and "name" in said else first
+    return first.partition("=")[0]
+
+
+def _add_dashes(name: str) -> str:
+    return name.replace("_", "-") if name.startswith("--") else name
+
 
 # None: the flag alone. Several: all values of a flag that takes more than one.
 type FlagValue = str | tuple[str, ...] | None
@@ -141,9 +202,9 @@ def with_flag(flags: tuple[str, ...], name: str, value: FlagValue) -> tuple[str,
     """
     values = value_words(value)
     new = (name, *values)
-    if values and list_flags.holds(name):
+    if values and is_list_flag(name):
         held = [each for typed, each in split_flags(flags) if same_flag(typed, name)]
-        new = list_flags.words(name, held, values)
+        new = split_list_flag(name, held, values)
     made: list[str] = []
     dropping = is_placed = False
     for word in flags:
@@ -155,3 +216,89 @@ def with_flag(flags: tuple[str, ...], name: str, value: FlagValue) -> tuple[str,
         if not dropping:
             made.append(word)
     return tuple(made) if is_placed else (*flags, *new)
+
+
+# Shown flag by flag, variable by variable.
+_ITEMISED = ("flags", "env", "secret_env", "reasons")
+# Lengths of time.
+_SPANS = ("ready_limit", "restart_unhealthy", "ask_every", "hold_requests", "stop_idle")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """None: not there on that side. An empty text: there, without a value."""
+
+    part: str  # "flags", "env", or another field of Launch
+    name: str  # the flag or variable; for another field the same as `part`
+    before: str | None
+    after: str | None
+    why: str = ""  # the reason given for it, the newer one where both sides have one
+
+
+def compare_launches(before: Launch, after: Launch) -> list[Difference]:
+    """Every difference once: engine and image first, then flags, variables, the rest."""
+    found = [
+        Difference(part=name, name=name, before=field_text(name, old), after=field_text(name, new))
+        for name in (each.name for each in fields(Launch))
+        if name not in _ITEMISED and (old := getattr(before, name)) != (new := getattr(after, name))
+    ]
+    reasons = {**before.reasons, **after.reasons}
+    flags = _flags(before), _flags(after)
+    for part, (old, new) in (("flags", flags), ("env", _variables(before, after))):
+        found += [
+            Difference(
+                part=part,
+                name=name,
+                before=old.get(name),
+                after=new.get(name),
+                why=reasons.get(name, ""),
+            )
+            for name in {**old, **new}
+            if old.get(name) != new.get(name) or before.reasons.get(name) != after.reasons.get(name)
+        ]
+    if before.flags != after.flags and flags[0] == flags[1]:
+        order = Difference(
+            part="flags",
+            name="order",
+            before=shlex.join(before.flags),
+            after=shlex.join(after.flags),
+        )
+        found.append(order)
+    return found
+
+
+def _flags(launch: Launch) -> dict[str, str]:
+    """Each flag, as engines compare its name, with all its values."""
+    found: dict[str, str] = {}
+    for name, values in split_flags(launch.flags):
+        name = name.replace("_", "-")
+        said = shlex.join(values)
+        found[name] = f"{found[name]} · {said}" if name in found else said
+    return found
+
+
+def _variables(before: Launch, after: Launch) -> tuple[dict[str, str], dict[str, str]]:
+    """Variables of both sides; of secrets only whether they are the same."""
+    old = dict(before.env) | dict.fromkeys(before.secret_env, "a secret")
+    new = dict(after.env) | {
+        name: "a secret"
+        if name not in before.secret_env or before.secret_env[name] == secret
+        else "another secret"
+        for name, secret in after.secret_env.items()
+    }
+    return old, new
+
+
+def field_text(name: str, value: object) -> str | None:
+    """The value of a field of Launch as people write it; None where it says nothing."""
+    if name in ("shm_size", "free_memory") and isinstance(value, int):
+        return sizes.format_size(value) if value else None
+    if name in _SPANS and isinstance(value, int):
+        return durations.format_duration(value) if value else None
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return "\n".join(map(str, value)) or None
+    if isinstance(value, Mapping):
+        return "\n".join(f"{key}={each}" for key, each in value.items()) or None
+    return str(value) if value not in ("", 0) else None

@@ -1,6 +1,6 @@
 """The YAML of one profile: read with errors that say where, written so that it reads the same."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import partial
@@ -11,7 +11,14 @@ import yaml
 from servers.launch import durations, sizes
 from servers.launch.engines import ENGINES, parameters
 from servers.launch.engines.launch import Launch
-from servers.launch.engines.volumes import VolumeError, parse
+from servers.launch.engines.placement import (
+    Gpu,
+    GpuRequirement,
+    VolumeError,
+    describe_gpu_requirement,
+    parse,
+    parse_gpu_requirement,
+)
 from servers.launch.recipes import mapping, notation
 from servers.launch.recipes.mapping import DocumentError
 
@@ -290,3 +297,35 @@ def _text_node(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 _RecipeDumper.add_representer(str, _text_node)
+
+
+__all__ = ["HardwareFit", "Gpu", "GpuRequirement", "fits_hardware", "parse_gpu_requirement"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardwareFit:
+    is_fit: bool
+    sentence: str
+
+
+def fits_hardware(document: Document, gpus: Sequence[Gpu]) -> HardwareFit:
+    """Whether a box with these GPUs has what the document was made for, and why not."""
+    if document.boxes > 1:
+        count = {2: "two", 3: "three", 4: "four"}.get(document.boxes, str(document.boxes))
+        return HardwareFit(is_fit=False, sentence=f"needs {count} boxes: not startable yet")
+    if document.launch.gpus == "none":
+        return HardwareFit(is_fit=True, sentence="needs no GPU")
+    wanted = parse_gpu_requirement(document.launch.hardware) or parse_gpu_requirement(
+        document.launch.gpus
+    )
+    if wanted is None:
+        said = document.launch.hardware
+        needs = f"made for “{said}”" if said else "does not say which GPUs it needs"
+        return HardwareFit(
+            is_fit=bool(gpus), sentence=f"{needs}; this box has {describe_gpu_requirement(gpus)}"
+        )
+    there = sum(wanted.fits(gpu) for gpu in gpus)
+    if there >= wanted.count:
+        return HardwareFit(is_fit=True, sentence="fits this box")
+    has = str(there) if there else describe_gpu_requirement(gpus)
+    return HardwareFit(is_fit=False, sentence=f"needs {wanted}; this box has {has}")

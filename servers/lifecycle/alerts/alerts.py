@@ -6,10 +6,9 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from servers import events
-from servers.judge.alerts.case import AlertCase
-from servers.judge.alerts.debounce import AGAIN, COMES_BACK
+from servers.judge.alerts.case import AGAIN, COMES_BACK, AlertCase
 from servers.models import Alert, AuditEntry, Box, Notification, NotificationChannel, Run, User
-from servers.models.alerts.channel import What
+from servers.models.alerts.alert import What
 
 # What happened so long ago is kept, and not sent any more: nobody was there to see it.
 NEWS = timedelta(hours=6)

@@ -5,7 +5,7 @@ Everything that is known of a life is asked of a Stranger; which kind it is, is 
 
 from collections.abc import Iterable
 
-from servers.host.kernel.process_id import ProcessId
+from servers.host.kernel.processes import ProcessId
 from servers.judge.external.engines import DiscoveredEngine
 from servers.lifecycle.external import process
 from servers.lifecycle.external.container import ContainerWorkload, build_removed_end

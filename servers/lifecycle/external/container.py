@@ -1,6 +1,7 @@
 """A container that somebody else has made."""
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, cast
 
@@ -8,12 +9,13 @@ from django.utils import timezone
 
 from servers.host.docker.containers import ContainerError
 from servers.host.external.containers import ASKED, ExternalContainer
-from servers.judge.external.engines import DiscoveredEngine
-from servers.judge.external.origin import Origin
+from servers.judge.external.engines import DiscoveredEngine, Origin
+from servers.judge.logs.diagnosis import Ending, diagnose
+from servers.judge.profiles.facts import Subject
 from servers.launch.commandline import text_boxes
-from servers.launch.commandline.command import EngineKey
 from servers.launch.commandline.draft import Draft, DraftError
 from servers.launch.commandline.inspect import argv, draft_of
+from servers.launch.commandline.tokens import EngineKey
 from servers.lifecycle.external import import_diff
 from servers.lifecycle.external.workload import (
     TAIL,
@@ -22,11 +24,13 @@ from servers.lifecycle.external.workload import (
     WorkloadEnd,
     format_lines,
 )
-from servers.lifecycle.runs import creation, exit_reasons, restart_policy
+from servers.lifecycle.profiles import checks
+from servers.lifecycle.runs import creation, restart_policy
 from servers.models import Box, ProfileVersion, Run
-from servers.models.people.secret import SecretError
-from servers.models.runs.external import find_boundary
+from servers.models.logs.redaction import mask_tokens
+from servers.models.people.key import SecretError, mask
 from servers.models.runs.run import RunState
+from servers.models.runs.run_parts import find_boundary
 
 log = logging.getLogger(__name__)
 
@@ -158,16 +162,16 @@ class ContainerWorkload(ExternalWorkload):
             log.warning("The last lines of %s are not known: %s", self.key[:12], error)
             return []
 
-    def _judge(self, run: Run, code: int | None, *, is_again: bool) -> exit_reasons.ExitJudgement:
+    def _judge(self, run: Run, code: int | None, *, is_again: bool) -> restart_policy.ExitJudgement:
         """As of a container of ours. `is_again`: it runs again, and what it ended with is not kept."""
         asked = True if was_asked(run) else self._was_told(run)
         if code is None and is_again and not asked:
             # Docker's policy counts the ends that nobody asked for.
             if self.other.restarts > int(run.origin.get("restarts", 0)):
-                return exit_reasons.ExitJudgement(state=RunState.FAILED, says=BY_POLICY)
-            return exit_reasons.ExitJudgement(state=RunState.STOPPED, says="")
+                return restart_policy.ExitJudgement(state=RunState.FAILED, says=BY_POLICY)
+            return restart_policy.ExitJudgement(state=RunState.STOPPED, says="")
         ended = replace(self.other.container, exit_code=code)
-        return exit_reasons.judge(run.ready_at, ended, asked=asked)
+        return restart_policy.judge_exit(run.ready_at, ended, asked=asked)
 
     def _was_told(self, run: Run) -> bool | None:
         container = self.other.container
@@ -184,7 +188,7 @@ def was_asked(run: Run) -> bool:
 
 def build_removed_end() -> WorkloadEnd:
     return WorkloadEnd(
-        state=RunState.STOPPED, status_message=exit_reasons.REMOVED, ended_at=timezone.now()
+        state=RunState.STOPPED, status_message=restart_policy.REMOVED, ended_at=timezone.now()
     )
 
 
@@ -193,3 +197,73 @@ def _token(box: Box) -> str:
         return box.hf_token.reveal() if box.hf_token else ""
     except SecretError:
         return ""  # then the container's own is kept as a secret
+
+
+# Lines at the end of a log that are read, and containers in one round.
+LINES = 5000
+AT_ONCE = 2
+
+NO_LOG = "Docker keeps no log of it."
+
+
+class Autopsies:
+    """Each is looked at once for each of its ends."""
+
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self._told: dict[tuple[str, float | None], tuple[str, str]] = {}
+        self._left = 0
+
+    def begin(self, there: Collection[str]) -> None:
+        """A round, in which these are there."""
+        self._told = {end: told for end, told in self._told.items() if end[0] in there}
+        self._left = AT_ONCE
+
+    def add_reason(self, found: DiscoveredEngine, container: ContainerWorkload) -> DiscoveredEngine:
+        """With the reason, once its turn has come. Raises ContainerError."""
+        end = (found.container, found.ended_at)
+        if found.exit_code is None:
+            return found  # it has never run
+        if end not in self._told:
+            if self._left == 0:
+                return found
+            self._left -= 1
+            self._told[end] = self._look(found, container)
+        why, cause = self._told[end]
+        return replace(found, why=why, cause=cause)
+
+    def _look(self, found: DiscoveredEngine, container: ContainerWorkload) -> tuple[str, str]:
+        """A sentence, "" where there is nothing to explain, and the cause."""
+        if not container.other.has_log:
+            return NO_LOG, ""
+        try:
+            lines, subject = self._read(container, found)
+        except ContainerError as error:
+            log.warning("Why %s has ended is not known: %s", found.name, error)
+            return "", ""
+        said = diagnose(
+            Ending(
+                lines=list(enumerate(lines, 1)),
+                exit_code=found.exit_code,
+                oom_killed=found.oom_killed,
+                subject=subject,
+                engine=found.engine,
+                # What has printed more than a start does has served.
+                was_ready=True if len(lines) >= LINES else None,
+            )
+        )
+        return ("", "") if said.outcome == "ready" else (said.summary, said.cause or "")
+
+    def _read(
+        self, container: ContainerWorkload, found: DiscoveredEngine
+    ) -> tuple[list[str], Subject | None]:
+        """The lines that it printed last, without secrets, and what was launched."""
+        raw = creation.docker().tail(container.key, LINES, since=container.started_at)
+        try:
+            made = container.draft(self.box, found)
+        except WatchError:
+            made = None
+        told = container.list_secrets(made) if made is not None else container.told_by_environment
+        raw = mask("\n".join(raw), told).split("\n") if raw else []
+        lines = [line.decode() for line in mask_tokens([line.encode() for line in raw])]
+        return lines, checks.subject(made.launch, self.box) if made is not None else None

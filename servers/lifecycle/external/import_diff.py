@@ -4,21 +4,19 @@ import logging
 from collections.abc import Iterable
 
 from servers.host.docker.containers import kernels_volume
-from servers.host.external.containers import ExternalContainer
-from servers.host.external.start_command import StartedProcess
+from servers.host.external.containers import ExternalContainer, StartedProcess
 from servers.judge.external.engines import DiscoveredEngine
 from servers.launch.commandline import comparison
 from servers.launch.commandline.comparison import ComparedField
 from servers.launch.commandline.draft import Draft
 from servers.launch.commandline.process import keep_variables, without_python
 from servers.launch.engines import placement, usual_entrypoint
-from servers.launch.engines.placement import Site
-from servers.launch.engines.volumes import VolumeError
+from servers.launch.engines.placement import Site, VolumeError
 from servers.launch.spec import Spec
 from servers.lifecycle.runs import creation, hardening
 from servers.lifecycle.runs.secret_env import SecretsError
 from servers.models import Box, ImageFacts, Profile, ProfileImport, ProfileVersion
-from servers.models.people.secret import SecretError
+from servers.models.people.key import SecretError
 
 log = logging.getLogger(__name__)
 

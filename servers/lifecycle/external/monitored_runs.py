@@ -15,7 +15,7 @@ from servers.host.docker.containers import ContainerError
 from servers.judge.memory.holders import cards_by_container
 from servers.lifecycle import external
 from servers.lifecycle.external import ExternalWorkload, WatchError, monitoring
-from servers.lifecycle.runs import crash_loops
+from servers.lifecycle.runs import restart_policy
 from servers.models import Box, Run, Server
 from servers.models.runs.run import RunState
 
@@ -63,9 +63,11 @@ def step(box: Box, found: Iterable[ExternalWorkload], sample: Mapping[str, Any] 
 
 def _note_loop(server: Server, run: Run | None) -> None:
     """Each life may be ready for a moment, and looks well by itself."""
-    found = crash_loops.count(server)
+    found = restart_policy.count_crashes(server)
     if run is not None and found.is_loop:
-        Run.objects.filter(pk=run.pk).update(status_message=crash_loops.explain(found))
+        Run.objects.filter(pk=run.pk).update(
+            status_message=restart_policy.explain_crash_loop(found)
+        )
         events.publish_change("server", server.pk)
 
 

@@ -4,7 +4,7 @@ It gets a profile of what runs, a server that follows it (a container by its nam
 service, a process by its unit or its words), and a run a life. It itself is not told.
 """
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -16,6 +16,8 @@ from django.utils import timezone
 from django.utils.text import slugify
 
 from servers import events
+from servers.judge.external.engines import DiscoveredEngine
+from servers.judge.profiles.lint_rules import opens_the_box
 from servers.launch.commandline.draft import Draft
 from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch
@@ -24,7 +26,7 @@ from servers.lifecycle.external import ExternalWorkload, WatchError, import_diff
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.runs import secret_env
 from servers.models import AuditEntry, Box, Profile, ProfileVersion, Run, Secret, Server, User
-from servers.models.people.secret import SecretError, SecretValues
+from servers.models.people.key import SecretError, SecretValues
 from servers.models.runs.run import ACTIVE, RunState
 
 # Whoever was started less long ago is followed from the start.
@@ -247,3 +249,58 @@ def _holds(secret: Secret, value: str) -> bool:
         return secret.reveal() == value
     except SecretError:
         return False
+
+
+class ProfileError(Exception):
+    """No profile is made; the text says why, and what to do."""
+
+
+def make_profile(box: Box, container: str, *, by: User | None) -> Profile:
+    """The profile of what the watcher has seen under this key; the one that there is already.
+
+    Raises ProfileError, and ContainerError when Docker cannot be asked.
+    """
+    found = external.find_engine(container)
+    if found is None:
+        raise ProfileError("It is not there any more, or was never seen to be an engine.")
+    if known := import_diff.profile_of(box, container):
+        return known
+    try:
+        stranger = external.find(container)
+        if stranger is None:
+            raise ProfileError("It is gone, and nothing of it is left to read.")
+        made = draft_profile(box, stranger)
+        check_profile_import(made, by)
+        with transaction.atomic():
+            profile = _store_profile(box, found, made, by)
+            version = profile.current
+            assert version is not None
+            stranger.compare(box, made, version)
+    except WatchError as error:
+        raise ProfileError(str(error)) from error
+    events.publish_change("servers")
+    return profile
+
+
+def check_profile_import(made: Draft, by: User | None) -> None:
+    """What an admin alone may write into a profile is an admin's to copy, too."""
+    opens = opens_the_box(asdict(made.launch))
+    if opens and not (by and by.may_administer):
+        raise ProfileError(
+            f"It was started with what only an admin may give a container: {', '.join(opens)}. An "
+            "admin can make the profile."
+        )
+
+
+def _store_profile(box: Box, found: DiscoveredEngine, made: Draft, by: User | None) -> Profile:
+    slug = free_slug(made.name or found.name)
+    what = "process" if found.is_process else "container"
+    name = found.command[:120] if found.is_process else found.name
+    profile = Profile.objects.create(
+        slug=slug, name=slug, owner=by, notes=f"As the {what} {name} was started on {box}."
+    )
+    launch = replace(made.launch, secret_env=seal_secrets(made, {}, by))
+    profile.save_version(launch, by=by, message=f"As {found.name} was started"[:200])
+    Server.objects.create(slug=slug, profile=profile, box=box)
+    AuditEntry.note(by, "create profile", profile, of=found.name, box=box.slug)
+    return profile

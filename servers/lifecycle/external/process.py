@@ -8,13 +8,13 @@ from typing import Any, NamedTuple, Self
 
 from django.utils import timezone
 
-from servers.host.external.start_command import StartedError, StartedProcess, find_started_process
+from servers.host.external.containers import StartedError, StartedProcess, find_started_process
 from servers.host.kernel.proc import Kernel
-from servers.host.kernel.process_id import ProcessId
-from servers.host.logs import printed
-from servers.host.logs.printed import PrintedError, ProcessStream
+from servers.host.kernel.processes import ProcessId
+from servers.host.logs import log_stream
+from servers.host.logs.log_stream import PrintedError, ProcessStream
 from servers.judge.external.engines import DiscoveredEngine
-from servers.judge.runs.shutdown import is_orderly
+from servers.judge.runs.health import is_orderly
 from servers.launch.commandline import engine_words, text_boxes
 from servers.launch.commandline.draft import Draft, DraftError
 from servers.launch.commandline.process import draft_of_process, without_python
@@ -107,7 +107,7 @@ class ProcessWorkload(ExternalWorkload):
 
     @property
     def _outlets(self) -> tuple[ProcessStream, ...]:
-        return printed.outlets(self.life.pid, self._kernel, own=own_log(self.life))
+        return log_stream.list_outlets(self.life.pid, self._kernel, own=own_log(self.life))
 
     def _unread(self) -> tuple[str, str]:
         """Why nothing that it prints can be read here, and what shows it; "" where it can be."""
@@ -115,7 +115,7 @@ class ProcessWorkload(ExternalWorkload):
         files = [each for each in outlets if each.kind == "file"]
         try:
             for each in files:
-                printed.open_stream(
+                log_stream.open_stream(
                     self.life.pid, each.number, self._kernel, start=self.life.start
                 ).close()
         except PrintedError as error:
@@ -209,7 +209,7 @@ def _last_lines(run: Run, life: ProcessId) -> list[str]:
     """From its files, which may be ahead of what is stored; else what is stored."""
     for said in run.log_files.values():
         try:
-            file = printed.reopen_stream(life.pid, life.start, LogProgress.from_row(said).inode)
+            file = log_stream.reopen_stream(life.pid, life.start, LogProgress.from_row(said).inode)
         except PrintedError:
             continue
         if file is None:

@@ -16,23 +16,26 @@ from django.utils import timezone
 from servers import events
 from servers.events.long_polling import wait
 from servers.host.docker.containers import ContainerError
-from servers.host.external.containers import ExternalContainer
-from servers.host.external.start_command import StartedError, find_started_process
-from servers.host.external.stopping import GRACE, ExternalContainers
-from servers.host.kernel import termination
+from servers.host.external.containers import (
+    GRACE,
+    ExternalContainer,
+    ExternalContainers,
+    StartedError,
+    find_started_process,
+)
+from servers.host.kernel import processes
 from servers.host.kernel.proc import Kernel, Process, Processes
-from servers.host.kernel.process_id import ProcessId
-from servers.host.kernel.termination import EndingError
+from servers.host.kernel.processes import EndingError, ProcessId
 from servers.judge.external.engines import DiscoveredEngine
-from servers.judge.memory import returned
-from servers.judge.profiles.privileges import opens_the_box
+from servers.judge.memory import release
+from servers.judge.profiles.lint_rules import opens_the_box
 from servers.launch.commandline import export
 from servers.launch.engines import placement
-from servers.launch.engines.volumes import VolumeError
+from servers.launch.engines.placement import VolumeError
 from servers.launch.spec import Spec
 from servers.lifecycle import external
-from servers.lifecycle.external import import_diff, monitored_runs, monitoring, profile_import
-from servers.lifecycle.external.profile_import import ProfileError
+from servers.lifecycle.external import import_diff, monitored_runs, monitoring
+from servers.lifecycle.external.monitoring import ProfileError
 from servers.lifecycle.runs import commands, creation, secret_env
 from servers.models import Action, AuditEntry, Box, Profile, Run, Server, User
 from servers.models.runs.run import RunState
@@ -118,7 +121,7 @@ def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> TakeO
         raise
     AuditEntry.note(by, "stop for take over", name, server=server.slug, box=box.slug)
     tell(f"{name} has ended. Waiting until its memory is given back.")
-    _wait_for_memory(box, old, returned.held_before(before, _members(old)))
+    _wait_for_memory(box, old, release.held_before(before, _members(old)))
     _check_it_stays_away(old)
     tell(f"{name} has ended. Starting {server}.")
     return TakeOver(said=_start(run, server, old, by), way_back=old.way_back)
@@ -161,7 +164,7 @@ def _server(box: Box, old: _Old, by: User | None) -> Server:
     run = watcher.select_related("server").first()
     try:
         profile = (
-            run.server.profile if run else profile_import.make(box, old.found.container, by=by)
+            run.server.profile if run else monitoring.make_profile(box, old.found.container, by=by)
         )
     except ProfileError as error:
         raise TakeOverError(f"{error} Nothing was stopped.") from error
@@ -310,10 +313,10 @@ def _end(found: DiscoveredEngine) -> None:
     ]
     monitored_runs.asked_to_end(found.container)
     try:
-        termination.end(found.pid, start=life.start, container=None, grace=GRACE)
+        processes.end_process(found.pid, start=life.start, container=None, grace=GRACE)
         # Its workers end with it; who does not is ended as what an engine has left behind.
         for each in below:
-            termination.end(each.pid, start=each.start, container=each.container)
+            processes.end_process(each.pid, start=each.start, container=each.container)
     except EndingError as error:
         raise TakeOverError(str(error)) from error
 
@@ -331,13 +334,13 @@ def _is_below(process: Process, life: ProcessId, kernel: Kernel) -> bool:
     return False
 
 
-def _members(old: _Old) -> returned.Members:
-    return returned.Members(
+def _members(old: _Old) -> release.Members:
+    return release.Members(
         container="" if old.found.is_process else old.found.container, pids=old.found.pids
     )
 
 
-def _wait_for_memory(box: Box, old: _Old, before: returned.Held) -> None:
+def _wait_for_memory(box: Box, old: _Old, before: release.Held) -> None:
     """Raises TakeOverError for what does not come back in time."""
     if not before:
         return
@@ -349,7 +352,7 @@ def _wait_for_memory(box: Box, old: _Old, before: returned.Held) -> None:
             return ""  # nobody tells any more
         if float(sample.get("t") or 0) <= since:
             return "its memory"
-        return returned.describe_missing(before, sample, _members(old))
+        return release.describe_missing(before, sample, _members(old))
 
     still = wait(
         describe_missing,

@@ -46,7 +46,7 @@ class ExternalWorkload(ABC):
     name: str
     started_at: datetime | None
     image_id = ""
-    log_from = ""  # see models.runs.external
+    log_from = ""  # see models.runs.run_parts
     what = "container"
 
     @property
@@ -83,7 +83,7 @@ class ExternalWorkload(ABC):
 
     @abstractmethod
     def origin(self) -> dict[str, Any]:
-        """As models.runs.external keeps it, without remarks."""
+        """As models.runs.run_parts keeps it, without remarks."""
 
     @abstractmethod
     def ways(self, port: int) -> tuple[tuple[str, int], ...]:

@@ -12,8 +12,9 @@ from django.db.models import Q
 from django.utils import timezone
 
 from servers import events
-from servers.judge.runs import eviction, sleeping
-from servers.judge.runs.eviction import OnDemandRun
+from servers.judge.runs import gpu_conflicts as judge_gpu_conflicts
+from servers.judge.runs import health
+from servers.judge.runs.gpu_conflicts import OnDemandRun
 from servers.launch import durations
 from servers.launch.engines import ENGINES, parameters
 from servers.launch.engines.launch import Launch
@@ -23,7 +24,7 @@ from servers.lifecycle.runs import commands, gpu_conflicts
 from servers.models import AuditEntry, Box, Run, Server, User
 from servers.models.people import data_disk
 from servers.models.runs.run import DesiredState, RunState
-from servers.models.runs.sleep import Sleep
+from servers.models.runs.run_parts import Sleep
 from servers.state import box_samples
 
 # A start that waits for its GPUs outlives the request that wanted it: who asks again finds it.
@@ -83,7 +84,7 @@ def _wake(server: Server, run: Run, passing: Collection[int], by: User | None) -
     at = run.sleep_info.get("trouble_at", 0.0)
     if run.sleep_trouble and timezone.now().timestamp() - at < AGAIN:
         raise NotStartedError(run.sleep_trouble, brief=brief(server))
-    lacking = sleeping.compute_wake_shortfall(
+    lacking = health.compute_wake_shortfall(
         run.sleep_info, box_samples.newest(server.box.slug), run.gpus or "all"
     )
     if lacking:
@@ -155,7 +156,7 @@ def _make_room(
     if lacking is None:
         short = known.fit.lacking if known.fit is not None else 0
         lacking = found.start.missing or short * len(found.start.gpus or ())
-    plan = eviction.room(
+    plan = judge_gpu_conflicts.make_room(
         found, _list_on_demand_runs(server.box, passing), lacking=lacking, now=timezone.now()
     )
     if plan.in_the_way:

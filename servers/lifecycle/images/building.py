@@ -7,7 +7,7 @@ import time
 from servers.host.docker.containers import ContainerError, DockerContainers
 from servers.host.images.builds import BuildAnswer
 from servers.host.images.images import DockerStream
-from servers.host.images.references import familiar
+from servers.host.images.registry import familiar
 from servers.judge.images import dockerfile
 from servers.lifecycle.images import build_names
 from servers.lifecycle.images.work import ImageJobError, ImageWork

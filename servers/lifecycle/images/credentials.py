@@ -9,7 +9,7 @@ from servers import events
 from servers.host.docker.client import RegistryAuth
 from servers.host.docker.containers import ContainerError, DockerContainers
 from servers.models import AuditEntry, Box, RegistryCredential, User
-from servers.models.people.secret import SecretError
+from servers.models.people.key import SecretError
 
 log = logging.getLogger(__name__)
 

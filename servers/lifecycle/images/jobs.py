@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.docker.containers import ContainerError
-from servers.lifecycle.images import building, pruning, pulls, tags
+from servers.lifecycle.images import building, pulls, work
 from servers.lifecycle.images.work import HeldError, ImageJobError, ImageWork
 from servers.models import AuditEntry, Box, ImageJob, ProfileVersion, User
 from servers.models.images.image_job import OPEN, ImageJobState
@@ -33,8 +33,8 @@ _going: dict[int, tuple[ImageWork, threading.Thread]] = {}
 _WORK: Mapping[str, Callable[[ImageWork], str]] = {
     Kind.PULL: pulls.pull,
     Kind.BUILD: building.build,
-    Kind.MOVE: tags.move,
-    Kind.PRUNE: pruning.prune,
+    Kind.MOVE: work.move_tag,
+    Kind.PRUNE: work.prune,
 }
 _CUT = {
     Kind.PULL: "inferdash was ended in the middle of it.",

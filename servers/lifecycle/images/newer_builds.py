@@ -10,12 +10,11 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.docker.containers import ContainerError, DockerContainers
-from servers.host.images.references import familiar, parse
-from servers.judge.images import new_build
-from servers.judge.images.names import is_for
-from servers.judge.images.new_build import BuildVerdict
+from servers.host.images.registry import familiar, parse
+from servers.judge.images import names
+from servers.judge.images.names import BuildVerdict, is_for
+from servers.judge.profiles.facts import LintFinding
 from servers.judge.profiles.lint import lint
-from servers.judge.profiles.subject import LintFinding
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.images import build_names, inventory
 from servers.lifecycle.profiles.checks import subject_with
@@ -157,12 +156,16 @@ def _verdict(news: TagNews, server: Server) -> BuildVerdict:
     newer = ImageFacts.objects.find_named(launch.engine, news.newer_id, news.box)
     if newer is None or newer.asked_at is None or newer.image_id != news.newer_id:
         if newer is not None and newer.asking == InspectionState.TROUBLE:
-            return new_build.unknown(newer.why)
-        return new_build.unknown("The newer image has not been asked for its flags yet.")
+            return names.explain_unknown_build(newer.why)
+        return names.explain_unknown_build("The newer image has not been asked for its flags yet.")
     if newer.error:
-        return new_build.unknown(f"The newer image could not be asked for its flags: {newer.error}")
+        return names.explain_unknown_build(
+            f"The newer image could not be asked for its flags: {newer.error}"
+        )
     today = ImageFacts.objects.find_for_launch(launch, news.box)
-    return new_build.verdict(_findings(launch, news.box, today), _findings(launch, news.box, newer))
+    return names.judge_new_build(
+        _findings(launch, news.box, today), _findings(launch, news.box, newer)
+    )
 
 
 def _findings(launch: Launch, box: Box, image: ImageFacts | None) -> list[LintFinding]:

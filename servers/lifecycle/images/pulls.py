@@ -9,14 +9,13 @@ from django.conf import settings
 
 from servers.host.docker.containers import ContainerError, DockerContainers, DockerFacts
 from servers.host.images import registry
-from servers.host.images.images import DockerStream
-from servers.host.images.pulls import PullProgress, PullState
-from servers.host.images.references import parse
-from servers.host.images.registry import RegistryError
+from servers.host.images.images import DockerStream, PullProgress, PullState
+from servers.host.images.registry import RegistryError, parse
 from servers.host.kernel import resources
 from servers.judge.images import names as judge
 from servers.judge.memory.pools import GIB
-from servers.lifecycle.images import credentials, tags
+from servers.lifecycle.images import credentials
+from servers.lifecycle.images import work as images_work
 from servers.lifecycle.images.work import HeldError, ImageWork
 from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.secret_env import SecretsError
@@ -66,8 +65,8 @@ def pull(work: ImageWork) -> str:
         return f"{job.reference} is there now, as {short}."
     if before.id == image.id:
         return f"{job.reference} is the newest already: its registry has no other under this name."
-    tags.keep(docker, before)
-    tags.note(work.box, job.reference, before=before.id, by=job.asked_by)
+    images_work.keep_tag(docker, before)
+    images_work.note_tag(work.box, job.reference, before=before.id, by=job.asked_by)
     return (
         f"{job.reference} is a newer image now: {short} instead of "
         f"{before.id.removeprefix('sha256:')[:12]}, which stays. The next start takes the new one."

@@ -19,19 +19,19 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.docker.containers import ContainerError
-from servers.host.kernel import shm, termination
+from servers.host.kernel import processes, shm
+from servers.host.kernel.processes import EndingError
 from servers.host.kernel.shm import SharedSegment, ShmError
-from servers.host.kernel.termination import EndingError
 from servers.host.weights.deletion import DiscardError
 from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.memory.orphans import Orphan
 from servers.judge.sizes import GIB, gib
-from servers.lifecycle.external import WatchError, monitoring, profile_import, takeover
-from servers.lifecycle.external.profile_import import ProfileError
+from servers.lifecycle.external import WatchError, monitoring, takeover
+from servers.lifecycle.external.monitoring import ProfileError
 from servers.lifecycle.external.takeover import TakeOverError
-from servers.lifecycle.images import pull_profile
-from servers.lifecycle.memory import orphans, reclaim
-from servers.lifecycle.memory.reclaim import ReclaimError
+from servers.lifecycle.images import work
+from servers.lifecycle.memory import orphans
+from servers.lifecycle.memory.orphans import ReclaimError
 from servers.lifecycle.runs import adoption, creation
 from servers.lifecycle.runs.adoption import AdoptionError
 from servers.lifecycle.weights import deletion
@@ -188,9 +188,9 @@ def _came_of(work: Callable[[Box, Action], ActionResult], box: Box, action: Acti
 
 def _pull(box: Box, action: Action) -> ActionResult:
     reference = str(action.details.get("image"))
-    if not pull_profile.is_used(box, reference):
+    if not work.is_used(box, reference):
         return _no(f"No server of {box} runs {reference}.")
-    return ActionResult(said=pull_profile.pull(reference, partial(_tell, action)))
+    return ActionResult(said=work.pull(reference, partial(_tell, action)))
 
 
 def _take_over(box: Box, action: Action) -> ActionResult:
@@ -258,7 +258,7 @@ _TROUBLE = (EndingError, ShmError, AdoptionError, WatchError, ProfileError, Cont
 
 
 def _import_profile(box: Box, action: Action) -> ActionResult:
-    profile = profile_import.make(box, str(action.details.get("container")), by=action.asked_by)
+    profile = monitoring.make_profile(box, str(action.details.get("container")), by=action.asked_by)
     action.details["profile"] = profile.slug
     return ActionResult(
         said=f"{profile} is the profile of {action.what}. Nothing of it was touched."
@@ -287,7 +287,7 @@ def _command(action: Action) -> str:
 
 
 def _kill(box: Box, left: Orphan, action: Action) -> ActionResult:
-    ended = termination.end(
+    ended = processes.end_process(
         left.pid, start=left.start, container=left.container or None, root=settings.KERNEL_ROOT
     )
     if not ended.by:
@@ -340,5 +340,5 @@ _VERBS: dict[ActionKind, Callable[[Box, Orphan, Action], ActionResult]] = {
 
 
 def _reclaim_memory(box: Box, sample: Mapping[str, Any] | None, level: int) -> ActionResult:
-    said = reclaim.reclaim(box, sample, level)
+    said = orphans.reclaim(box, sample, level)
     return ActionResult(said=said, event={"type": "reclaim", "level": level})

@@ -9,15 +9,14 @@ from django.db.models import Q
 from django.utils import timezone
 
 from servers import events
-from servers.judge.logs import failure_catalog, oom
+from servers.judge.logs import evidence, failure_catalog
 from servers.judge.logs.diagnosis import HEAD, TAIL, Diagnosis, Ending, diagnose
-from servers.judge.logs.oom import Oom
+from servers.judge.logs.evidence import Oom
 from servers.judge.logs.remedies import Remedy
-from servers.judge.profiles.facts import LaunchFacts
-from servers.judge.profiles.subject import RuleSource
-from servers.launch.engines import diff, parameters
-from servers.launch.engines.change import LaunchChange
-from servers.launch.engines.diff import Difference
+from servers.judge.profiles.facts import LaunchFacts, RuleSource
+from servers.launch.engines import change as engines_change
+from servers.launch.engines import parameters
+from servers.launch.engines.change import Difference, LaunchChange
 from servers.lifecycle.profiles import attempts, checks
 from servers.models import Box, LogChunk, Run, User
 from servers.models.logs.log import NOTE
@@ -140,7 +139,7 @@ def _oom_of(run: Run) -> Oom | None:
     found = Oom.from_json(run.oom)
     if found is None or run.ended_at is None:
         return found
-    return found if found.at >= run.ended_at.timestamp() - oom.NOTICES else None
+    return found if found.at >= run.ended_at.timestamp() - evidence.NOTICES else None
 
 
 def _lines_of(run: Run) -> list[tuple[int, str]]:
@@ -180,7 +179,7 @@ def explain_failure(run: Run, person: User) -> FailureReport:
         sources=failure.sources if failure else (),
         last_good=good,
         changed=tuple(_list_changes(good, run)) if good else (),
-        differences=tuple(diff.compare(good.launch, run.launch)) if good else (),
+        differences=tuple(engines_change.compare_launches(good.launch, run.launch)) if good else (),
         attempts=attempts.list_attempts(run.version.launch.checkpoint, person).count(),
     )
 
@@ -213,7 +212,7 @@ def _steps(run: Run, remedies: tuple[Remedy, ...], groups: dict[str, str]) -> It
             says=remedy.text(groups),
             box=remedy.box,
             change=made,
-            differences=tuple(diff.compare(template, after)) if made else (),
+            differences=tuple(engines_change.compare_launches(template, after)) if made else (),
         )
 
 

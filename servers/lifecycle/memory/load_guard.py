@@ -7,7 +7,7 @@ from django.utils import timezone
 from servers import events
 from servers.judge.memory.room import GpuRoom
 from servers.judge.weights.fit.result import Estimate
-from servers.lifecycle.profiles import checks, memory_fit
+from servers.lifecycle.profiles import checks, knowledge
 from servers.lifecycle.profiles.knowledge import Knowledge, LaunchOnBox
 from servers.lifecycle.runs.reconcile import advance
 from servers.models import Run
@@ -33,7 +33,7 @@ def foreseen(run: Run) -> int | None:
     profile = run.server.profile
     start = LaunchOnBox(launch=run.launch, box=box, profile=profile, server=run.server)
     asked = replace(checks.subject(run.launch, box, profile), rooms=(room,))
-    found: Estimate | None = memory_fit.estimate(asked, start, Knowledge([start]))
+    found: Estimate | None = knowledge.estimate_fit(asked, start, Knowledge([start]))
     return free - found.takes if found is not None and found.takes else None
 
 

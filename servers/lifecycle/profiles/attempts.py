@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from django.db.models import Q, QuerySet
 
 from servers.judge.logs import failure_catalog
-from servers.launch.engines import diff
-from servers.launch.engines.diff import Difference
+from servers.launch.engines import change
+from servers.launch.engines.change import Difference
 from servers.models import ProfileVersion, Run, User
 from servers.models.runs.run import RunState
 
@@ -133,7 +133,7 @@ def _find_previous(shown: Sequence[Run], attempts: Iterable[tuple[int, int]]) ->
 def _attempt(run: Run, before: Run | None) -> Attempt:
     if before is None:
         return Attempt(run=run, before=None, differences=(), image_changed=False, rebooted=False)
-    compared = diff.compare(before.launch, run.launch)
+    compared = change.compare_launches(before.launch, run.launch)
     told = tuple(
         each
         for each in compared

@@ -5,13 +5,15 @@ from dataclasses import dataclass, replace
 from django.utils import timezone
 
 from servers.judge.memory import holders
-from servers.judge.profiles.last_good_run import LastGoodRun, weigh
+from servers.judge.profiles import features
+from servers.judge.profiles.admission import LastGoodRun, weigh
+from servers.judge.profiles.facts import BoxKind, LintFinding, Subject, TargetGpu
+from servers.judge.profiles.features import MissingFeature
 from servers.judge.profiles.lint import lint
-from servers.judge.profiles.subject import BoxKind, LintFinding, Subject, TargetGpu
 from servers.judge.weights.fit.result import Estimate
 from servers.launch.engines import parameters
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.profiles import memory_fit
+from servers.lifecycle.profiles import knowledge as profiles_knowledge
 from servers.lifecycle.profiles.knowledge import Knowledge, LaunchOnBox
 from servers.lifecycle.weights import checkpoints
 from servers.models import Box, CheckpointFacts, ImageFacts, Profile, Server
@@ -28,7 +30,7 @@ class CheckReport:
     @property
     def every(self) -> list[LintFinding]:
         """With the changes that would make it fit."""
-        return [*self.findings, *memory_fit.findings(self.fit)]
+        return [*self.findings, *profiles_knowledge.list_fit_findings(self.fit)]
 
 
 def check_start(
@@ -51,11 +53,13 @@ def anywhere(launch: Launch) -> CheckReport:
 
 
 def of_start(start: LaunchOnBox, knowledge: Knowledge) -> CheckReport:
-    asked = replace(_subject(start, knowledge), rooms=memory_fit.rooms(start, knowledge))
+    asked = replace(
+        _subject(start, knowledge), rooms=profiles_knowledge.gather_rooms(start, knowledge)
+    )
     return CheckReport(
         subject=asked,
         findings=_weigh_findings(lint(asked), start, knowledge),
-        fit=memory_fit.estimate(asked, start, knowledge),
+        fit=profiles_knowledge.estimate_fit(asked, start, knowledge),
     )
 
 
@@ -153,3 +157,37 @@ def subject_with(
 def _kind(kinds: set[BoxKind]) -> BoxKind:
     """The box's, where all of its cards are of one kind."""
     return kinds.pop() if len(kinds) == 1 else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chat:
+    """`lacks` of what runs; those that the profile says by now are `saved`: a restart brings them."""
+
+    lacks: tuple[MissingFeature, ...]
+    saved: frozenset[str]  # keys
+    takes_pictures: bool | None  # None: nobody can tell
+
+
+def find_abilities(server: Server) -> Chat:
+    subject = by_itself(server.launch, server.box)
+    found = features.lacks(subject)
+    run = server.run
+    # What runs is mostly what is saved: it is not looked at twice for every open page.
+    is_newest = (
+        run is not None
+        and run.version_id == server.profile.current_id
+        and run.values == server.values
+    )
+    missing = found if is_newest or not found else list_features(server)
+    keys = {lack.key for lack in missing}
+    return Chat(
+        lacks=found,
+        saved=frozenset(lack.key for lack in found if lack.key not in keys),
+        takes_pictures=features.takes_pictures(subject),
+    )
+
+
+def list_features(server: Server) -> tuple[MissingFeature, ...]:
+    """What the profile, as it is saved now, leaves chats with this server without."""
+    launch = parameters.fill(server.profile.launch, server.values)
+    return features.lacks(by_itself(launch, server.box))

@@ -1,20 +1,45 @@
 """The way out: files by which everything here starts with Docker alone. Nothing is stopped."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
+from django.conf import settings
 from django.utils import timezone
 
+from servers.host.docker.containers import Mount, Spec
+from servers.host.files import digests, paths
+from servers.host.files.box_files import BoxFiles
 from servers.judge.images import dockerfile
 from servers.judge.runs import hardening
 from servers.launch.commandline import export
 from servers.launch.engines import ENGINES, placement
+from servers.launch.engines.change import without_flags
+from servers.launch.engines.engine import SECRET_FLAGS
 from servers.launch.engines.launch import Launch
-from servers.launch.engines.volumes import Volume, VolumeError
+from servers.launch.engines.placement import Volume, VolumeError
 from servers.launch.recipes import document
-from servers.lifecycle.profiles.exports import document_of, without_keys
+from servers.launch.recipes.document import Document
+from servers.lifecycle.runs.secret_env import SecretsError
 from servers.models import Profile, Run, Secret, Server
+
+
+def without_keys(launch: Launch) -> Launch:
+    """Keys among the flags stay here, as the values of secrets do."""
+    return replace(launch, flags=without_flags(launch.flags, tuple(SECRET_FLAGS)))
+
+
+def document_of(profile: Profile, launch: Launch) -> Document:
+    return Document(
+        name=profile.name,
+        notes=profile.notes,
+        source=document.RecipeSource(url=profile.source),
+        tags=tuple(profile.tag_list),
+        secrets=tuple(sorted(launch.secret_env)),
+        launch=replace(launch, secret_env={}),
+    )
+
 
 _SCRIPT = """\
 #!/bin/bash
@@ -219,3 +244,48 @@ def _now(run: Run | None, slug: str) -> str:
         f"`docker update --restart unless-stopped {container}` lets Docker start it after a restart "
         f"of the box; `docker stop {container}` ends it. To start it anew after that:"
     )
+
+
+def check_files(spec: Spec, wanted: Mapping[str, str]) -> None:
+    """`wanted` is the SHA-256 of files by their path in the container. Raises Refused.
+
+    Only what a mount shows to the container anyway is read.
+    """
+    for path, digest in wanted.items():
+        try:
+            source, real = _on_box(spec, path)
+            # Whether that may be mounted at all is checked with the container.
+            files = BoxFiles(below=(source,), root=settings.HOST_ROOT)
+            found = digests.sha256(real, files)
+        except (digests.DigestError, paths.PathError) as error:
+            raise SecretsError(f"{path}, which the profile depends on: {error}") from error
+        if found != digest:
+            raise SecretsError(
+                f"{path} is not what the profile was made with. Its SHA-256 is {found}, "
+                f"and the profile says {digest}. Put the right one there, or, if this is "
+                "right, write its SHA-256 into the profile."
+            )
+
+
+def _on_box(spec: Spec, path: str) -> tuple[PurePosixPath, PurePosixPath]:
+    """What is mounted, and the file in it, each where it lies in truth."""
+    inside = PurePosixPath(path)
+    around = [
+        mount
+        for mount in spec.mounts
+        if mount.kind == "bind" and inside.is_relative_to(mount.target)
+    ]
+    if not around:
+        raise SecretsError(
+            f"The profile names the SHA-256 of {path}, and none of its volumes brings it into "
+            "the container."
+        )
+    # As in the container: the innermost mount hides the others.
+    mount: Mount = max(around, key=lambda each: len(PurePosixPath(each.target).parts))
+    source = paths.resolve(mount.source, root=settings.HOST_ROOT)
+    found = paths.resolve(str(source / inside.relative_to(mount.target)), root=settings.HOST_ROOT)
+    if not found.is_relative_to(source):
+        raise SecretsError(
+            f"{path} is a link that leads out of {mount.source}, where the container cannot follow."
+        )
+    return source, found

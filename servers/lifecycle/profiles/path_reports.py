@@ -13,11 +13,9 @@ from servers.host.files import lookup
 from servers.host.files.box_files import BoxFiles
 from servers.host.files.paths import PathError
 from servers.judge.runs import limits
-from servers.launch.engines import required_paths
+from servers.launch.engines import placement
 from servers.launch.engines.launch import Launch
-from servers.launch.engines.placement import Site
-from servers.launch.engines.required_paths import Place
-from servers.launch.engines.volumes import VolumeError, resolve
+from servers.launch.engines.placement import Place, Site, VolumeError, resolve
 from servers.lifecycle.runs.creation import own_paths
 from servers.models import Box, StoredCheckpoint
 from servers.state import answers
@@ -40,7 +38,7 @@ class PathReport:
 def list_needed_paths(launch: Launch, box: Box) -> tuple[Place, ...]:
     """Nothing where a mount cannot be resolved: the preview says so."""
     try:
-        found = required_paths.places(launch, Site(home=box.home, hf_cache=box.hf_cache))
+        found = placement.list_required_paths(launch, Site(home=box.home, hf_cache=box.hf_cache))
     except VolumeError:
         return ()
     return found[:MOST]

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from django.utils import timezone
 
 from servers.judge.profiles import admission
+from servers.judge.profiles.facts import LintFinding
 from servers.judge.profiles.preflight import (
     LEVELS,
     WORDS,
@@ -18,13 +19,12 @@ from servers.judge.profiles.preflight import (
     StartContext,
     preflight,
 )
-from servers.judge.profiles.subject import LintFinding
 from servers.judge.weights.fit.result import Estimate
 from servers.launch.engines import parameters
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.profiles import checks, path_reports
 from servers.lifecycle.profiles.knowledge import Knowledge, LaunchOnBox
-from servers.lifecycle.runs import allowances
+from servers.lifecycle.runs import preview
 from servers.lifecycle.weights import checkpoints
 from servers.models import Box, Profile, Server
 
@@ -195,7 +195,7 @@ def _build_context(start: LaunchOnBox, knowledge: Knowledge) -> StartContext:
         checkpoint=there,
         missing=missing,
         remote=remote,
-        refusals=allowances.refusals(start, knowledge),
+        refusals=preview.list_refusals(start, knowledge),
         has_cache=bool(box.hf_cache),
         has_token=bool(box.hf_token_id and launch.pass_hf_token)
         or "HF_TOKEN" in launch.env

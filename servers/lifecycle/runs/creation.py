@@ -1,23 +1,22 @@
 """Making the container of a run, from the profile's version and the box's own limits."""
 
+import fcntl
 import logging
+import os
 import shlex
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from io import TextIOWrapper
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from servers.host.docker.containers import (
-    Container,
-    ContainerError,
-    DockerContainers,
-    Image,
-    Spec,
-)
+from servers.host.docker.containers import Container, ContainerError, DockerContainers, Image, Spec
 from servers.host.files import paths
 from servers.host.files.box_files import BoxFiles
 from servers.host.kernel.ports import listener
@@ -25,9 +24,9 @@ from servers.host.weights import checkpoints
 from servers.judge.runs import limits
 from servers.launch.engines import ENGINES, placement
 from servers.launch.engines.launch import Launch
-from servers.launch.engines.volumes import VolumeError, resolve
+from servers.launch.engines.placement import VolumeError, resolve
 from servers.lifecycle.images import build_names, credentials
-from servers.lifecycle.profiles import files
+from servers.lifecycle.profiles import export_all
 from servers.lifecycle.runs import gpu_assignment, hardening
 from servers.lifecycle.runs.secret_env import SecretsError, mask_secrets, remember, site
 from servers.models import Box, ImageFacts, Run
@@ -139,7 +138,7 @@ def create(run: Run) -> CreatedContainer:
             raise SecretsError(str(error)) from error
         spec = hardening.harden(docker(), spec, read_limits())
         check(spec, kernels)
-        files.check(spec, launch.digests)
+        export_all.check_files(spec, launch.digests)
         try:
             container = docker().run(spec)
         except ContainerError as error:
@@ -371,3 +370,31 @@ def checkpoint_revision(run: Run) -> str:
     except (paths.PathError, limits.LimitsError, OSError) as error:
         log.warning("the commit of %s cannot be told: %s", launch.checkpoint, error)
         return ""
+
+
+@contextmanager
+def lock_creation(run: Run) -> Iterator[bool]:
+    """Whether the caller may make it; False while somebody else on this box is at it.
+
+    The kernel ends the lock with its holder, however that ends. So whoever gets it and finds the
+    run still *creating* knows that its maker is gone, and need not guess by the clock.
+    """
+    path = settings.DATA / "creating" / container_name(run)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    with path.open("w") as file:
+        if not _try_lock(file, str(path)):
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _try_lock(file: TextIOWrapper, path: str) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Who held it may have removed the file meanwhile: then this one locks nothing.
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))  # noqa: PTH116
+    except (BlockingIOError, FileNotFoundError):
+        return False

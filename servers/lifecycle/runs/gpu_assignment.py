@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable
 
 from django.db import transaction
 
-from servers.launch.engines import gpu_requirements
-from servers.launch.engines.gpu_requirements import CardsError, Gpu
+from servers.launch.engines import placement
 from servers.launch.engines.launch import Launch
+from servers.launch.engines.placement import CardsError, Gpu
 from servers.models import Box, Claim, Run
 
 __all__ = ["CardsError", "choose", "settle"]
@@ -31,7 +31,7 @@ def settle(run: Run) -> str:
 
 def choose(launch: Launch, box: Box, *, busy: Collection[int] | None = None) -> str:
     """ "all", "none" or indices. Raises CardsError when the box has too few, or says nothing yet."""
-    wanted = gpu_requirements.parse(launch.gpus)
+    wanted = placement.parse_gpu_requirement(launch.gpus)
     if wanted is None:
         return launch.gpus
     if box.gpus is None:
@@ -44,7 +44,7 @@ def choose(launch: Launch, box: Box, *, busy: Collection[int] | None = None) -> 
     there: list[tuple[int, Gpu]] = [
         (card["index"], (card["name"] or "", card["compute_capability"] or "")) for card in box.gpus
     ]
-    return ",".join(map(str, gpu_requirements.choose(wanted, there, busy=busy)))
+    return ",".join(map(str, placement.choose_gpus(wanted, there, busy=busy)))
 
 
 def busy(box: Box, active: Iterable[Run], claims: Iterable[Claim]) -> set[int]:

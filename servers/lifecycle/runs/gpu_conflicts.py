@@ -1,14 +1,22 @@
 """GPU conflicts of a start on its box, by rows and the newest sample."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
+from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 
-from servers.judge.memory import available
+from servers import events
+from servers.host.kernel import resources
+from servers.judge.memory import holders, room
 from servers.judge.profiles import admission
-from servers.judge.profiles.facts import LaunchFacts
-from servers.judge.profiles.subject import Subject
+from servers.judge.profiles.facts import LaunchFacts, Subject
+from servers.judge.runs import limits
 from servers.judge.runs.gpu_conflicts import (
     GpuConflict,
     GpuRequest,
@@ -16,12 +24,13 @@ from servers.judge.runs.gpu_conflicts import (
     Patience,
     find_conflict,
 )
-from servers.judge.weights.fit.rooms import on_this_box
+from servers.judge.weights.fit.result import on_this_box
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.profiles import checks
-from servers.lifecycle.runs import gpu_assignment
+from servers.lifecycle.runs import creation, gpu_assignment
 from servers.lifecycle.runs.gpu_assignment import CardsError
-from servers.models import Box, Run, Server
+from servers.lifecycle.runs.secret_env import SecretsError
+from servers.models import AuditEntry, Box, Run, Server
 from servers.models.runs.run import ENDED
 from servers.state import box_samples
 
@@ -74,7 +83,7 @@ def _find_conflict(
 
 def _compute_shortfall(launch: Launch, known: checks.CheckReport, box: Box) -> int:
     """Bytes of a shared pool that it lacks by the estimate, or by what its profile wants free."""
-    free = available.free(box_samples.newest(box.slug), "all")
+    free = room.compute_free(box_samples.newest(box.slug), "all")
     wanted = launch.free_memory - min(free.values()) if free and launch.free_memory else 0
     if known.fit is None or known.fit.verdict != "no":
         return max(0, wanted)
@@ -145,3 +154,134 @@ def _find_given_gpus(run: Run, box: Box) -> frozenset[int] | None:
     found = box.indices(run.gpus or run.version.launch.gpus)
     count = on_this_box(LaunchFacts(Subject(launch=run.launch)))
     return frozenset(sorted(found)[:count]) if found and count else found
+
+
+log = logging.getLogger(__name__)
+
+PATIENCE = timedelta(minutes=10)
+GIB = 2**30
+
+
+def short_of(run: Run) -> str:
+    """What its GPUs lack, in a sentence; "" when there is room, or nobody can tell.
+
+    Raises CardsError when the box has not the GPUs.
+    """
+    wanted = run.version.launch.free_memory
+    if not wanted:
+        return ""
+    gpus = gpu_assignment.settle(run)
+    found = (
+        None if gpus == "none" else room.compute_free(box_samples.newest(run.server.box.slug), gpus)
+    )
+    if found is None:
+        return ""
+    index, least = min(found.items(), key=lambda each: each[1])
+    if least >= wanted:
+        return ""
+    return (
+        f"GPU {index} has {least / GIB:.0f} of the {wanted / GIB:.0f} GiB free that it waits for."
+    )
+
+
+def drop_cache(run: Run) -> None:
+    """Drop the box's page cache if the profile wants it, and nobody is on a GPU.
+
+    Raises Refused where the box does not allow it, ContainerError when Docker does not.
+    """
+    if not run.version.launch.drop_cache:
+        return
+    if not creation.read_limits().reclaim:
+        raise SecretsError(
+            f"{run.server.box} does not let profiles drop its page cache, as this one wants. "
+            f"{limits.granted_by(settings.MANAGE, 'reclaim')}. Or take it out of the profile."
+        )
+    # Pages of an engine's own files would have to be read again while it serves.
+    sample = box_samples.newest(run.server.box.slug)
+    if holders.others(sample or {}, ()):
+        log.info("run %s: the page cache stays, as somebody is on a GPU", run.pk)
+        return
+    resources.drop_caches(creation.docker(), root=settings.HOST_ROOT)
+
+
+def is_out_of_patience(run: Run) -> bool:
+    since = max(run.moved_at, run.turn_at) if run.turn_at else run.moved_at
+    return timezone.now() - since > PATIENCE
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueReason:
+    """What a queued run waits for: a sentence, and the same to go on after a colon."""
+
+    says: str
+    why: str
+    is_for_turn: bool  # somebody is in its way; False: it is only short of memory
+
+    def __bool__(self) -> bool:
+        return bool(self.says)
+
+    def __str__(self) -> str:
+        return self.says
+
+
+def check_turn(run: Run) -> QueueReason:
+    """What it waits for now, if anything; whom it waits for is noted on its row.
+
+    Raises CardsError when the box has not the GPUs.
+    """
+    found = find_run_conflict(run)
+    _note(run, found)
+    if found.holders:
+        return QueueReason(says=found.sentence(), why=found.why(), is_for_turn=True)
+    short = short_of(run)
+    return QueueReason(says=short, why=short.rstrip("."), is_for_turn=False)
+
+
+def _note(run: Run, found: GpuConflict) -> None:
+    before, now = set(run.waits_for.values_list("pk", flat=True)), set(found.runs)
+    if found.holders:
+        run.turn_at = None
+    elif run.turn_at is None and (before or run.waits):
+        run.turn_at = timezone.now()
+    Run.objects.filter(pk=run.pk).exclude(turn_at=run.turn_at).update(turn_at=run.turn_at)
+    if before != now:
+        run.waits_for.set(now)
+        _tell(Run.objects.filter(pk__in=before | now))
+
+
+def leave_queue(run: Run) -> None:
+    """It waits no more: it starts, or does not any longer."""
+    waited_for = list(run.waits_for.all())
+    if waited_for:
+        run.waits_for.clear()
+        _tell(waited_for)
+
+
+def _tell(runs: Iterable[Run]) -> None:
+    """Their cards say who waits for them."""
+    for run in runs:
+        events.publish_change("server", run.server_id)
+
+
+def is_over(run: Run) -> bool:
+    """Whether the time is over for which it was told to wait."""
+    return run.waits_until is not None and timezone.now() >= run.waits_until
+
+
+def given_up(run: Run, wait: QueueReason) -> dict[str, Any]:
+    """What to note on a run that has waited for as long as it was told to."""
+    leave_queue(run)
+    now = timezone.now()
+    hours, minutes = divmod(round((now - run.created_at).total_seconds() / 60), 60)
+    took = " ".join(f"{n} {unit}" for n, unit in ((hours, "h"), (minutes, "min")) if n)
+    AuditEntry.note(None, "give up waiting", run.server, run=run.pk, why=wait.why)
+    said = f"It waited {took or 'a moment'}, as it was told to, and was given up: {wait.why}."
+    return {"ended_at": now, "status_message": said}
+
+
+@contextmanager
+def lock_queue(run: Run) -> Iterator[bool]:
+    """Whether nobody is in its way, while nobody else of its box can get there."""
+    with transaction.atomic():
+        Box.objects.select_for_update().get(pk=run.server.box_id)
+        yield not find_run_conflict(run).holders

@@ -4,7 +4,7 @@ import threading
 
 from django.conf import settings
 
-from servers.host.docker import trial
+from servers.host.docker import throwaway
 from servers.host.docker.containers import ContainerError, DockerContainers, Spec
 from servers.judge.runs import hardening
 from servers.judge.runs.limits import Limits
@@ -48,9 +48,9 @@ def _trouble(docker: DockerContainers, parts: set[hardening.Part]) -> str:
     left_out = set(hardening.PARTS) - parts
     spec = hardening.harden(_BARE, pids=hardening.PIDS, without=left_out)
     try:
-        said = trial.status(docker, spec, root=settings.HOST_ROOT)
+        said = throwaway.read_trial_status(docker, spec, root=settings.HOST_ROOT)
     except ContainerError as error:
-        if not trial.can_be_asked(error):
+        if not throwaway.can_be_asked(error):
             raise
         return _of_options(docker, spec, error)
     kept = hardening.list_kept(said, parts)
@@ -61,9 +61,9 @@ def _of_options(docker: DockerContainers, spec: Spec, error: ContainerError) -> 
     """Docker's words on the options; where the box's own shell runs in no container, as on a box
     that keeps its programs elsewhere, those on an empty container with them."""
     try:
-        trial.status(docker, _BARE, root=settings.HOST_ROOT)
+        throwaway.read_trial_status(docker, _BARE, root=settings.HOST_ROOT)
     except ContainerError as of_shell:
-        if not trial.can_be_asked(of_shell):
+        if not throwaway.can_be_asked(of_shell):
             raise
         refusal = _refusal(docker, spec)
         return (refusal.detail or str(refusal)) if refusal else ""
@@ -76,6 +76,6 @@ def _refusal(docker: DockerContainers, spec: Spec) -> ContainerError | None:
     try:
         return docker.refusal(spec)
     except ContainerError as error:
-        if not trial.can_be_asked(error):
+        if not throwaway.can_be_asked(error):
             raise
         return None

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import transaction
 
 from servers.host.files import paths
-from servers.judge.runs import limits, limits_file
+from servers.judge.runs import limits, open_limits
 from servers.lifecycle.runs.creation import own_paths
 from servers.models import AuditEntry
 
@@ -86,14 +86,14 @@ class PermitChange:
 def change(verb: Verb, words: Sequence[str]) -> PermitChange:
     """What was typed behind allow or forbid. Raises PermitError."""
     what, values = words[0], tuple(words[1:])
-    known = (*limits_file.SWITCHES, *limits_file.LISTS)
+    known = (*open_limits.SWITCHES, *open_limits.LISTS)
     if what not in known:
         near = difflib.get_close_matches(what, known, 1)
         hint = f" Is {near[0]} meant?" if near else ""
         raise PermitError(f"{what} is nothing that a box allows: {', '.join(known)}.{hint}")
-    if what in limits_file.SWITCHES and values:
+    if what in open_limits.SWITCHES and values:
         raise PermitError(f"{what} takes nothing behind it. One line a permission.")
-    if what in limits_file.LISTS and not values:
+    if what in open_limits.LISTS and not values:
         raise PermitError(f"Say which: {what} and its name or path.")
     if what == "capability":
         values = tuple(each.upper().removeprefix("CAP_") for each in values)
@@ -108,7 +108,7 @@ def text_with(asked: PermitChange) -> str:
     """What box.toml is to say. Raises PermitError."""
     try:
         text = settings.BOX_FILE.read_text()
-        edit = limits_file.allow if asked.verb == "allow" else limits_file.forbid
+        edit = open_limits.allow_in_file if asked.verb == "allow" else open_limits.forbid_in_file
         made: str = edit(text, asked.what, asked.values)
     except limits.LimitsError as error:
         raise PermitError(f"{settings.BOX_FILE}: {error} Change it by hand.") from error

@@ -1,17 +1,21 @@
 """The docker run command that a start would amount to, for people to read and copy."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from servers.host.docker.containers import kernels_volume
-from servers.judge.runs import hardening
+from servers.judge.runs import hardening, limits
+from servers.judge.runs.limits import Limits
 from servers.launch.engines import parameters, placement, usual_entrypoint
 from servers.launch.engines.engine import secret_words
 from servers.launch.engines.launch import Launch
-from servers.launch.engines.volumes import Volume, VolumeError
+from servers.launch.engines.placement import CardsError, Volume, VolumeError
 from servers.launch.spec import Spec
+from servers.lifecycle.profiles import path_reports
+from servers.lifecycle.profiles.knowledge import Knowledge, LaunchOnBox
 from servers.lifecycle.runs import gpu_assignment
 from servers.models import Box, HostResources, ImageFacts
-from servers.models.people.secret import mask
+from servers.models.people.key import mask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,3 +77,27 @@ def _site(launch: Launch, box: Box) -> placement.Site:
         hf_token="masked" if box.hf_token_id else "",  # noqa: S106 - stands in for the token
         secrets=dict.fromkeys(launch.secret_env, "masked"),
     )
+
+
+def list_refusals(start: LaunchOnBox, knowledge: Knowledge) -> tuple[str, ...]:
+    """Why the box would refuse its container, a sentence each; what it has not told yet refuses
+    nothing, and neither do devices, of which only the box knows where they lead."""
+    launch, box = start.launch, start.box
+    told: dict[str, Any] = box.facts.get("limits") or {}
+    try:
+        gpus = gpu_assignment.choose(launch, box, busy=knowledge.busy(box))
+        spec = spec_of(launch, box, knowledge.image(start), gpus)
+    except (VolumeError, CardsError):
+        return ()  # said where the command is shown
+    allowed = Limits(
+        privileged=told.get("privileged", True),
+        host_network=told.get("host_network", True),
+        host_ipc=told.get("host_ipc", True),
+        host_pid=told.get("host_pid", True),
+        open_ports=told.get("open_ports", True),
+        cap_add=tuple(told.get("cap_add", spec.cap_add)),
+        security_opt=tuple(told.get("security_opt", spec.security_opt)),
+    )
+    manage = box.facts.get("manage") or limits.MANAGE
+    found = limits.refusals(replace(spec, mounts=(), devices=()), allowed, manage=manage)
+    return (*found, *path_reports.refusals(knowledge.folders(start) or ()))

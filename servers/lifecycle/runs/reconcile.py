@@ -12,21 +12,19 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.docker.containers import Container, ContainerError
-from servers.judge.memory import available
+from servers.judge.memory import room
 from servers.launch import durations
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.memory import releases
 from servers.lifecycle.runs import (
     commands,
     creation,
-    exit_reasons,
-    free_memory,
-    gpu_queue,
+    gpu_conflicts,
     out_of_band,
     restart_policy,
     secret_env,
 )
-from servers.lifecycle.runs.creation_lock import lock_creation
+from servers.lifecycle.runs.creation import lock_creation
 from servers.lifecycle.runs.gpu_assignment import CardsError
 from servers.models import Box, Run
 from servers.models.runs.run import DesiredState, RunState
@@ -59,7 +57,7 @@ def _begin(run: Run) -> None:
         _fail(run, str(refusal))
         return
     except ContainerError as error:
-        if error.is_undecided and (run.waits or not free_memory.is_out_of_patience(run)):
+        if error.is_undecided and (run.waits or not gpu_conflicts.is_out_of_patience(run)):
             _wait_for_docker(run, error)
         else:
             _fail(run, str(error), detail=error.detail, may_pass=True)
@@ -75,14 +73,14 @@ def _begin(run: Run) -> None:
 def _has_room(run: Run) -> bool:
     """Whether what it waits for is free; if not, that is told, and not for ever."""
     try:
-        wait = gpu_queue.look(run)
+        wait = gpu_conflicts.check_turn(run)
     except CardsError as error:
         _fail(run, str(error))
         return False
-    if wait and run.waits and gpu_queue.is_over(run):
-        _move(run, old=[RunState.QUEUED], new=RunState.STOPPED, **gpu_queue.given_up(run, wait))
-    elif wait and not run.waits and not wait.is_for_turn and free_memory.is_out_of_patience(run):
-        minutes = int(free_memory.PATIENCE.total_seconds() / 60)
+    if wait and run.waits and gpu_conflicts.is_over(run):
+        _move(run, old=[RunState.QUEUED], new=RunState.STOPPED, **gpu_conflicts.given_up(run, wait))
+    elif wait and not run.waits and not wait.is_for_turn and gpu_conflicts.is_out_of_patience(run):
+        minutes = int(gpu_conflicts.PATIENCE.total_seconds() / 60)
         advice = f"The page of {run.server.box} says who holds the rest."
         _fail(run, f"{wait} It waited {minutes} minutes. {advice}", may_pass=True)
     elif str(wait) != run.status_message:
@@ -122,13 +120,13 @@ def _create(run: Run, *, old: RunState) -> None:
 
 def _take_turn(run: Run, old: RunState) -> bool:
     """Go on to *creating*, or back to wait for who has got there first."""
-    with gpu_queue.alone(run) as is_alone:
+    with gpu_conflicts.lock_queue(run) as is_alone:
         new = RunState.CREATING if is_alone else RunState.QUEUED
         if new == old or not _move(run, old=[old], new=new):
             return False
     events.publish_change("server", run.server_id)  # now others can see it, too
     if is_alone:
-        gpu_queue.leave(run)
+        gpu_conflicts.leave_queue(run)
     return is_alone
 
 
@@ -137,7 +135,7 @@ def _make(run: Run, *, is_again: bool) -> bool:
     try:
         if not is_again or creation.find(run) is None:
             creation.remove_predecessors(run)
-            free_memory.drop_cache(run)
+            gpu_conflicts.drop_cache(run)
             sample = box_samples.newest(run.server.box.slug)
         around = diagnoses.surroundings(run)
         made = creation.create(run)
@@ -164,7 +162,7 @@ def _make(run: Run, *, is_again: bool) -> bool:
         port=made.port,
         served_name=made.served_name,
         started_at=made.container.started_at or timezone.now(),
-        unattributed_at_start=available.unheld(sample),
+        unattributed_at_start=room.compute_unheld(sample),
         memory_before=releases.measure_before(run, sample, made.container.started_at),
         around=around,
     )
@@ -217,7 +215,7 @@ def _wind_down(run: Run) -> None:
     if run.state in (RunState.QUEUED, RunState.PULLING):
         ended = {"ended_at": timezone.now(), "status_message": ""}
         if _move(run, old=[RunState.QUEUED, RunState.PULLING], new=RunState.STOPPED, **ended):
-            gpu_queue.leave(run)
+            gpu_conflicts.leave_queue(run)
             _follow_up(run)
     elif run.state == RunState.CREATING:
         # Whoever creates looks at what is wanted as soon as Docker has answered.
@@ -315,7 +313,11 @@ def _end_vanished(run: Run) -> None:
         moved = _move(run, old=active, new=RunState.STOPPED, ended_at=now)
     else:
         moved = _move(
-            run, old=active, new=RunState.STOPPED, ended_at=now, status_message=exit_reasons.REMOVED
+            run,
+            old=active,
+            new=RunState.STOPPED,
+            ended_at=now,
+            status_message=restart_policy.REMOVED,
         )
     if moved:
         _follow_up(run)
@@ -354,10 +356,10 @@ def _move_unasked(run: Run, container: Container, seen: dict[str, Any]) -> bool:
     """Nobody has asked inferdash for this end: perhaps somebody has asked Docker."""
     ended = container.finished_at or timezone.now()
     asked = creation.docker().was_told_to_end(container.id, began=container.started_at, ended=ended)
-    judged = exit_reasons.judge(run.ready_at, container, asked=asked)
+    judged = restart_policy.judge_exit(run.ready_at, container, asked=asked)
     active = [RunState.STARTING, RunState.READY, RunState.STOPPING]
     if judged.state is RunState.FAILED:
-        if run.ready_at or container.exit_code not in exit_reasons.NO_PROGRAM:
+        if run.ready_at or container.exit_code not in restart_policy.NO_PROGRAM:
             seen |= restart_policy.plan(run)
         return _move(run, old=active, new=RunState.FAILED, failure=judged.says, **seen)
     # What a restart of Docker has ended is wanted as before.

@@ -5,6 +5,7 @@ that is still on its way back.
 """
 
 import logging
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,12 +14,13 @@ from django.db.models import Q
 from django.utils import timezone
 
 from servers import events
-from servers.judge.memory import available
+from servers.host.docker.containers import Container
+from servers.judge.memory import room
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import commands
 from servers.models import Box, Run, Server
 from servers.models.people.data_disk import DiskFullError
-from servers.models.runs.run import DesiredState
+from servers.models.runs.run import ACTIVE, STEADY, DesiredState, RunState
 from servers.state import box_samples
 
 log = logging.getLogger(__name__)
@@ -106,7 +108,7 @@ def _waits_for(run: Run, box: Box) -> str:
     """What its end has not given back so far, on a box with one pool of memory for all."""
     if run.unattributed_at_start is None or was_before_boot(run, box.booted_at):
         return ""
-    now = available.unheld(box_samples.newest(box.slug))
+    now = room.compute_unheld(box_samples.newest(box.slug))
     if now is None:
         return f"It waits until {box} tells its memory again."
     more = now - run.unattributed_at_start
@@ -133,3 +135,136 @@ def _start_again(run: Run) -> None:
         if planned.update(restart_at=None, status_message=""):
             commands.start_again(run, why=run.failure or run.status_message)
     events.wake_watcher(run.server.box.slug, events.Topic.RUNS)
+
+
+# Ends in a row that make a loop, and how long the oldest of them counts.
+LOOP = 3
+WINDOW = timedelta(hours=1)
+# Lives that are looked at: more says no more.
+MOST = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deaths:
+    """Ends that nobody asked for, one after the other."""
+
+    count: int = 0
+    was_ready: bool = False  # one of them was ready before it ended
+    last: datetime | None = None
+
+    @property
+    def is_loop(self) -> bool:
+        return self.count >= LOOP
+
+
+NONE = Deaths()
+
+
+def count_crashes(server: Server) -> Deaths:
+    """The latest ends in a row of this server. Whoever served for STEADY has recovered."""
+    now = timezone.now()
+    found: list[Run] = []
+    for run in server.runs.order_by("-pk")[:MOST]:
+        if run.state in ACTIVE:
+            if run.ready_at and now - run.ready_at >= STEADY:
+                return NONE
+            continue
+        is_unasked = run.state == RunState.FAILED and run.stopped_by_id is None
+        if not is_unasked or run.ended_at is None or now - run.ended_at > WINDOW:
+            break
+        if run.ready_at and run.ended_at - run.ready_at >= STEADY:
+            found.append(run)  # it was well until then, and its end is the first of them
+            break
+        found.append(run)
+    return Deaths(
+        count=len(found),
+        was_ready=any(run.ready_at for run in found),
+        last=found[0].ended_at if found else None,
+    )
+
+
+def explain_crash_loop(deaths: Deaths) -> str:
+    """For the page of the run that goes on, or ended, after them."""
+    return (
+        f"It has ended {deaths.count} times in a row within an hour without being asked to, and "
+        "was started again each time."
+    )
+
+
+# What a container's init or shell ends with when it cannot run the program.
+NO_PROGRAM = (126, 127)
+SIGNALS = {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS"}
+SIGNALS |= {8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 15: "SIGTERM"}
+
+
+# SIGINT and SIGTERM: somebody wanted it to end, with Docker or without.
+_WANTED_ENDS = (130, 143)
+
+REMOVED = "Its container was removed outside inferdash. Its log is kept as far as it was read."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExitJudgement:
+    """What an end was, and one sentence for it."""
+
+    state: RunState  # stopped or failed
+    says: str
+    is_sure: bool = True  # False: it may as well have been the other
+
+
+def judge_exit(
+    ready_at: datetime | None, container: Container, *, asked: bool | None
+) -> ExitJudgement:
+    """What an end was that nobody asked inferdash for, whoever owns the container.
+
+    `asked`: somebody had Docker end it; None: nobody can tell, as Docker does not remember.
+    """
+    why = why_ended(ready_at, container)
+    code = container.exit_code
+    if asked:
+        with_code = "" if code is None else f" It ended with exit code {code}."
+        return ExitJudgement(
+            state=RunState.STOPPED,
+            says=f"Somebody has stopped its container outside inferdash, with Docker.{with_code}",
+        )
+    if container.oom_killed:
+        return ExitJudgement(state=RunState.FAILED, says=why)
+    if code in _WANTED_ENDS:
+        says = (
+            f"{SIGNALS[code - 128]} from outside inferdash has ended it. Who sent it is not known."
+        )
+        return ExitJudgement(state=RunState.STOPPED, says=says, is_sure=False)
+    if asked is None and code == 0 and ready_at is not None:
+        says = (
+            "It ended with exit code 0 while nobody looked: whether somebody has stopped it, or it "
+            "ended by itself, is not known."
+        )
+        return ExitJudgement(state=RunState.STOPPED, says=says, is_sure=False)
+    if asked is None:
+        why += " Whether somebody has asked Docker for it is not known."
+    return ExitJudgement(state=RunState.FAILED, says=why, is_sure=asked is not None)
+
+
+def why_ended(ready_at: datetime | None, container: Container) -> str:
+    """One sentence on an end that nobody asked for.
+
+    An exit code of 0 is no success here: SGLang as PID 1 exits 0 when its start fails,
+    vLLM when its engine dies while serving.
+    """
+    when = "while it was serving" if ready_at else "before it was ready"
+    code = container.exit_code
+    if container.oom_killed:
+        return (
+            f"The kernel killed the engine {when}: it wanted more memory than its container may "
+            "use (OOMKilled). This is main memory, not GPU memory."
+        )
+    if code is None:
+        return f"The engine ended {when}; Docker does not say how. {container.error}".strip()
+    if code in NO_PROGRAM and not ready_at:
+        return (
+            f"The image does not contain the program that the profile starts (exit code {code}). "
+            "Check that the engine fits the image, and the entrypoint."
+        )
+    if code > 128 and (name := SIGNALS.get(code - 128)):
+        return f"The engine was ended by {name} (exit code {code}) {when}, not by inferdash."
+    return f"The engine ended by itself {when}, with exit code {code}."

@@ -7,7 +7,7 @@ from servers.launch.engines import placement
 from servers.launch.engines.engine import secret_words
 from servers.models import Run, Secret
 from servers.models.logs.redaction import mask_tokens
-from servers.models.people.secret import SecretError, SecretValues, mask, unseal_given
+from servers.models.people.key import SecretError, SecretValues, mask, unseal_given
 
 log = logging.getLogger(__name__)
 

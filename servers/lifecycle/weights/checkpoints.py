@@ -16,13 +16,12 @@ from servers.host.files.paths import PathError
 from servers.host.weights import checkpoints
 from servers.host.weights import hub as remote
 from servers.host.weights.hub import RemoteModel
-from servers.launch.engines import llamacpp, required_paths
+from servers.launch.engines import llamacpp, placement
 from servers.launch.engines.launch import Launch
-from servers.launch.engines.placement import HF_HOME, Site
-from servers.launch.engines.volumes import VolumeError
+from servers.launch.engines.placement import HF_HOME, Site, VolumeError
 from servers.lifecycle.runs.creation import box_files, hub
 from servers.models import Box, CheckpointFacts, Profile
-from servers.models.people.secret import SecretError
+from servers.models.people.key import SecretError
 from servers.state import answers
 
 # The Hub's cache in containers.
@@ -35,7 +34,9 @@ def source(launch: Launch, box: Box) -> str:
         return ""  # what serves no models
     if launch.checkpoint.startswith("/"):
         try:
-            return required_paths.checkpoint(launch, Site(home=box.home, hf_cache=box.hf_cache))
+            return placement.find_checkpoint_path(
+                launch, Site(home=box.home, hf_cache=box.hf_cache)
+            )
         except VolumeError:
             return ""
     if not (launch.mount_hf_cache and box.hf_cache):

@@ -16,7 +16,7 @@ from servers.host.weights.deletion import DeletionPlan, DiscardError
 from servers.judge.runs.limits import LimitsError
 from servers.judge.sizes import gib
 from servers.launch.engines.launch import Launch
-from servers.launch.engines.volumes import VolumeError
+from servers.launch.engines.placement import VolumeError
 from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import downloads, inventory
 from servers.lifecycle.weights.inventory import ModelUse

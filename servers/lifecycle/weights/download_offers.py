@@ -6,11 +6,11 @@ from typing import Any
 
 from django.conf import settings
 
-from servers.host.weights import gguf_choice
-from servers.host.weights.fetch.job import REPOSITORY, REVISION
+from servers.host.weights import stored
+from servers.host.weights.fetch.places import REPOSITORY, REVISION
 from servers.launch.engines import llamacpp
 from servers.launch.engines.launch import Launch
-from servers.launch.engines.volumes import VolumeError, resolve
+from servers.launch.engines.placement import VolumeError, resolve
 from servers.lifecycle.profiles import preflight
 from servers.lifecycle.weights import checkpoints
 from servers.lifecycle.weights.downloads import DownloadRequest
@@ -26,7 +26,7 @@ class DownloadOffer:
     def name(self) -> str:
         """As the page for downloads takes it."""
         first = next(iter(self.wish.patterns), "")
-        is_quantization = len(first) > 1 and not gguf_choice.is_file(first)
+        is_quantization = len(first) > 1 and not stored.is_file(first)
         return f"{self.wish.repository}{first if is_quantization else ''}"
 
 
@@ -88,7 +88,7 @@ def _of_snapshot(parts: tuple[str, ...]) -> DownloadRequest | None:
 
 def _file(parts: tuple[str, ...]) -> tuple[str, ...]:
     name = "/".join(parts)
-    return (f":{name}",) if gguf_choice.is_file(name) else ()
+    return (f":{name}",) if stored.is_file(name) else ()
 
 
 def _is_missing(launch: Launch, box: Box, profile: Profile) -> bool:

@@ -14,8 +14,8 @@ from django.db import IntegrityError, transaction
 from servers import events
 from servers.host.files import paths
 from servers.host.files.box_files import BoxFiles, RefusedFileError
-from servers.host.weights.fetch import choice, listing, places, room
-from servers.host.weights.fetch.job import (
+from servers.host.weights.fetch import listing, places
+from servers.host.weights.fetch.places import (
     REPOSITORY,
     REVISION,
     FetchError,
@@ -26,7 +26,7 @@ from servers.host.weights.fetch.job import (
 from servers.host.weights.inventory import Inventory
 from servers.judge.runs.limits import LimitsError
 from servers.judge.sizes import size
-from servers.launch.engines.volumes import VolumeError, resolve
+from servers.launch.engines.placement import VolumeError, resolve
 from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import inventory
 from servers.lifecycle.weights.checkpoints import hub_token
@@ -211,7 +211,7 @@ def _target(root: inventory.ModelFolder, files: BoxFiles, *, is_cache: bool) -> 
         return DownloadTarget(into=into, path=root.path, refused=says)
     except OSError as error:
         return DownloadTarget(into=into, path=root.path, refused=f"{root.path}: {error.strerror}.")
-    fault = room.fault(found)
+    fault = listing.find_room_fault(found)
     return DownloadTarget(
         into=into,
         path=root.path,
@@ -406,15 +406,15 @@ def _count_present(
     return {name: size for name, size in sizes.items() if size}
 
 
-def groups(said: Mapping[str, Any]) -> list[choice.FileGroup]:
+def groups(said: Mapping[str, Any]) -> list[listing.FileGroup]:
     """The files of an answer, as people choose among them."""
-    return choice.groups(RepositoryFile.check(each) for each in said["files"])
+    return listing.group_files(RepositoryFile.check(each) for each in said["files"])
 
 
 def of_quantization(said: Mapping[str, Any], name: str) -> set[str]:
     """The names of the files that a quantization's name stands for; none where it is not there."""
     files = [RepositoryFile.check(each) for each in said["files"]]
     try:
-        return {each.name for each in choice.choose_files(files, [f":{name}"])}
+        return {each.name for each in listing.choose_files(files, [f":{name}"])}
     except FetchError:
         return set()

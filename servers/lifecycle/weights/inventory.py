@@ -15,10 +15,9 @@ from servers.host.weights.inventory import FolderInventory as Looked
 from servers.host.weights.stored import Checkpoint
 from servers.judge.runs import limits
 from servers.judge.weights import checkpoints as judge
-from servers.launch.engines import official_image, parameters, required_paths
+from servers.launch.engines import official_image, parameters, placement
 from servers.launch.engines.launch import Launch
-from servers.launch.engines.placement import Site
-from servers.launch.engines.volumes import VolumeError, resolve
+from servers.launch.engines.placement import Site, VolumeError, resolve
 from servers.lifecycle.runs.creation import own_paths
 from servers.lifecycle.weights.checkpoints import lean
 from servers.models import Box, ModelInventory, Profile, Run, StoredCheckpoint, User
@@ -187,7 +186,7 @@ def names(launch: Launch, stored: StoredCheckpoint, box: Box) -> bool:
         wanted = launch.revision or "main"
         return wanted in stored.refs or stored.revision.startswith(wanted)
     try:
-        path = required_paths.checkpoint(launch, Site(home=box.home, hf_cache=box.hf_cache))
+        path = placement.find_checkpoint_path(launch, Site(home=box.home, hf_cache=box.hf_cache))
     except VolumeError:
         return False
     return path.rstrip("/") == stored.path

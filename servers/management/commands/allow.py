@@ -1,6 +1,6 @@
 """Let profiles do more on this box: host_network, mount /x, device /dev/x …"""
 
-from servers.management.permission import PermissionCommand
+from servers.management.console import PermissionCommand
 
 
 class Command(PermissionCommand):

@@ -8,9 +8,8 @@ from django.core.management.base import CommandError
 
 from servers.lifecycle.people import backups
 from servers.lifecycle.people.backups.tables import TABLES
-from servers.management import passphrase
-from servers.management.database import DatabaseCommand
-from servers.management.words import format_counts
+from servers.management import console
+from servers.management.console import DatabaseCommand, format_counts
 
 LEFT_OUT = (
     "Not in it: runs with their logs and diagnoses, the history of GPUs, alerts, the audit log, "
@@ -33,9 +32,9 @@ class Command(DatabaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         phrase = ""
         if options["passphrase_file"]:
-            phrase = passphrase.from_file(options["passphrase_file"])
+            phrase = console.from_file(options["passphrase_file"])
         elif not options["without_secrets"]:
-            phrase = passphrase.new()
+            phrase = console.ask_new_passphrase()
         try:
             taken = backups.take(options["file"], passphrase=phrase)
         except backups.BackupError as error:

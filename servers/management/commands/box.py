@@ -19,7 +19,7 @@ from servers.judge.memory.hardware import HardwareFinding, HardwareJudge
 from servers.judge.memory.pools import GIB
 from servers.judge.memory.verdicts import Judge, MemoryVerdict
 from servers.models import Box
-from servers.watcher.memory import snapshots
+from servers.watcher.memory import monitor
 
 _UNREADABLE = 2
 _GZIP = b"\x1f\x8b"
@@ -63,7 +63,7 @@ class Command(BaseCommand):
             while (left := until - time.monotonic()) > 0:
                 sample = collector.next_sample(timeout=left)
                 if sample is not None:
-                    self.stdout.write(json.dumps(snapshots.complete(sample, box)))
+                    self.stdout.write(json.dumps(monitor.complete_snapshot(sample, box)))
                     self.stdout.flush()
 
     def _replay(self, name: str, *, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from servers.judge.logs.report import readable, report
+from servers.judge.logs.diagnosis import readable, report
 
 _GZIP = b"\x1f\x8b"
 _UNREADABLE = 2  # the exit code for what cannot be read

@@ -9,9 +9,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from servers.launch.commandline.command import LaunchCommand as LaunchCommand
-from servers.launch.commandline.command import PasteError
-from servers.launch.commandline.read import read
+from servers.launch.commandline.paste import read
+from servers.launch.commandline.tokens import LaunchCommand as LaunchCommand
+from servers.launch.commandline.tokens import PasteError
 
 _UNREADABLE = 2  # the exit code for a paste that cannot be read
 

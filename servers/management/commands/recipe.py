@@ -6,10 +6,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from servers.judge.profiles.facts import Subject
 from servers.judge.profiles.lint import lint
-from servers.judge.profiles.subject import Subject
-from servers.launch.recipes.catalogue import Recipe
-from servers.launch.recipes.validation import find_errors, find_remarks
+from servers.launch.recipes.catalogue import Recipe, find_errors, find_remarks
 
 _UNREADABLE = 2  # the exit code for what cannot be read
 

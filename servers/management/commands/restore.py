@@ -8,11 +8,10 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from servers.lifecycle.people import backups
-from servers.lifecycle.people.backups.archive import Archive
+from servers.lifecycle.people.backups.backup import Archive
 from servers.lifecycle.people.backups.tables import TABLES
-from servers.management import passphrase
-from servers.management.database import DatabaseCommand
-from servers.management.words import format_counts, size
+from servers.management import console
+from servers.management.console import DatabaseCommand, format_counts, size
 from servers.models import Box
 
 
@@ -40,7 +39,7 @@ class Command(DatabaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            archive = backups.read(options["file"])
+            archive = backups.read_archive(options["file"])
             checked = backups.check(archive, passphrase=_passphrase(archive, options))
             done = backups.restore(
                 checked, replace=options["replace"], keep_boxes=options["keep_box"]
@@ -84,5 +83,5 @@ def _passphrase(archive: Archive, options: dict[str, Any]) -> str:
     if archive.secrets is None or options["without_secrets"]:
         return ""
     if options["passphrase_file"]:
-        return passphrase.from_file(options["passphrase_file"])
-    return passphrase.read_known()
+        return console.from_file(options["passphrase_file"])
+    return console.read_known()

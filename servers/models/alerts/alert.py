@@ -1,7 +1,7 @@
 """Something that a person should know of: when, what, until when, and who knows of it."""
 
 from datetime import timedelta
-from typing import Self
+from typing import Any, Self
 
 from django.db import models
 from django.urls import reverse
@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from servers.judge.alerts.case import KINDS
 from servers.models.box import Box
+from servers.models.people.key import seal_text, unseal_text
 from servers.models.people.user import User
 from servers.models.runs.run import Run
 from servers.models.runs.server import Server
@@ -90,3 +91,136 @@ class Alert(models.Model):
         if self.cleared_at is None or self.cleared_at == self.raised_at:
             return None
         return self.cleared_at - self.raised_at
+
+
+# What is tried for so long and still not taken is given up.
+PATIENCE = timedelta(days=1)
+_ORDER = [str(each) for each in Severity]
+
+
+class ChannelKind(models.TextChoices):
+    JSON = "json", "JSON webhook"
+    SLACK = "slack", "Slack"
+    DISCORD = "discord", "Discord"
+    NTFY = "ntfy", "ntfy"
+    EMAIL = "email", "E-mail"
+    PING = "ping", "Sign of life"
+
+
+class NotificationChannel(models.Model):
+    """An address that alerts go to; or one that is asked every minute, and misses a silent box."""
+
+    Kind = ChannelKind
+
+    name = models.CharField(max_length=80, unique=True)
+    kind = models.CharField(max_length=10, choices=ChannelKind)
+    # Encrypted: whoever knows such an address may write there.
+    sealed_address = models.BinaryField()
+    sealed_key = models.BinaryField(null=True)  # signs JSON, or lets in at an ntfy server
+    hint = models.CharField(max_length=200, blank=True)  # what may be shown of the address
+    box = models.ForeignKey(  # only what concerns it; None: every box
+        Box, null=True, blank=True, on_delete=models.CASCADE, related_name="channels"
+    )
+    least = models.CharField(max_length=10, choices=Severity, default=Severity.INFO)
+    kinds: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)  # []: all
+    is_enabled = models.BooleanField(default=True)
+    created_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    created_at = models.DateTimeField(default=timezone.now)
+
+    # Of the newest sending, and of signs of life.
+    tried_at = models.DateTimeField(null=True)
+    delivered_at = models.DateTimeField(null=True)
+    error = models.TextField(blank=True)  # of the newest; "": it was taken
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def keep(self, address: str, key: str, hint: str) -> None:
+        """Set the address, and what it may be called on a page. The caller saves."""
+        self.sealed_address, self.hint = seal_text(address), hint[:200]
+        self.sealed_key = seal_text(key) if key else None
+
+    @property
+    def address(self) -> str:
+        """Raises SecretError. Never shown: only who sends has a use for it."""
+        return unseal_text(bytes(self.sealed_address), f"The address of {self.name}")
+
+    @property
+    def key(self) -> str:
+        """Raises SecretError."""
+        if self.sealed_key is None:
+            return ""
+        return unseal_text(bytes(self.sealed_key), f"The key of {self.name}")
+
+    def wants(self, alert: Alert) -> bool:
+        return (
+            self.is_enabled
+            and self.kind != ChannelKind.PING
+            and self.box_id in (None, alert.box_id)
+            and _ORDER.index(alert.severity) >= _ORDER.index(self.least)
+            and (not self.kinds or alert.kind in self.kinds)
+        )
+
+
+class What(models.TextChoices):
+    RAISED = "raised"
+    WORSE = "worse"
+    CLEARED = "cleared"
+    TEST = "test"
+
+
+class NotificationQuerySet(models.QuerySet["Notification"]):
+    def unsent(self) -> Self:
+        return self.filter(delivered_at=None, gave_up_at=None)
+
+    def recently_given_up(self) -> Self:
+        """What was given up lately, of alerts that nobody has put an end to."""
+        lately = self.filter(gave_up_at__gt=timezone.now() - PATIENCE, delivered_at=None)
+        return lately.filter(alert__cleared_at=None, what__in=(What.RAISED, What.WORSE))
+
+
+class Notification(models.Model):
+    """One message to one channel. Its row is made with the alert's, so that none is sent twice."""
+
+    What = What
+
+    alert = models.ForeignKey(  # None: a test
+        Alert, null=True, on_delete=models.CASCADE, related_name="notifications"
+    )
+    channel = models.ForeignKey(
+        NotificationChannel, on_delete=models.CASCADE, related_name="notifications"
+    )
+    what = models.CharField(max_length=10, choices=What)
+    asked_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    made_at = models.DateTimeField(default=timezone.now)
+    tries = models.PositiveIntegerField(default=0)
+    # When it is due. Moved on before each try: whoever moves it is the one who sends.
+    next_try_at = models.DateTimeField(default=timezone.now, db_index=True)
+    delivered_at = models.DateTimeField(null=True)
+    gave_up_at = models.DateTimeField(null=True)
+    error = models.TextField(blank=True)  # of the newest try
+
+    objects = NotificationQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["alert", "channel", "what"], name="one_notification_an_alert_and_channel"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.what} to {self.channel_id}"
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.delivered_at or self.gave_up_at)
+
+    def claim(self, until: Any) -> bool:
+        """Whether this caller is the one who sends it now."""
+        mine = type(self).objects.unsent().filter(pk=self.pk, next_try_at=self.next_try_at)
+        return mine.update(next_try_at=until, tries=models.F("tries") + 1) == 1

@@ -1,12 +1,14 @@
 """Engines that run on a box, or have run there, although inferdash did not start them."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from django.db import models, transaction
 from django.utils import timezone
 
 from servers.judge.external.engines import DiscoveredEngine
 from servers.models.box import Box
+from servers.models.profiles.profile import ProfileVersion
 
 
 class ExternalEngineQuerySet(models.QuerySet["ExternalEngine"]):
@@ -52,3 +54,58 @@ class ExternalEngine(models.Model):
     @property
     def what(self) -> DiscoveredEngine:
         return DiscoveredEngine.from_json(self.found)
+
+
+class ProfileImport(models.Model):
+    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="imports")
+    # A container's 64 digits, or "pid-4711-99" with the moment of the process's start.
+    container = models.CharField(max_length=64)
+    # Of a process: Found.identity, by which its next life is known; {} of a container.
+    identity: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
+    name = models.CharField(max_length=200)
+    version = models.ForeignKey(ProfileVersion, on_delete=models.CASCADE, related_name="imports")
+    made_at = models.DateTimeField(default=timezone.now)
+    # launch.commandline.comparison.Row as lists: what, theirs, ours, verdict.
+    rows: "models.JSONField[list[list[str]], list[list[str]]]" = models.JSONField(default=list)
+    # Kind and sentence of what had to be assumed or left out.
+    remarks: "models.JSONField[list[Any], list[Any]]" = models.JSONField(default=list)
+
+    class Meta:
+        verbose_name = "imported profile"
+        constraints = [
+            models.UniqueConstraint(fields=["box", "container"], name="one_likeness_a_container")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.version_id} as {self.name}"
+
+    @property
+    def is_of_process(self) -> bool:
+        return self.container.startswith("pid-")
+
+
+class OtherWorkloads(models.Model):
+    """Apart from the box's row, which pages read with every server."""
+
+    box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="other_workloads")
+    looked_at = models.DateTimeField(default=timezone.now)
+    # Why Docker could not be asked at the last look; then the rest is of an earlier one.
+    trouble = models.TextField(blank=True)
+    # Of others, that run and are no engines: {"container", "name", "image", "ports", "started_at",
+    # "wants_gpus", "origin"}; of who works for a cluster of Ray's also "ray", its head's address, and
+    # "pids" of one in no container.
+    containers: "models.JSONField[list[dict[str, Any]], list[dict[str, Any]]]" = models.JSONField(
+        default=list
+    )
+    # {"count", "size"}; {}: nobody has counted.
+    images: "models.JSONField[dict[str, int], dict[str, int]]" = models.JSONField(default=dict)
+    # {"what", "why", "command"}: see judge.external.missing_permissions.
+    unseen: "models.JSONField[list[dict[str, str]], list[dict[str, str]]]" = models.JSONField(
+        default=list
+    )
+
+    class Meta:
+        verbose_name_plural = "other workloads"
+
+    def __str__(self) -> str:
+        return f"other workloads of {self.box_id}"

@@ -67,7 +67,7 @@ class ImageJob(models.Model):
     state = models.CharField(max_length=10, choices=ImageJobState, default=ImageJobState.ASKED)
     cancel_requested = models.BooleanField(default=False)  # somebody has pressed Cancel
     despite = models.BooleanField(default=False)  # what it was held for
-    # A pull's layers, as servers.host.images.pulls.Layer says them.
+    # A pull's layers, as servers.host.images.images.Layer says them.
     layers: "models.JSONField[list[dict[str, Any]], list[dict[str, Any]]]" = models.JSONField(
         default=list
     )

@@ -167,7 +167,7 @@ def _chunks(run_id: int, first: int, records: list[bytes]) -> Iterator["LogChunk
 class LogChunk(models.Model):
     """Lines first..first+count-1 of a run, compressed. Lines are numbered from 1.
 
-    Where lines were cut out (servers.watcher.logs.retention) one record, a note, stands for all of them.
+    Where lines were cut out (servers.watcher.logs.writer) one record, a note, stands for all of them.
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="log_chunks")

@@ -128,7 +128,7 @@ class HistoryChunk(Chunk):
 
 
 class FiguresChunk(Chunk):
-    """By the server's slug: what its engine told, as judge.runs.metric_points packs it."""
+    """By the server's slug: what its engine told, as judge.runs.metrics packs it."""
 
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="figures")
 

@@ -17,22 +17,25 @@ from django.db import models
 from django.utils import timezone
 
 from servers.host.runs.probes import Endpoint
-from servers.judge.logs import patterns
-from servers.judge.runs import timeline
+from servers.judge.logs import parsing
+from servers.judge.runs import start_progress
 from servers.launch.engines import parameters
 from servers.launch.engines.engine import flag_value
 from servers.launch.engines.launch import Launch
-from servers.models.people.secret import Secret, SecretError, unseal_given
+from servers.models.people.key import Secret, SecretError, unseal_given
 from servers.models.people.user import User
 from servers.models.profiles.profile import ProfileVersion
-from servers.models.runs.diagnosis import DiagnosisFields
-from servers.models.runs.external import ExternalFields
-from servers.models.runs.queue import QueueFields
-from servers.models.runs.release import ReleaseFields
+from servers.models.runs.run_parts import (
+    DiagnosisFields,
+    ExternalFields,
+    QueueFields,
+    ReleaseFields,
+    ServingFields,
+    Sleep,
+    SleepFields,
+    StartFields,
+)
 from servers.models.runs.server import Server
-from servers.models.runs.serving import ServingFields
-from servers.models.runs.sleep import Sleep, SleepFields
-from servers.models.runs.start import StartFields
 
 
 class RunState(models.TextChoices):
@@ -296,7 +299,7 @@ class Run(
         return self.sleep_moved_at or self.moved_at if self.sleeps else self.moved_at
 
     @property
-    def steps(self) -> tuple[timeline.TimelineStep, ...]:
+    def steps(self) -> tuple[start_progress.TimelineStep, ...]:
         moments: list[tuple[str, datetime | None]] = [
             (RunState.QUEUED, self.created_at),
             (RunState.PULLING, self.pulling_at),
@@ -311,7 +314,7 @@ class Run(
         moments = [each for each in moments if each[0] != RunState.PULLING or each[1]]
         if self.stopping_at is not None:
             moments.append((RunState.STOPPING, self.stopping_at))
-        steps = timeline.steps(
+        steps = start_progress.list_steps(
             moments, ended_at=self.ended_at, has_failed=self.state == RunState.FAILED
         )
         if not self.saw_start and self.ready_at:
@@ -353,11 +356,11 @@ class Run(
         return ""
 
     @property
-    def log_remarks(self) -> tuple[patterns.LogPatternRemark, ...]:
+    def log_remarks(self) -> tuple[parsing.LogPatternRemark, ...]:
         """What its log has that it must not have, and once it is ready, what it lacks."""
         launch = self.version.launch
         wanted = launch.log_must if self.ready_at else ()
-        return patterns.remarks(wanted, launch.log_must_not, self.log_found)
+        return parsing.find_pattern_remarks(wanted, launch.log_must_not, self.log_found)
 
     @property
     def next_try(self) -> int:

@@ -66,7 +66,7 @@ class Download(models.Model):
     into = models.CharField(max_length=1000, blank=True)
     key = models.CharField(max_length=64)  # of what is asked for, see key_of()
     folder = models.CharField(max_length=1300, blank=True)  # of the box; "" until it is known
-    # host.weights.fetch.job.File each, once the Hub was asked.
+    # host.weights.fetch.places.File each, once the Hub was asked.
     files: "models.JSONField[list[dict[str, Any]], list[dict[str, Any]]]" = models.JSONField(
         default=list
     )

@@ -3,11 +3,10 @@
 from django.contrib.auth.decorators import login_not_required
 from ninja import NinjaAPI
 
-from servers.views.api.bodies import BoundedParser
 from servers.views.api.boxes import router as boxes
 from servers.views.api.claims import router as claims
 from servers.views.api.downloads import router as downloads
-from servers.views.api.errors import register
+from servers.views.api.errors import BoundedParser, register
 from servers.views.api.images import router as images
 from servers.views.api.profiles import router as profiles
 from servers.views.api.runs import router as runs

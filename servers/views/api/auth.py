@@ -5,7 +5,7 @@ from django.http import HttpRequest
 from ninja.security import HttpBearer
 
 from servers.models import Key, Permission, User
-from servers.models.people.role import name_roles
+from servers.models.people.user import name_roles
 from servers.views.api.errors import ApiError
 
 UNAUTHORIZED, FORBIDDEN = 401, 403

@@ -8,7 +8,7 @@ from servers.contexts import pages
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.weights import deletion
 from servers.models import Box, Permission
-from servers.views.api import named
+from servers.views.api import errors
 from servers.views.api.auth import ByKey, person
 from servers.views.api.errors import ApiError, Problem
 from servers.views.api.schemas import BoxOut, StoredOut
@@ -28,7 +28,7 @@ def boxes(request: HttpRequest) -> list[BoxOut]:
 
 @router.get("/{slug}", response={200: BoxOut, 404: Problem}, auth=ByKey(Permission.VIEW))
 def box(request: HttpRequest, slug: str) -> BoxOut:
-    return BoxOut.from_panel(pages.panel(named.find(Box.objects.all(), "box", slug)))
+    return BoxOut.from_panel(pages.panel(errors.find_named(Box.objects.all(), "box", slug)))
 
 
 @router.get(
@@ -36,7 +36,7 @@ def box(request: HttpRequest, slug: str) -> BoxOut:
 )
 def models(request: HttpRequest, slug: str) -> list[StoredOut]:
     """The models on its disks, as its watcher has last seen them."""
-    found = named.find(Box.objects.all(), "box", slug)
+    found = errors.find_named(Box.objects.all(), "box", slug)
     return [StoredOut.from_stored(each) for each in found.stored.defer("texts")]
 
 
@@ -47,8 +47,8 @@ def models(request: HttpRequest, slug: str) -> list[StoredOut]:
 )
 def delete_model(request: HttpRequest, slug: str, path: str) -> Status[DeletedOut]:
     """Have the box delete the model at this path; what came of it stands on its page."""
-    box = named.find(Box.objects.all(), "box", slug)
-    stored = named.find(box.stored.select_related("box"), "model", path, field="path")
+    box = errors.find_named(Box.objects.all(), "box", slug)
+    stored = errors.find_named(box.stored.select_related("box"), "model", path, field="path")
     if refused := deletion.refusal(stored):
         raise ApiError(CONFLICT, "in_use", refused)
     is_new = actions.ask_to_delete(stored, by=person(request))

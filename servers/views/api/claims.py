@@ -9,7 +9,7 @@ from pydantic import Field
 
 from servers.lifecycle.people import claims
 from servers.models import Box, Claim, Permission, Server
-from servers.views.api import named
+from servers.views.api import errors
 from servers.views.api.auth import ByKey, person
 from servers.views.api.boxes import find_box
 from servers.views.api.errors import ApiError, Problem
@@ -48,10 +48,10 @@ def claim(request: HttpRequest, wanted: ClaimIn) -> ClaimOut:
     server = None
     if wanted.server:
         there = Server.objects.select_related("box").filter(removed_at=None)
-        server = named.find(there, "server", wanted.server)
+        server = errors.find_named(there, "server", wanted.server)
         box = server.box
     elif wanted.box:
-        box = named.find(Box.objects.all(), "box", wanted.box)
+        box = errors.find_named(Box.objects.all(), "box", wanted.box)
     else:
         box = find_box("")
     try:
@@ -76,7 +76,7 @@ def claim(request: HttpRequest, wanted: ClaimIn) -> ClaimOut:
 def release(request: HttpRequest, pk: int) -> ClaimOut:
     """End one's own; an admin ends anybody's."""
     there = Claim.objects.active()
-    found = named.find(there, "claim", str(pk), field="pk")
+    found = errors.find_named(there, "claim", str(pk), field="pk")
     try:
         claims.release(found, by=person(request))
     except claims.ClaimError as error:

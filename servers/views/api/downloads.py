@@ -12,8 +12,7 @@ from servers.lifecycle.weights.downloads import DownloadRequest, DownloadRequest
 from servers.models import Download, Permission
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.boxes import find_box
-from servers.views.api.errors import ApiError, Problem
-from servers.views.api.held import wait_for_change
+from servers.views.api.errors import ApiError, Problem, wait_for_change
 
 router = Router()
 OK, CREATED, UNPROCESSABLE = 200, 201, 422

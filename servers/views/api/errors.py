@@ -1,15 +1,63 @@
 """Errors as JSON: what happened, to what, and what to do."""
 
-from typing import Any
+import json
+import re
+from collections.abc import Awaitable, Callable, Collection
+from difflib import get_close_matches
+from typing import Any, Protocol, cast
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.db.models import Model, QuerySet
 from django.db.utils import OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, ValidationError
+from ninja.parser import Parser
 
+from servers import events
+from servers.events.long_polling import wait_async
 from servers.models.people import data_disk
-from servers.views.api import bodies
+
+LONGEST = 512 * 1024  # bytes; a profile's document has 100,000 characters at most
+DEEPEST = 20
+_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_NO_BRACKETS = bytes(each for each in range(256) if each not in b"[]{}")
+
+
+class BodyError(ValueError):
+    """Why a body is not read, as a sentence."""
+
+    def __init__(self, problem: str, *, is_too_long: bool = False) -> None:
+        super().__init__(problem)
+        self.is_too_long = is_too_long
+
+
+class BoundedParser(Parser):
+    def parse_body(self, request: HttpRequest) -> dict[str, Any]:
+        """Raises BodyError."""
+        body = request.body
+        if len(body) > LONGEST:
+            raise BodyError(f"The body is longer than {LONGEST >> 10} KiB.", is_too_long=True)
+        if not _is_flat(body):
+            raise BodyError(
+                f"The body has brackets inside brackets, more than {DEEPEST} deep, or some that "
+                "are not closed."
+            )
+        try:
+            return cast("dict[str, Any]", json.loads(body))
+        except ValueError as error:
+            raise BodyError(f"The body is not JSON: {error}.") from error
+
+
+def _is_flat(body: bytes) -> bool:
+    """Whether every bracket finds its other half within DEEPEST steps outwards."""
+    brackets = _TEXT.sub(b"", body).translate(None, _NO_BRACKETS)
+    for _step in range(DEEPEST):
+        if not brackets:
+            return True
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return not brackets
+
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, UNPROCESSABLE = 401, 403, 404, 422
 TOO_LARGE, UNAVAILABLE = 413, 503
@@ -71,14 +119,14 @@ def register(api: NinjaAPI) -> None:
     @api.exception_handler(HttpError)
     def unread(request: HttpRequest, error: HttpError) -> HttpResponse:
         """By which Ninja says that the body cannot be read; its cause says why."""
-        why = error.__cause__ if isinstance(error.__cause__, bodies.BodyError) else error
-        is_too_long = isinstance(why, bodies.BodyError) and why.is_too_long
+        why = error.__cause__ if isinstance(error.__cause__, BodyError) else error
+        is_too_long = isinstance(why, BodyError) and why.is_too_long
         status = TOO_LARGE if is_too_long else error.status_code
         return answer(request, status, Fault(code="invalid", message=str(why)))
 
     @api.exception_handler(RequestDataTooBig)
     def too_large(request: HttpRequest, _error: RequestDataTooBig) -> HttpResponse:
-        message = f"The body is longer than {bodies.LONGEST >> 10} KiB."
+        message = f"The body is longer than {LONGEST >> 10} KiB."
         return answer(request, TOO_LARGE, Fault(code="invalid", message=message))
 
     @api.exception_handler(ValidationError)
@@ -86,3 +134,55 @@ def register(api: NinjaAPI) -> None:
         said = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors]
         fault = Fault(code="invalid", message="; ".join(said), advice="See openapi.json.")
         return answer(request, UNPROCESSABLE, fault)
+
+
+MOST = 5  # names that an error lists
+# Of a row with so many siblings only the first are compared: an error is no search.
+COMPARED = 2000
+
+
+def find_named[M: Model](
+    rows: "QuerySet[M, Any]", kind: str, name: str, *, field: str = "slug", advice: str = ""
+) -> M:
+    """Raises ApiError where there is none; `kind` is the word for such a row, as "server"."""
+    found: M | None = rows.filter(**{field: name}).first()
+    if found is not None:
+        return found
+    known = [str(each) for each in rows.values_list(field, flat=True)[:COMPARED]]
+    raise ApiError(
+        NOT_FOUND,
+        "not_found",
+        f"There is no {kind} called {name[:200]}.",
+        " ".join(part for part in (_nearest(name, kind, known), advice) if part),
+    )
+
+
+def _nearest(name: str, kind: str, known: list[str]) -> str:
+    if not known:
+        return f"There is no {kind} yet."
+    if near := get_close_matches(name, known, n=3, cutoff=0.5):
+        return f"Did you mean {' or '.join(near)}?"
+    more = f" and {len(known) - MOST} more" if len(known) > MOST else ""
+    return f"There {'is' if len(known) == 1 else 'are'}: {', '.join(sorted(known)[:MOST])}{more}."
+
+
+class Marked(Protocol):
+    mark: str  # another text whenever people are shown something else
+
+
+async def wait_for_change[Answer: Marked](
+    look: Callable[[], Awaitable[Answer]], *, seen: str, wait: float, kinds: Collection[str]
+) -> Answer:
+    """What a look finds; with `wait`, for up to so many seconds one with another mark than `seen`.
+
+    `kinds` are those of the browsers' messages after which it is looked again.
+    """
+    if wait <= 0:
+        return await look()
+    return await wait_async(
+        look,
+        lambda found: found.mark != seen,
+        groups=[events.LIVE],
+        seconds=wait,
+        is_about=lambda message: message.get("kind") in kinds,
+    )

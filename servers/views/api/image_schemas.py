@@ -5,7 +5,7 @@ from typing import Any
 
 from ninja import Schema
 
-from servers.judge.images import new_build
+from servers.judge.images import names
 from servers.lifecycle.images.inventory import PruneDecision
 from servers.models import ImageJob
 from servers.views.images.images import ImageRow, TagUpdate
@@ -105,7 +105,7 @@ class NewerOut(Schema):
                 NewerForOut(
                     server=each.server.slug,
                     verdict=each.verdict.kind,
-                    says=each.verdict.why or new_build.word(each.verdict.kind),
+                    says=each.verdict.why or names.name_new_build(each.verdict.kind),
                     problems=[str(found.says) for found in each.verdict.fresh],
                 )
                 for each in told.checked

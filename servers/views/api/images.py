@@ -12,11 +12,10 @@ from pydantic import Field
 from servers.forms.image import PullForm
 from servers.lifecycle.images import inventory, jobs, newer_builds
 from servers.models import Box, ImageJob, Permission, StoredImage, TagNews, User
-from servers.views.api import named
+from servers.views.api import errors
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.boxes import find_box
-from servers.views.api.errors import ApiError, Problem
-from servers.views.api.held import wait_for_change
+from servers.views.api.errors import ApiError, Problem, wait_for_change
 from servers.views.api.image_schemas import NO_ENGINE, ImageJobOut, ImageOut, NewerOut
 from servers.views.images.images import list_tag_updates, rows
 
@@ -51,7 +50,7 @@ class MoveIn(Schema):
 )
 def images(request: HttpRequest, slug: str) -> list[ImageOut]:
     """What lies in its Docker, as its watcher has last seen it, the largest first."""
-    box = named.find(Box.objects.select_related("host_resources"), "box", slug)
+    box = errors.find_named(Box.objects.select_related("host_resources"), "box", slug)
     fates = {each.image.pk: each for each in inventory.fates(box)}
     found = sorted(rows(box, person(request)), key=lambda row: -row.image.size)
     return [ImageOut.from_row(row, fates.get(row.image.pk)) for row in found]
@@ -68,7 +67,7 @@ def remove(
     image: QueryEx[list[str], P(min_length=1, max_length=_MOST_IMAGES)],
 ) -> Status[ImageJobOut]:
     """Have the box remove images, by id or name; never one that something needs."""
-    box = named.find(Box.objects.all(), "box", slug)
+    box = errors.find_named(Box.objects.all(), "box", slug)
     wanted = [_find_image(box, each) for each in image]
     fates = {each.image.pk: each for each in inventory.fates(box)}
     for each in wanted:
@@ -102,7 +101,7 @@ def _find_image(box: Box, called: str) -> StoredImage:
 )
 def newer(request: HttpRequest, slug: str) -> list[NewerOut]:
     """Tags of profiles with a newer build, with one to go back to, or that could not be asked about."""
-    box = named.find(Box.objects.all(), "box", slug)
+    box = errors.find_named(Box.objects.all(), "box", slug)
     return [NewerOut.from_update(each) for each in list_tag_updates(box, person(request))]
 
 
@@ -111,7 +110,7 @@ def newer(request: HttpRequest, slug: str) -> list[NewerOut]:
 )
 def ask_registries(request: HttpRequest, slug: str) -> Status[None]:
     """Have the box ask the registries now what the tags of its profiles mean there."""
-    newer_builds.want(named.find(Box.objects.all(), "box", slug))
+    newer_builds.want(errors.find_named(Box.objects.all(), "box", slug))
     return Status(204, None)
 
 
@@ -122,7 +121,7 @@ def ask_registries(request: HttpRequest, slug: str) -> Status[None]:
 )
 def move(request: HttpRequest, slug: str, given: MoveIn) -> Status[ImageJobOut]:
     """Have a tag mean its newer build, or what it meant before; what runs is not touched."""
-    box = named.find(Box.objects.all(), "box", slug)
+    box = errors.find_named(Box.objects.all(), "box", slug)
     known = _news(box, given.reference)
     target = known.newer_id if given.to == "newer" else known.before_id
     if not target:

@@ -8,18 +8,18 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from servers.launch.commandline import export
-from servers.launch.commandline.command import EngineKey, LaunchCommand, PasteError
 from servers.launch.commandline.draft import Draft, DraftError, UnknownEngineError, draft
 from servers.launch.commandline.inspect import without_keys
-from servers.launch.commandline.line_kinds import LAUNCH
-from servers.launch.commandline.read import read as read_commands
+from servers.launch.commandline.lines import LAUNCH
+from servers.launch.commandline.paste import read as read_commands
+from servers.launch.commandline.tokens import EngineKey, LaunchCommand, PasteError
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes import document
 from servers.launch.recipes.document import Document
 from servers.launch.recipes.mapping import DocumentError
-from servers.lifecycle.profiles.exports import without_keys as without_secrets
+from servers.lifecycle.profiles.export_all import without_keys as without_secrets
 from servers.views.api.errors import ApiError
-from servers.views.profiles import exports
+from servers.views.profiles import profiles
 
 UNPROCESSABLE = 422
 _SERVICES = re.compile(r"(?m)^\s*[\"']?services[\"']?\s*:")
@@ -77,7 +77,7 @@ def read_upon(kept: Launch, text: str, page: str) -> Replacement:
     imported = read(text, page, engine)
     made = imported.found
     if isinstance(made, Document):
-        launch = exports.with_secrets(made.launch, kept)
+        launch = profiles.with_secrets(made.launch, kept)
         return Replacement(launch=launch, remarks=[], missing=[])
     exported = _draft(export.docker_run(without_secrets(kept)), page, engine)
     usual = exported.launch
@@ -88,7 +88,7 @@ def read_upon(kept: Launch, text: str, page: str) -> Replacement:
     }
     known = Import(found=exported).remarks
     return Replacement(
-        launch=exports.with_secrets(replace(made.launch, **same), kept),
+        launch=profiles.with_secrets(replace(made.launch, **same), kept),
         remarks=[each for each in imported.remarks if each not in known],
         missing=[name for name in made.secrets if name not in kept.secret_env],
     )

@@ -12,11 +12,12 @@ from servers.forms.profile import ProfileForm
 from servers.launch.recipes.document import Document
 from servers.models import Box, Permission, Profile
 from servers.models.profiles.profile import ProfileFilter
-from servers.views.api import imports, named
+from servers.views.api import errors, imports
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.boxes import find_box
 from servers.views.api.errors import ApiError, Problem
-from servers.views.profiles import exports, profile_form
+from servers.views.profiles import profile_form
+from servers.views.profiles import profiles as profiles_profiles
 from servers.views.profiles.profiles import save_launch
 from servers.views.threads import run_apart
 
@@ -76,10 +77,14 @@ def profile(request: HttpRequest, slug: str) -> ProfileOut:
 @router.get("/{slug}/export/{form}", response={404: Problem}, auth=ByKey(Permission.VIEW))
 def export(request: HttpRequest, slug: str, form: str) -> HttpResponse:
     """As docker, compose, yaml or json. Values of secrets stay here."""
-    if form not in exports.FORMS:
-        raise Http404(f"A profile cannot be exported as {form}: {', '.join(exports.FORMS)}.")
-    text = exports.text(_find(request, slug), form)
-    return HttpResponse(text, content_type=f"{exports.FORMS[form].content_type}; charset=utf-8")
+    if form not in profiles_profiles.FORMS:
+        raise Http404(
+            f"A profile cannot be exported as {form}: {', '.join(profiles_profiles.FORMS)}."
+        )
+    text = profiles_profiles.export_text(_find(request, slug), form)
+    return HttpResponse(
+        text, content_type=f"{profiles_profiles.FORMS[form].content_type}; charset=utf-8"
+    )
 
 
 @router.post(
@@ -170,4 +175,4 @@ def _format_errors(form: ProfileForm) -> str:
 
 def _find(request: HttpRequest, slug: str) -> Profile:
     seen = Profile.objects.seen_by(person(request)).select_related("current", "owner")
-    return named.find(seen, "profile", slug)
+    return errors.find_named(seen, "profile", slug)

@@ -17,10 +17,9 @@ from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import preflight
 from servers.lifecycle.runs import gpu_conflicts
 from servers.models import Claim, Permission, Run, Server
-from servers.views.api import named
+from servers.views.api import errors
 from servers.views.api.auth import ByKey, ByKeyAsync, person
-from servers.views.api.errors import ApiError, Problem
-from servers.views.api.held import wait_for_change
+from servers.views.api.errors import ApiError, Problem, wait_for_change
 from servers.views.api.schemas import ClaimOut, RunOut, ServerOut
 
 router = Router()
@@ -201,7 +200,7 @@ def restart(request: HttpRequest, slug: str, how: RestartIn | None = None) -> Se
 
 
 def _find(slug: str) -> Server:
-    return named.find(Server.objects.for_dashboard(), "server", slug)
+    return errors.find_named(Server.objects.for_dashboard(), "server", slug)
 
 
 def _report_preflight(found: Server) -> preflight.PreflightResult:

@@ -4,12 +4,16 @@ from typing import cast
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_POST
 
+from servers import lifecycle
 from servers.contexts.external import found
+from servers.judge.external.engines import DiscoveredEngine
 from servers.launch.commandline import comparison
-from servers.models import Box, Permission, ProfileImport, User
-from servers.views.access import allow
+from servers.lifecycle.external import import_diff
+from servers.lifecycle.jobs import actions
+from servers.models import Box, Permission, ProfileImport, Server, User
+from servers.views.access import PersonRequest, allow
 from servers.views.profiles.profiles import find
 
 
@@ -56,3 +60,104 @@ def profile_compared(request: HttpRequest, slug: str) -> HttpResponse:
 def _newest(profile: int) -> int:
     found = ProfileImport.objects.filter(version__profile=profile).order_by("-made_at")
     return found.values_list("pk", flat=True).first() or 0
+
+
+DONE = 204
+CONFLICT = 409
+
+
+# Watching makes a profile, which is an editor's to make.
+@require_GET
+@allow(Permission.EDIT)
+def box_watch_ask(request: PersonRequest, slug: str, key: str) -> HttpResponse:
+    """What it means to watch it, and the button that does it."""
+    box = get_object_or_404(Box, slug=slug)
+    context = {"box": box, "found": _find_watchable(box, key), "key": key}
+    return render(request, "memory/_watch.html", context)
+
+
+@require_POST
+@allow(Permission.EDIT)
+def box_watch(request: PersonRequest, slug: str, key: str) -> HttpResponse:
+    box = get_object_or_404(Box, slug=slug)
+    found = _find_watchable(box, key)
+    if found is None:
+        return _text("It does not run any more, so that there is nothing to watch.")
+    return _respond_taken(actions.ask_to_watch(box, found, by=request.user))
+
+
+@require_POST
+@allow(Permission.EDIT)
+def server_unwatch(request: PersonRequest, slug: str) -> HttpResponse:
+    server = get_object_or_404(Server.objects.select_related("box"), slug=slug)
+    if not server.is_watched:
+        return _text(f"{server} is inferdash’s own: stop it, then remove it.")
+    lifecycle.unwatch(server, by=request.user)
+    return HttpResponse(status=DONE)
+
+
+@require_POST
+@allow(Permission.EDIT)
+def box_profile(request: PersonRequest, slug: str, key: str) -> HttpResponse:
+    """A profile of what was seen, running or not; it is read by the box's watcher."""
+    box = get_object_or_404(Box, slug=slug)
+    found = _find_seen(box, key)
+    if found is None:
+        return _text("It is not there any more, so that nothing of it can be read.")
+    return _respond_taken(actions.ask_for_profile(box, found, by=request.user))
+
+
+@require_GET
+@allow(Permission.EDIT)
+def box_take_over_ask(request: PersonRequest, slug: str, key: str) -> HttpResponse:
+    """What will be done, what would bring the old one back, and the button, once it is named."""
+    box = get_object_or_404(Box, slug=slug)
+    found = _find_running(box, key)
+    context: dict[str, object] = {"box": box, "found": found, "key": key}
+    if found is not None:
+        context |= {
+            "profile": import_diff.profile_of(box, found.container),
+            "revivers": found.origin.revivers("" if found.is_process else found.name),
+        }
+    return render(request, "external/_take_over.html", context)
+
+
+@require_POST
+@allow(Permission.EDIT)
+def box_take_over(request: PersonRequest, slug: str, key: str) -> HttpResponse:
+    box = get_object_or_404(Box, slug=slug)
+    found = _find_running(box, key)
+    if found is None:
+        return _text("It does not run any more, so that there is nothing to take over from.")
+    if request.POST.get("name", "").strip() != found.name:
+        return _text(f"Type its name, {found.name}, to say that it is the one you mean.")
+    return _respond_taken(actions.ask_to_take_over(box, found, by=request.user))
+
+
+def _find_seen(box: Box, key: str) -> DiscoveredEngine | None:
+    """What the watcher has seen under this key; None when it is gone."""
+    seen = (
+        box.external_engines.filter(container_id__startswith=key).first() if len(key) > 4 else None
+    )
+    return seen.what if seen and seen.what.key == key else None
+
+
+def _find_running(box: Box, key: str) -> DiscoveredEngine | None:
+    found = _find_seen(box, key)
+    return found if found and not found.has_ended and not found.origin.install else None
+
+
+def _find_watchable(box: Box, key: str) -> DiscoveredEngine | None:
+    """What the watcher has seen under this key and that may be watched."""
+    found = _find_seen(box, key)
+    return found if found and not found.has_ended else None
+
+
+def _respond_taken(is_new: bool) -> HttpResponse:
+    if not is_new:
+        return _text("Somebody has asked for the same a moment ago: it is on its way.")
+    return HttpResponse(status=DONE)
+
+
+def _text(sentence: str) -> HttpResponse:
+    return HttpResponse(sentence, status=CONFLICT, content_type="text/plain; charset=utf-8")

@@ -10,6 +10,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from channels.db import database_sync_to_async
 from django.conf import settings
+from django.contrib import messages
 from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
@@ -17,23 +18,25 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 from redis.exceptions import RedisError
 
-from servers.contexts.gateway import sidebar
-from servers.forms.chat import Ask, AskError, read
+from servers.contexts.gateway import requests
 from servers.forms.chat_messages import BODY_LIMIT
-from servers.forms.conversation import COLUMNS
-from servers.gateway import answers, session
-from servers.gateway.calls import Call
-from servers.gateway.events import error as told_error
-from servers.gateway.events import event
+from servers.forms.conversation import COLUMNS, Ask, AskError, read_chat
+from servers.gateway import answers, calls
+from servers.gateway.calls import Call, event
+from servers.gateway.calls import error as told_error
 from servers.gateway.routes import why_not
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint, EngineError
 from servers.launch import durations
 from servers.launch.engines import sampling
+from servers.lifecycle.external import guard
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
+from servers.lifecycle.profiles import checks
 from servers.models import ActiveUser, AuditEntry, Conversation, Permission, Run, Server, User
 from servers.models.runs.run import DesiredState, RunState
+from servers.templatetags.launches import change_words
 from servers.views.access import PersonRequest, allow
+from servers.views.profiles.profiles import find, save_launch
 
 # Reverse proxies give up on a silent answer after a minute or so; a long prompt takes longer.
 HEARTBEAT = 15.0
@@ -64,7 +67,7 @@ def chat(request: PersonRequest, key: str = "") -> HttpResponse:
         if found.comparison:
             return redirect("comparison", found.comparison)
     more = {
-        "standings": sidebar.standings() if request.user.may_view else [],
+        "standings": requests.describe_standings() if request.user.may_view else [],
         "person": request.user,
         "conversation": key,
     }
@@ -81,7 +84,7 @@ def compare(request: PersonRequest, key: str = "") -> HttpResponse:
     if key and not columns:
         raise Http404
     more = {
-        "standings": sidebar.standings() if request.user.may_view else [],
+        "standings": requests.describe_standings() if request.user.may_view else [],
         "person": request.user,
         "columns": columns,
         "comparison": key,
@@ -110,7 +113,7 @@ def build_context(request: PersonRequest) -> dict[str, Any]:
 async def chat_completions(request: PersonRequest) -> StreamingHttpResponse:
     """Stream the engine's own events; everything that fails becomes an event named error."""
     try:
-        ask = read(_body(request))
+        ask = read_chat(_body(request))
         target = await _find_target(ask.run_id, request.user)
         events = _answer(ask, target, request.user)
         if ask.conversation and ask.answer:
@@ -175,7 +178,7 @@ async def _find_target(run_id: int, person: User) -> ChatTarget:
         return await sync_to_async(_target)(run_id, person)
     except _NotReadyError as error:
         run = error.run
-        await session.record_refusal(
+        await calls.record_refusal(
             person=person.pk, run=run.pk, server=run.server.slug, model=run.served_name,
             message=str(error),
         )  # fmt: skip
@@ -239,7 +242,7 @@ def _describe_stopped(run: Run) -> str:
 async def _answer(ask: Ask, target: ChatTarget, person: User) -> AsyncGenerator[bytes]:
     # What the page shows as the raw request: it has the messages itself.
     yield event("request", ask.build_request(target.model, target.engine))
-    async with session.open_call(
+    async with calls.open_call(
         person=person.pk, run=target.run_id, server=target.server, model=target.model
     ) as call:
         try:
@@ -263,7 +266,7 @@ async def _woken(target: ChatTarget, person: User) -> AsyncGenerator[bytes]:
     if target.wakes_within is None:
         return
     waking = asyncio.ensure_future(
-        session.awake(
+        calls.keep_awake(
             person=person.pk, server=target.server_id, run=target.run_id,
             seconds=target.wakes_within,
         )
@@ -345,3 +348,27 @@ def _cause(target: ChatTarget) -> str:
 
 async def _only_error(message: str) -> AsyncGenerator[bytes]:
     yield told_error(message)
+
+
+@require_POST
+@allow(Permission.OPERATE)
+def chat_fix(request: PersonRequest, slug: str, key: str) -> HttpResponse:
+    """Save the fix as the profile's newest version. What runs goes on as it is."""
+    shown = Server.objects.select_related("profile__current", "box", "run")
+    server = get_object_or_404(shown, slug=slug, removed_at=None)
+    guard.check(server)
+    profile = find(request, server.profile.slug)
+    lack = next((each for each in checks.list_features(server) if each.key == key), None)
+    if lack is None:
+        messages.info(request, f"{profile} has it already. Restart {server}, and it counts.")
+        return redirect("profile", slug=profile.slug)
+    if lack.fix is None:
+        raise Http404(f"{lack.says} Edit the profile.")
+    words = change_words(lack.fix)
+    launch = lack.fix.apply(profile.launch)
+    version = save_launch(request, profile, launch, message=f"Fix: {words}", action="apply fix")
+    messages.success(
+        request,
+        f"Saved as version {version.number}: {words}. It counts when {server} is restarted.",
+    )
+    return redirect("profile", slug=profile.slug)

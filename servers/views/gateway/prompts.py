@@ -12,9 +12,15 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from servers.contexts.gateway import sidebar
-from servers.forms.conversation import BODY_LIMIT, COLUMNS, KeepError
-from servers.forms.prompts import PromptSetForm, read_answer, read_round
+from servers.contexts.gateway import requests
+from servers.forms.conversation import (
+    BODY_LIMIT,
+    COLUMNS,
+    KeepError,
+    PromptSetForm,
+    read_answer,
+    read_round,
+)
 from servers.models import AuditEntry, Permission, PromptAnswer, PromptRun, PromptSet, Run
 from servers.models.runs.run import DesiredState, RunState
 from servers.views.access import PersonRequest, allow
@@ -99,7 +105,7 @@ def prompt_set(request: PersonRequest, pk: int) -> HttpResponse:
             "params": rounds[0].params if rounds else {},
             "begun": request.GET.get("ask", ""),
             "most": COLUMNS,
-            "standings": sidebar.standings(),
+            "standings": requests.describe_standings(),
             "person": request.user,
         },
     )

@@ -5,16 +5,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from django.contrib import messages
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers import events
 from servers.contexts.images import inventory as image_context
-from servers.judge.images import new_build
+from servers.forms.image import RegistryCredentialForm
+from servers.judge.images import names
 from servers.judge.images.names import ARCHITECTURES
-from servers.launch.engines import ENGINES, versions
+from servers.launch.engines import ENGINES, flaglist
+from servers.lifecycle.images import credentials as verbs
 from servers.lifecycle.images import inventory, newer_builds
 from servers.lifecycle.images.inventory import Uses
 from servers.lifecycle.images.newer_builds import BuildForServer
@@ -24,6 +29,7 @@ from servers.models import (
     ImageFacts,
     ImageInventory,
     Permission,
+    RegistryCredential,
     StoredImage,
     TagNews,
     User,
@@ -53,7 +59,7 @@ class TagUpdate:
 
     @property
     def sentence(self) -> str:
-        return new_build.sentence([each.verdict for each in self.checked])
+        return names.describe_new_build([each.verdict for each in self.checked])
 
     @property
     def is_waiting(self) -> bool:
@@ -141,7 +147,7 @@ def _row(image: StoredImage, uses: Uses, facts: ImageFacts | None, machine: str)
     elif image.engine:
         title = ENGINES[image.engine].title
         by_tag = next(
-            filter(None, (versions.of_image(image.engine, tag) for tag in image.tags)), ""
+            filter(None, (flaglist.of_image(image.engine, tag) for tag in image.tags)), ""
         )
         said = by_tag or image.version
         version = f"{title} {said}".strip()
@@ -239,3 +245,79 @@ def images_news(_request: HttpRequest, slug: str) -> HttpResponse:
     """Ask a box to ask the registries now what the tags of its profiles mean there."""
     newer_builds.want(get_object_or_404(Box, slug=slug))
     return HttpResponse(status=204)
+
+
+DONE = 204
+
+
+@require_GET
+@allow(Permission.ADMINISTER)
+def list_credentials(request: HttpRequest) -> HttpResponse:
+    return _page(request, RegistryCredentialForm())
+
+
+@sensitive_post_parameters("password")
+@require_POST
+@allow(Permission.ADMINISTER)
+def login_add(request: HttpRequest) -> HttpResponse:
+    form = RegistryCredentialForm(request.POST)
+    if not form.is_valid():
+        return _page(request, form)
+    me = cast(User, request.user)
+    form.instance.created_by = me
+    with transaction.atomic():
+        login = form.save()
+        AuditEntry.note(me, "add registry credential", login, name=login.username)
+    messages.success(
+        request, f"The credential of {login} is saved. Press Test to see whether it works."
+    )
+    return redirect("registry_logins")
+
+
+@sensitive_post_parameters("password")
+@require_http_methods(["GET", "POST"])
+@allow(Permission.ADMINISTER)
+def login_edit(request: HttpRequest, pk: int) -> HttpResponse:
+    login = get_object_or_404(RegistryCredential, pk=pk)
+    name = login.registry
+    form = RegistryCredentialForm(request.POST or None, instance=login)
+    if request.method == "POST" and form.is_valid():
+        with transaction.atomic():
+            form.save()
+            # Of a password the trail says that it was changed, and not to what.
+            changed = ", ".join(form.changed_data)
+            AuditEntry.note(
+                cast(User, request.user), "change registry credential", name, changed=changed
+            )
+        messages.success(request, f"The credential of {form.instance} is changed.")
+        return redirect("registry_logins")
+    return render(request, "images/login.html", {"form": form, "pk": pk, "name": name})
+
+
+@require_POST
+@allow(Permission.ADMINISTER)
+def login_delete(request: HttpRequest, pk: int) -> HttpResponse:
+    login = get_object_or_404(RegistryCredential, pk=pk)
+    with transaction.atomic():
+        AuditEntry.note(cast(User, request.user), "delete registry credential", login)
+        login.delete()
+    messages.success(
+        request, f"The credential of {login} is deleted. Pulls from there go on without it."
+    )
+    return redirect("registry_logins")
+
+
+@require_POST
+@allow(Permission.ADMINISTER)
+def login_test(request: HttpRequest, pk: int) -> HttpResponse:
+    verbs.ask_for_test(get_object_or_404(RegistryCredential, pk=pk), by=cast(User, request.user))
+    return HttpResponse(status=DONE)
+
+
+def _page(request: HttpRequest, form: RegistryCredentialForm) -> HttpResponse:
+    context = {
+        "logins": RegistryCredential.objects.select_related("created_by", "tested_on"),
+        "form": form,
+        "jobs_mark": image_context.jobs_mark(),
+    }
+    return render(request, "images/logins.html", context)

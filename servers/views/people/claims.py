@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_http_methods, require_POST
 
-from servers.forms.claim import ClaimForm
+from servers.forms.people import ClaimForm
 from servers.lifecycle.people import claims
 from servers.models import Box, Claim, Permission, Server, User
 from servers.views.access import allow

@@ -21,7 +21,7 @@ class Authority:
     fingerprint: str  # SHA-256, as browsers write it
 
 
-def authority() -> Authority | None:
+def show_authority() -> Authority | None:
     """None where inferdash has none."""
     if settings.OWN_TLS is None:
         return None
@@ -48,8 +48,8 @@ def days_left() -> int | None:
 
 @require_GET
 @login_not_required  # it is for everybody who comes here, and a browser that warns comes first
-def download(_request: HttpRequest) -> HttpResponse:
-    found = authority()
+def download_authority(_request: HttpRequest) -> HttpResponse:
+    found = show_authority()
     if found is None:
         raise Http404("This inferdash has no authority of its own.")
     return HttpResponse(found.certificate, content_type="application/x-x509-ca-cert")

@@ -1,17 +1,20 @@
 """The admins' buttons for people: invite, role, disable, new password."""
 
+from collections.abc import AsyncIterator
 from typing import cast
 
 from django.contrib import messages
+from django.core.paginator import Paginator
 from django.db import transaction
-from django.db.models import Q
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
-from django.views.decorators.http import require_POST
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_POST
 
 from servers import events
 from servers.forms.people import RoleForm
 from servers.models import AuditEntry, Invite, Permission, Role, User
+from servers.views import spreadsheet
 from servers.views.access import allow
 from servers.views.people.settings import page
 
@@ -111,3 +114,38 @@ def _end_links(which: Q) -> None:
 
 def _me(request: HttpRequest) -> User:
     return cast(User, request.user)
+
+
+PER_PAGE = 100
+
+
+@require_GET
+@allow(Permission.ADMINISTER)
+def activity(request: HttpRequest) -> HttpResponse:
+    q = request.GET.get("q", "")
+    page = Paginator(_filter_entries(q), PER_PAGE).get_page(request.GET.get("page"))
+    return render(request, "people/activity.html", {"entries": page, "q": q})
+
+
+@require_GET
+@allow(Permission.ADMINISTER)
+async def activity_csv(request: HttpRequest) -> StreamingHttpResponse:
+    entries = _filter_entries(request.GET.get("q", ""))
+    head = ["when", "who", "what", "to what", "more"]
+    return spreadsheet.download("inferdash-activity.csv", head, _rows(entries))
+
+
+def _filter_entries(q: str) -> QuerySet[AuditEntry]:
+    found = AuditEntry.objects.select_related("by")
+    for word in q.split():
+        found = found.filter(
+            Q(by__username__icontains=word) | Q(action__icontains=word) | Q(subject__icontains=word)
+        )
+    return found
+
+
+async def _rows(entries: QuerySet[AuditEntry]) -> AsyncIterator[list[str]]:
+    async for entry in entries.aiterator():
+        more = ", ".join(f"{key} {value}" for key, value in entry.detail.items())
+        who = entry.by.username if entry.by else "inferdash"
+        yield [entry.at.isoformat(), who, entry.action, entry.subject, more]

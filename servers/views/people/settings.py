@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from servers import tasks
 from servers.forms.people import BoxForm, RoleForm, SecretForm, SecretValueForm
-from servers.launch.engines.volumes import resolve
+from servers.launch.engines.placement import resolve
 from servers.models import (
     AuditEntry,
     Box,
@@ -67,7 +67,7 @@ def page(
 ) -> HttpResponse:
     """The page; with a link that was just made, or with forms that say what is wrong in them."""
     if not cast(User, request.user).may(Permission.ADMINISTER):
-        return render(request, "people/settings.html", {"authority": encryption.authority()})
+        return render(request, "people/settings.html", {"authority": encryption.show_authority()})
     wrong_box = box_form.instance.pk if box_form else None
     uses = secret_uses()
     boxes = [
@@ -89,7 +89,7 @@ def page(
             "value_form": value_form and {"secret": value_form[0], "form": value_form[1]},
             "box_forms": boxes,
             "logs": _logs(),
-            "authority": encryption.authority(),
+            "authority": encryption.show_authority(),
         },
     )
 

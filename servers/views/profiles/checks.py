@@ -9,13 +9,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
 from servers import lifecycle, tasks
-from servers.forms import start as form
+from servers.forms import environment as form
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
-from servers.judge.profiles.subject import LintFinding
+from servers.judge.profiles.facts import LintFinding
 from servers.launch.engines import parameters
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.profiles import checks, memory_fit, path_reports, preflight
+from servers.lifecycle.profiles import checks, knowledge, path_reports, preflight
 from servers.lifecycle.weights import checkpoints
 from servers.models import Box, ImageFacts, Permission, Profile, ProfileVersion, Server, User
 from servers.state import answers
@@ -134,7 +134,7 @@ def profile_fix_form(request: HttpRequest, rule: str) -> HttpResponse:
     context: dict[str, Any] = {"form": form, "profile": profile, "has_box": Box.objects.exists()}
     if form.is_valid():
         launch, box = form.unsaved_launch(), _box(form, profile)
-        if rule == memory_fit.RULE and box is not None:
+        if rule == knowledge.RULE and box is not None:
             _ask_for_model(launch, box)
         fix = _find_finding(request, rule, [(launch, None)], box, profile).fix
         if fix is not None:
@@ -209,7 +209,7 @@ def _objection(
     faults = checked.faults if replaces else checked.lasting
     if not errors and not faults and not replaces:
         asked = starts.question(request, server, launch, checked, is_of_profile=is_of_profile)
-        if asked is not None or form.read(request.POST).answer:
+        if asked is not None or form.read_start(request.POST).answer:
             return asked
     if errors or checked.faults:
         if starts.despite(request) and person.may_edit:

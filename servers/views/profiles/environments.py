@@ -5,27 +5,29 @@ from typing import Any, cast
 
 from django.contrib import messages
 from django.db import IntegrityError, transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from servers.forms.environment import EnvironmentForm
-from servers.launch.engines import diff
-from servers.launch.engines.diff import Difference
+from servers.forms.environment import LIMIT, EnvironmentForm, PresetError, check_room, read_preset
+from servers.launch.engines import change, defaults
+from servers.launch.engines.change import Difference
 from servers.models import (
     AuditEntry,
     EnvironmentGroup,
     EnvironmentVersion,
     Permission,
+    Preset,
     Profile,
+    Server,
     User,
 )
 from servers.models.profiles.environment import ABOUT
 from servers.models.profiles.profile import Stale
-from servers.views.access import allow
-from servers.views.profiles.profiles import find
-from servers.views.profiles.saved import describe_unversioned
+from servers.views.access import PersonRequest, allow
+from servers.views.profiles.profiles import describe_unversioned, find
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,12 +76,12 @@ def _holder(found: EnvironmentGroup, profile: Profile) -> GroupUser | None:
     if not names & (launch.env.keys() | launch.secret_env.keys()):
         return None
     return GroupUser(
-        profile=profile, missing=tuple(diff.compare(launch, found.change.apply(launch)))
+        profile=profile, missing=tuple(change.compare_launches(launch, found.change.apply(launch)))
     )
 
 
 def _differences(old: EnvironmentVersion | None, new: EnvironmentVersion) -> list[Difference]:
-    return diff.compare(old.variables, new.variables) if old else []
+    return change.compare_launches(old.variables, new.variables) if old else []
 
 
 @sensitive_post_parameters("env")
@@ -119,7 +121,7 @@ def group_edit(request: HttpRequest, slug: str) -> HttpResponse:
             found = find_group(slug)
             form.build_upon(found)
             theirs, mine = found.variables, form.unsaved_variables()
-            context |= {"group": found, "conflict": diff.compare(theirs, mine)}
+            context |= {"group": found, "conflict": change.compare_launches(theirs, mine)}
         else:
             return redirect("group", slug=found.slug)
     return render(request, "profiles/groups/form.html", context)
@@ -188,3 +190,57 @@ def group_delete(request: HttpRequest, slug: str) -> HttpResponse:
 
 def find_group(slug: str) -> EnvironmentGroup:
     return get_object_or_404(EnvironmentGroup.objects.select_related("current"), slug=slug)
+
+
+DONE = 204
+
+
+@require_http_methods(["GET", "POST"])
+@allow(Permission.OPERATE)
+def presets(request: PersonRequest, slug: str) -> HttpResponse:
+    """Those of the server's profile; or one more, or another one under the same name."""
+    server = _server(slug)
+    if request.method == "POST":
+        try:
+            named = read_preset(request.read(LIMIT + 1))
+            check_room(server.profile_id, named.name)
+        except PresetError as error:
+            return JsonResponse({"message": str(error)}, status=400)
+        Preset.objects.update_or_create(
+            profile=server.profile,
+            name=named.name,
+            defaults={"values": named.values, "by": request.user, "saved_at": timezone.now()},
+        )
+        AuditEntry.note(request.user, "preset", server.profile.slug, name=named.name)
+    found = server.profile.presets.select_related("by")
+    return JsonResponse(
+        {
+            "profile": server.profile.name,
+            "defaults": defaults.says(server.launch),
+            "presets": [_line(each) for each in found],
+        }
+    )
+
+
+@require_POST
+@allow(Permission.OPERATE)
+def preset_delete(request: PersonRequest, slug: str, pk: int) -> HttpResponse:
+    server = _server(slug)
+    found = get_object_or_404(server.profile.presets, pk=pk)
+    found.delete()
+    AuditEntry.note(request.user, "preset deleted", server.profile.slug, name=found.name)
+    return HttpResponse(status=DONE)
+
+
+def _server(slug: str) -> Server:
+    shown = Server.objects.present().select_related("profile__current", "run__version")
+    return get_object_or_404(shown, slug=slug)
+
+
+def _line(preset: Preset) -> dict[str, Any]:
+    return {
+        "id": preset.pk,
+        "name": preset.name,
+        "by": preset.by.username if preset.by else "",
+        **{part: preset.values.get(part) for part in ("params", "tools", "schema")},
+    }

@@ -9,9 +9,15 @@ from django.views.decorators.http import require_GET
 from servers.judge.profiles.vocabulary import ENV_PREFIXES
 from servers.launch import numbers
 from servers.launch.engines import ENGINES
-from servers.launch.engines.flaglist import Flag, FlagList, all_shipped, load_shipped, newest
+from servers.launch.engines.flaglist import (
+    Flag,
+    FlagList,
+    all_shipped,
+    load_shipped,
+    newest,
+    of_image,
+)
 from servers.launch.engines.launch import Launch
-from servers.launch.engines.versions import of_image
 from servers.models import Box, ImageFacts, Permission
 from servers.views.access import allow
 from servers.views.profiles.profiles import find

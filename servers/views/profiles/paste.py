@@ -12,7 +12,6 @@ from django.views.decorators.http import require_http_methods
 
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
-from servers.launch.commandline.command import EngineKey, LaunchCommand, PasteError
 from servers.launch.commandline.draft import (
     HF_TOKENS,
     Draft,
@@ -21,8 +20,13 @@ from servers.launch.commandline.draft import (
     draft,
 )
 from servers.launch.commandline.inspect import without_keys
-from servers.launch.commandline.placeholders import fill
-from servers.launch.commandline.read import read
+from servers.launch.commandline.paste import read
+from servers.launch.commandline.tokens import (
+    EngineKey,
+    LaunchCommand,
+    PasteError,
+    fill_placeholders,
+)
 from servers.launch.engines import ENGINES, choices
 from servers.launch.recipes import document as documents
 from servers.launch.recipes import vllm_project
@@ -128,7 +132,9 @@ def _form_of_document(request: HttpRequest, found: Document) -> HttpResponse:
 def _draft(request: HttpRequest, command: LaunchCommand, text: str) -> Draft:
     said = request.POST.get("engine", "")
     engine = cast(EngineKey, said) if said in ENGINES else None
-    return without_keys(draft(fill(command, _values(request, command)), text=text, engine=engine))
+    return without_keys(
+        draft(fill_placeholders(command, _values(request, command)), text=text, engine=engine)
+    )
 
 
 def _find_chosen(

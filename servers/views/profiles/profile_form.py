@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods
 from servers import events
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
-from servers.launch.engines import diff
+from servers.launch.engines import change
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes.document import Document
 from servers.lifecycle.weights import checkpoints, inventory
@@ -27,9 +27,8 @@ from servers.models import (
 )
 from servers.models.profiles.profile import ABOUT, Stale
 from servers.views.access import allow
-from servers.views.profiles.profiles import find
+from servers.views.profiles.profiles import describe_unversioned, find
 from servers.views.profiles.recipes import find_recipe
-from servers.views.profiles.saved import describe_unversioned
 
 
 @require_http_methods(["GET", "POST"])
@@ -133,11 +132,11 @@ def _save(request: HttpRequest, found: Profile, form: ProfileForm) -> None:
         checkpoints.look_soon(found)
 
 
-def _theirs_and_mine(found: Profile, form: ProfileForm) -> list[diff.Difference]:
+def _theirs_and_mine(found: Profile, form: ProfileForm) -> list[change.Difference]:
     """What saving what stands in the form would change of what somebody else has saved."""
     theirs, mine = found.about, form.describe()
     about = [
-        diff.Difference(part=name, name=name, before=str(theirs[name]), after=str(mine[name]))
+        change.Difference(part=name, name=name, before=str(theirs[name]), after=str(mine[name]))
         for name in ABOUT
         if theirs[name] != mine[name]
     ]
@@ -145,4 +144,4 @@ def _theirs_and_mine(found: Profile, form: ProfileForm) -> list[diff.Difference]
         launch = form.launch()
         # It has sealed secrets that nobody has saved yet.
         transaction.set_rollback(True)
-    return about + diff.compare(found.launch, launch)
+    return about + change.compare_launches(found.launch, launch)

@@ -1,22 +1,33 @@
 """Profiles: the list, and one profile."""
 
-from collections.abc import Collection
-from dataclasses import asdict
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
+import yaml
+from django.contrib import messages
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.core.paginator import Paginator
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from servers import events, lifecycle, tasks
+from servers.forms.environment import EnvironmentForm
+from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import opens_the_box
 from servers.judge.runs import start_chart
-from servers.launch.engines import ENGINES, choices, parameters
+from servers.launch import numbers
+from servers.launch.commandline import export
+from servers.launch.engines import ENGINES, change, choices, parameters
+from servers.launch.engines.change import split_flags
+from servers.launch.engines.engine import SECRET_FLAGS, flag_value
 from servers.launch.engines.launch import Launch
+from servers.launch.recipes import document
 from servers.lifecycle.profiles import preflight
+from servers.lifecycle.profiles.export_all import document_of, without_keys
 from servers.lifecycle.weights import checkpoints, download_offers
 from servers.models import (
     AuditEntry,
@@ -30,6 +41,7 @@ from servers.models import (
     User,
 )
 from servers.models.profiles import record
+from servers.models.profiles.environment import EnvironmentVersion
 from servers.models.profiles.profile import ProfileFilter, ProfileHealth, ProfileVersion, Stale
 from servers.views.access import allow
 
@@ -163,3 +175,142 @@ def save_launch(
 def find(request: HttpRequest, slug: str) -> Profile:
     seen = Profile.objects.seen_by(cast(User, request.user))
     return get_object_or_404(seen.select_related("current", "owner"), slug=slug)
+
+
+@require_GET
+@allow(Permission.VIEW)
+def profile_version(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """A version beside the one before it, or beside ?against=."""
+    found = find(request, slug)
+    versions = found.versions.select_related("author")
+    version = get_object_or_404(versions, number=number)
+    wanted = numbers.whole(request.GET.get("against", ""))
+    against = versions.filter(number=number - 1 if wanted is None else wanted).first()
+    return render(
+        request,
+        "profiles/version.html",
+        {
+            "profile": found,
+            "version": version,
+            "against": against,
+            "others": versions.exclude(pk=version.pk),
+            "differences": change.compare_launches(against.launch, version.launch)
+            if against
+            else None,
+            "runs": version.runs.select_related("server__box").order_by("-pk")[:10],
+        },
+    )
+
+
+@require_POST
+@allow(Permission.EDIT)
+def version_restore(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Save what an older version says as a new one."""
+    found = find(request, slug)
+    version = get_object_or_404(found.versions, number=number)
+    if version.launch == found.launch:
+        messages.info(request, f"Version {number} says what the newest one says.")
+        return redirect("profile", slug=found.slug)
+    made = save_launch(
+        request,
+        found,
+        version.launch,
+        message=f"Back to version {number}",
+        action="restore version",
+    )
+    messages.success(request, f"Version {made.number} says what version {number} said.")
+    return redirect("profile", slug=found.slug)
+
+
+def describe_unversioned(
+    form: ProfileForm | EnvironmentForm,
+    before: Mapping[str, object],
+    version: ProfileVersion | EnvironmentVersion | None,
+) -> str:
+    """What a save has kept that makes no version."""
+    changed = [
+        name for name, value in form.describe().items() if _lines(value) != _lines(before[name])
+    ]
+    if not changed:
+        return "Nothing was changed."
+    titles = [str(form[name].label).lower() for name in changed]
+    return f"Saved: {', '.join(titles)}. It stays version {version.number if version else 0}."
+
+
+def _lines(value: object) -> object:
+    """A text without the line ends that a browser writes its own way."""
+    return value.splitlines() if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    title: str
+    suffix: str
+    content_type: str
+    write: Callable[[Profile, Launch], str]
+
+
+def _yaml(profile: Profile, launch: Launch) -> str:
+    return document.write(document_of(profile, launch))
+
+
+def _json(profile: Profile, launch: Launch) -> str:
+    # The same keys as in YAML, of which JSON is a part.
+    return json.dumps(yaml.safe_load(_yaml(profile, launch)), ensure_ascii=False, indent=2) + "\n"
+
+
+FORMS = {
+    "docker": Form(
+        title="docker run",
+        suffix="sh",
+        content_type="text/x-shellscript",
+        write=lambda profile, launch: export.docker_run(launch, name=profile.slug),
+    ),
+    "compose": Form(
+        title="compose file",
+        suffix="compose.yaml",
+        content_type="application/yaml",
+        write=lambda profile, launch: export.compose(launch, name=profile.slug),
+    ),
+    "yaml": Form(title="YAML", suffix="yaml", content_type="application/yaml", write=_yaml),
+    "json": Form(title="JSON", suffix="json", content_type="application/json", write=_json),
+}
+
+
+@require_GET
+@allow(Permission.VIEW)
+def profile_export(request: HttpRequest, slug: str, form: str) -> HttpResponse:
+    """On a page to read and copy, or with ?download as a file."""
+    if form not in FORMS:
+        raise Http404(f"A profile cannot be exported as {form}.")
+    found, chosen = find(request, slug), FORMS[form]
+    written = export_text(found, form)
+    if "download" in request.GET:
+        answer = HttpResponse(written, content_type=f"{chosen.content_type}; charset=utf-8")
+        name = f"{found.slug}.{chosen.suffix}"
+        answer["Content-Disposition"] = f'attachment; filename="{name}"'
+        return answer
+    return render(
+        request,
+        "profiles/export.html",
+        {
+            "profile": found,
+            "text": written,
+            "chosen": form,
+            "forms": FORMS,
+            "secrets": sorted(found.launch.secret_env),
+        },
+    )
+
+
+def export_text(profile: Profile, form: str) -> str:
+    """A profile written in one of FORMS."""
+    return FORMS[form].write(profile, without_keys(profile.launch))
+
+
+def with_secrets(written: Launch, kept: Launch) -> Launch:
+    """What was written out and read again, with what stays here when it is."""
+    keys = [each for each in split_flags(kept.flags) if each[0] in SECRET_FLAGS]
+    missing = [each for each in keys if flag_value(written.flags, each[0]) is None]
+    words = tuple(word for name, values in missing for word in (name, *values))
+    return replace(written, secret_env=kept.secret_env, flags=written.flags + words)

@@ -8,10 +8,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
-from servers.launch.engines import ENGINES, choices, diff
-from servers.launch.recipes import hardware
+from servers.launch.engines import ENGINES, change, choices
+from servers.launch.recipes import document
 from servers.launch.recipes.catalogue import Catalogue, Overlay, Recipe, catalogue
-from servers.launch.recipes.hardware import HardwareFit
+from servers.launch.recipes.document import HardwareFit
 from servers.models import Box, EnvironmentGroup, Permission, Profile
 from servers.views.access import allow
 from servers.views.profiles.environments import find_group
@@ -60,7 +60,8 @@ def recipe(request: HttpRequest, key: str) -> HttpResponse:
     found = find_recipe(key)
     launch = found.published.launch
     migrations = [
-        (migration, diff.compare(launch, found.launch(migration))) for migration in found.migrated
+        (migration, change.compare_launches(launch, found.launch(migration)))
+        for migration in found.migrated
     ]
     context = {"row": _row(found), "recipe": found, "launch": launch, "migrations": migrations}
     return render(request, "profiles/recipes/recipe.html", context)
@@ -81,7 +82,7 @@ def _fit(each: Recipe, box: Box) -> HardwareFit:
     if box.gpus is None:
         return HardwareFit(is_fit=False, sentence="its GPUs are not known yet")
     cards = [(card["name"] or "", card["compute_capability"] or "") for card in box.gpus]
-    return hardware.fits(each.published, cards)
+    return document.fits_hardware(each.published, cards)
 
 
 @require_GET
@@ -130,7 +131,7 @@ def profile_group(request: HttpRequest, slug: str, key: str) -> HttpResponse:
 
 
 def _laid_over(request: HttpRequest, found: Profile, overlay: Overlay) -> HttpResponse:
-    differences = diff.compare(found.launch, overlay.change.apply(found.launch))
+    differences = change.compare_launches(found.launch, overlay.change.apply(found.launch))
     if request.method == "POST":
         _lay_over(request, found, overlay, has_effect=bool(differences))
         return redirect("profile", slug=found.slug)

@@ -11,8 +11,8 @@ from django.views.decorators.http import require_GET
 
 from servers.judge.memory import history as judge
 from servers.judge.memory.history import Times
-from servers.judge.runs import metric_points
-from servers.judge.runs.metric_points import FINEST, SCALES
+from servers.judge.runs import metrics
+from servers.judge.runs.metrics import FINEST, SCALES
 from servers.models import Box, FiguresChunk, Permission, Server
 from servers.state import box_samples
 from servers.views.access import allow
@@ -85,7 +85,7 @@ def columns(times: Times, since: int, until: int, width: int) -> dict[str, Any]:
     return {
         "t": packed["t"],
         "columns": {
-            name: [None if each is None else metric_points.figure(name, each) for each in values]
+            name: [None if each is None else metrics.make_figure(name, each) for each in values]
             for name, values in told.items()
             if name.removesuffix("_max") in SCALES
         },
@@ -124,4 +124,4 @@ def _cells(point: judge.Point) -> Iterator[str]:
     for name, (_title, by) in TITLES.items():
         for column in (name, f"{name}_max"):
             kept = point.get(column)
-            yield "" if kept is None else f"{metric_points.figure(column, kept) * by:g}"
+            yield "" if kept is None else f"{metrics.make_figure(column, kept) * by:g}"

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import cast
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_POST
 
@@ -12,10 +12,11 @@ from servers.forms.profile_values import opens_the_box
 from servers.launch.engines import parameters
 from servers.lifecycle.external import guard
 from servers.lifecycle.gateway import scale_to_zero
+from servers.lifecycle.logs import diagnoses
 from servers.models import Permission, Server, User
 from servers.views.access import allow
 from servers.views.profiles.checks import apply_fix, refusal
-from servers.views.profiles.profiles import find
+from servers.views.profiles.profiles import find, save_launch
 from servers.views.runs import starts
 
 DONE = 204
@@ -142,3 +143,43 @@ def server_remove(request: HttpRequest, slug: str) -> HttpResponse:
             content_type="text/plain",
         )
     return HttpResponse(status=DONE)
+
+
+FIX_CONFLICT = 409
+
+
+@require_POST
+@allow(Permission.OPERATE)
+def run_fix(request: HttpRequest, slug: str, pk: int, number: int) -> HttpResponse:
+    """Save the fix as the profile's newest version and start the server with it.
+
+    A fix that is known to fail in another way asks first: nothing is saved until then.
+    """
+    server = get_object_or_404(
+        Server.objects.select_related("profile__current", "box"), slug=slug, removed_at=None
+    )
+    guard.check(server)
+    runs = server.runs.select_related("server__profile__current", "server__box", "version", "like")
+    run = get_object_or_404(runs, pk=pk)
+    profile = find(request, server.profile.slug)
+    change = diagnoses.change(run, number)
+    if change is None:
+        raise Http404("The profile says so already.")
+    if server.runs.active().exists():
+        return _text(f"{server} is running. Stop it first, then apply the fix.", FIX_CONFLICT)
+    launch = change.apply(profile.launch)
+    question = refusal(request, server, parameters.fill(launch, server.values))
+    if question is not None:
+        return question
+    version = save_launch(request, profile, launch, message=f"Fix: {run.cause}", action="apply fix")
+    server.profile.current = version
+    if starts.begin(request, server) is None:
+        return _text(
+            f"Saved as version {version.number}. Somebody else has started {server} meanwhile.",
+            FIX_CONFLICT,
+        )
+    return HttpResponse(status=DONE)
+
+
+def _text(sentence: str, status: int) -> HttpResponse:
+    return HttpResponse(sentence, status=status, content_type="text/plain")

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from servers import lifecycle, tasks
-from servers.forms import start as form
+from servers.forms import environment as form
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import preflight
@@ -24,7 +24,7 @@ def begin(request: HttpRequest, server: Server, *, like: Run | None = None) -> R
 
     None when the server already runs: then nobody is stopped for it either.
     """
-    choice, person = form.read(request.POST), cast(User, request.user)
+    choice, person = form.read_start(request.POST), cast(User, request.user)
     run = lifecycle.start(
         server, by=person, despite=despite(request), like=like, patience=choice.patience
     )
@@ -51,7 +51,7 @@ def question(
 
     `is_of_profile`: it starts what its profile says now, which a fix of the profile changes.
     """
-    choice, person = form.read(request.POST), cast(User, request.user)
+    choice, person = form.read_start(request.POST), cast(User, request.user)
     if choice.answer not in ("", "beside"):
         return None
     if despite(request) and person.may_edit:

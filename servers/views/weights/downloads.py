@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from servers import tasks
-from servers.host.weights.fetch.choice import FileGroup
+from servers.host.weights.fetch.listing import FileGroup
 from servers.judge.weights import checkpoints as judge
 from servers.launch import numbers
 from servers.lifecycle.weights import downloads

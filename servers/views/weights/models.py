@@ -3,21 +3,30 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
+from urllib.parse import urlencode
+from uuid import UUID, uuid4
 
+from django.contrib import messages
+from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from servers import events
+from servers import events, tasks
 from servers.judge.weights import checkpoints as judge
-from servers.launch.commandline.command import PasteError
-from servers.launch.commandline.read import read
+from servers.launch.commandline.paste import read
+from servers.launch.commandline.tokens import PasteError
+from servers.lifecycle.jobs import actions
+from servers.lifecycle.profiles import attempts
+from servers.lifecycle.profiles.attempts import OUTCOMES, AttemptFilter
 from servers.lifecycle.weights import deletion, inventory
 from servers.lifecycle.weights.inventory import ModelUse
 from servers.models import Action, Box, Download, ModelInventory, Permission, StoredCheckpoint, User
-from servers.views.access import allow
+from servers.state import answers
+from servers.views.access import PersonRequest, allow
 
 STATES = {
     "complete": "complete",
@@ -179,3 +188,86 @@ def models_look(_request: HttpRequest, slug: str) -> HttpResponse:
     events.publish_change("stock")
     events.wake_watcher(box.slug, events.Topic.STOCK)
     return HttpResponse(status=204)
+
+
+ANSWERS_WITHIN = 4  # seconds
+
+
+@require_http_methods(["GET", "POST"])
+@allow(Permission.EDIT)
+def model_delete(request: PersonRequest, pk: int) -> HttpResponse:
+    stored = _find(pk)
+    if request.method == "POST":
+        return _request_deletion(request, stored)
+    query = f"asked={uuid4()}"
+    context = {
+        "stored": stored,
+        "missers": deletion.missers(stored, request.user),
+        "look": f"{reverse('model_delete_look', args=[pk])}?{query}",
+    }
+    return render(request, "weights/delete.html", context)
+
+
+def _request_deletion(request: PersonRequest, stored: StoredCheckpoint) -> HttpResponse:
+    refused = deletion.refusal(stored)
+    if refused:
+        messages.error(request, f"{stored} was not deleted: {refused}")
+        return redirect("model_delete", pk=stored.pk)
+    if not actions.ask_to_delete(stored, by=request.user):
+        messages.info(request, f"{stored} is being deleted already.")
+    events.publish_change("stock")
+    return redirect("models")
+
+
+@require_GET
+@allow(Permission.EDIT)
+def model_delete_look(request: HttpRequest, pk: int) -> HttpResponse:
+    """What would go, as the box itself says, and the button that does it."""
+    stored = _find(pk)
+    try:
+        asked = deletion.question(stored, str(UUID(request.GET.get("asked", ""))))
+    except ValueError as error:
+        raise Http404("This is no question that a page has asked.") from error
+    said = answers.get_answer(asked)
+    if said is None:
+        tasks.ask_about_stored(stored, asked)
+        said = answers.wait_for_answer(asked, seconds=ANSWERS_WITHIN)
+    return render(request, "weights/_delete_look.html", {"stored": stored, "said": said})
+
+
+def _find(pk: int) -> StoredCheckpoint:
+    return get_object_or_404(StoredCheckpoint.objects.select_related("box"), pk=pk)
+
+
+A_PAGE = 50
+
+
+@require_GET
+@allow(Permission.VIEW)
+def find_attempt_checkpoint(request: HttpRequest) -> HttpResponse:
+    """?of= is the checkpoint: an id or a path, which an address would read as folders."""
+    name = request.GET.get("of", "")
+    found = attempts.list_attempts(name, cast(User, request.user))
+    if not name or not found.exists():
+        raise Http404("Nobody has started this model, or it is in private profiles only.")
+    wish = AttemptFilter(
+        **{key: request.GET.get(key, "")[:200] for key in ("box", "outcome", "cause")}
+    )
+    page = Paginator(attempts.filter_attempts(found, wish), A_PAGE).get_page(
+        request.GET.get("page")
+    )
+    return render(
+        request,
+        "profiles/attempts/page.html",
+        {
+            "name": name,
+            "page": page,
+            "attempts": attempts.rows(list(page), found),
+            "wish": wish,
+            "is_filtered": wish != AttemptFilter(),
+            "boxes": attempts.boxes(found),
+            "outcomes": [(key, words) for key, (words, _q) in OUTCOMES.items()],
+            "causes": attempts.causes(found),
+            "query": urlencode({"of": name, **{k: v for k, v in vars(wish).items() if v}}),
+        },
+    )

@@ -12,11 +12,10 @@ from servers.host.docker.containers import ContainerError, Event
 from servers.host.external.containers import NO_WISH, ExternalContainer
 from servers.host.kernel import ports
 from servers.host.kernel.proc import Kernel
-from servers.judge.external.engines import DiscoveredEngine
-from servers.judge.external.origin import Origin
+from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.launch.commandline import engine_flags, engine_words
-from servers.launch.commandline.command import LaunchCommand
 from servers.launch.commandline.inspect import command_of
+from servers.launch.commandline.tokens import LaunchCommand
 from servers.launch.engines import ENGINES
 from servers.launch.engines.engine import flag_value
 from servers.lifecycle import external
@@ -30,15 +29,11 @@ from servers.lifecycle.external import (
 from servers.lifecycle.runs import creation
 from servers.models import Box, ExternalEngine, Run
 from servers.models.runs.run import ENDED, ENGINE_KEYS, RunState
-from servers.watcher.external.container_cache import ContainerCache
-from servers.watcher.external.discovery import DiscoveredLife, EngineDiscovery, Life
-from servers.watcher.external.ended import EndedEngines
-from servers.watcher.external.identify import EngineIdentity
+from servers.watcher.external.discovery import DiscoveredLife, EngineDiscovery, EngineIdentity, Life
 from servers.watcher.external.other_workloads import OtherWorkloadsMonitor
-from servers.watcher.external.process_tree import ProcessTree
-from servers.watcher.external.processes import BareEngines
+from servers.watcher.external.processes import BareEngines, EndedEngines, ProcessTree
 from servers.watcher.external.systemd_owners import NOBODY, SystemdOwner, SystemdOwners
-from servers.watcher.external.usage import ExternalUsage
+from servers.watcher.external.usage import ContainerCache, ExternalUsage
 from servers.watcher.logs import follower
 
 log = logging.getLogger(__name__)

@@ -1,28 +1,116 @@
-"""Engines that run without a container: in a venv, by nohup, as a systemd unit."""
+"""Engines that run without a container: in a venv, by nohup, as a systemd unit.
 
+A sample tells of processes in containers whose they are; of those in none this does, so that
+everything that counts by containers counts them alike.
+"""
+
+import logging
 import os
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 
-from servers.host.external.start_command import StartedError, find_started_process
-from servers.host.kernel import ports
+from servers.host.docker.containers import ContainerError
+from servers.host.external.containers import ExternalContainer, StartedError, find_started_process
+from servers.host.kernel import ports, processes
 from servers.host.kernel.proc import Kernel, Process, Processes
-from servers.host.kernel.process_id import ProcessId
-from servers.host.kernel.units import unit
-from servers.judge.external.engines import DiscoveredEngine
-from servers.judge.external.origin import Origin
+from servers.host.kernel.processes import ProcessId, unit
+from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.launch.commandline import engine_flags, engine_words
-from servers.launch.commandline.command import EngineKey
+from servers.launch.commandline.engine_words import ray_start
+from servers.launch.commandline.inspect import command_of
 from servers.launch.commandline.process import without_python
-from servers.launch.commandline.ray import ray_start
+from servers.launch.commandline.tokens import EngineKey
 from servers.launch.engines import ENGINES
 from servers.launch.engines.engine import flag_value
-from servers.models.runs.run import ENGINE_KEYS
+from servers.lifecycle.external import ContainerWorkload
+from servers.lifecycle.external.container import Autopsies
+from servers.lifecycle.runs import creation
+from servers.models import Box, Run
+from servers.models.runs.run import ACTIVE, ENGINE_KEYS
 from servers.watcher.external.discovery import DiscoveredLife, Ways
-from servers.watcher.external.ended import model
+
+log = logging.getLogger(__name__)
+
+# What has ended stays as it is, and whoever starts it is heard of; but a message may be lost.
+EVERY = 60.0
+
+
+class EndedEngines:
+    def __init__(self, box: Box) -> None:
+        self._autopsies = Autopsies(box)
+        self._known: dict[str, ExternalContainer] = {}
+        self._found: dict[str, DiscoveredEngine | None] = {}
+        self._read_at = float("-inf")
+
+    def forget(self, container_id: str) -> None:
+        """Something has happened to it."""
+        self._known.pop(container_id, None)
+        self._found.pop(container_id, None)
+
+    def find(self) -> Iterator[DiscoveredEngine]:
+        """Those that named an engine in their command or image. Raises ContainerError."""
+        if time.monotonic() - self._read_at >= EVERY:
+            self._known, self._found = {}, {}
+            self._read_at = time.monotonic()
+        others = creation.docker().list_ended(self._known)
+        self._known = {other.container.id: other for other in others}
+        self._autopsies.begin(self._known)
+        for other in others:
+            key = other.container.id
+            if key not in self._found:
+                self._found[key] = _inspect_safely(other)
+            if (each := self._found[key]) is not None:
+                yield self._autopsies.add_reason(each, ContainerWorkload(other))
+
+
+def _inspect_safely(other: ExternalContainer) -> DiscoveredEngine | None:
+    """As foreign.ExternalEngines looks at what runs."""
+    try:
+        return _inspect(other)
+    except ContainerError:
+        raise
+    except Exception:
+        log.exception("What ran in %s cannot be read", other.container.name)
+        return None
+
+
+def _inspect(other: ExternalContainer) -> DiscoveredEngine | None:
+    image = creation.docker().made_from(other.container.image_id)
+    command = command_of(other.inspected, image)
+    words = engine_words.engine_words(command) if command.engine else None
+    if command.engine is None or words is None:
+        return None
+    container = other.container
+    said = engine_flags.split(command.engine, words, command.env)
+    return DiscoveredEngine(
+        container=container.id,
+        name=container.name,
+        image=other.image,
+        engine=command.engine,
+        answer="ended",
+        models=find_ended_model(said.checkpoint),
+        port=said.port_number or ENGINES[command.engine].default_port,
+        started_at=container.started_at.timestamp() if container.started_at else None,
+        ended_at=container.finished_at.timestamp() if container.finished_at else None,
+        exit_code=container.exit_code,
+        oom_killed=container.oom_killed,
+        origin=Origin.from_labels(container.labels, other.policy),
+    )
+
+
+LONGEST_MODEL = 200
+
+
+def find_ended_model(said: str | None) -> tuple[str, ...]:
+    """The model that an engine's words name, if they name one."""
+    return (said[:LONGEST_MODEL],) if said else ()
+
 
 # Their words are those of a container, which is seen for itself.
 _CLIENTS = ("docker", "podman", "nerdctl", "ssh", "kubectl")
@@ -34,7 +122,7 @@ MOST_PORTS = 2
 class RayWorkerProcess:
     """A process that works for a cluster of Ray's which begins elsewhere."""
 
-    key: str  # see host.kernel.process_id
+    key: str  # see host.kernel.processes
     pid: int
     pids: tuple[int, ...]  # with its descendants
     head: str  # "10.0.0.1:6379"
@@ -75,7 +163,7 @@ class BareEngines:
             image="",
             engine=engine,
             answer="unasked",
-            models=model(said.checkpoint),
+            models=find_ended_model(said.checkpoint),
             port=said.port_number or ENGINES[engine].default_port,
             started_at=process.started_at,
             origin=Origin(unit=unit(self._kernel, process.pid), user=process.user or "somebody"),
@@ -181,3 +269,71 @@ def _tree(pid: int, children: dict[int, list[int]]) -> list[int]:
     for each in found:
         found += [child for child in children.get(each, ()) if child not in found]
     return found
+
+
+# Seconds after which somebody looks whether it is still watched.
+_LOOK_EVERY = 5.0
+_DEEPEST = 12  # generations between an engine and its worker
+
+
+class ProcessTree:
+    def __init__(self, wake: Callable[[], None], kernel: Kernel | None = None) -> None:
+        self._wake = wake
+        self._kernel = kernel or Kernel(root=settings.KERNEL_ROOT)
+        self._followed: dict[tuple[int, int], str] = {}  # number and start: the run's key
+        # Of every process that was seen: whose it is, also when its parent has ended before it.
+        self._owners: dict[tuple[int, int], str] = {}
+        self._waiting: dict[str, threading.Thread] = {}
+
+    def follow(self, box: Box) -> None:
+        """Look anew at which of the box's processes are watched."""
+        active = Run.objects.filter(server__box=box, is_watched=True, state__in=ACTIVE)
+        keys = active.filter(container_id__startswith="pid-").values_list("container_id", flat=True)
+        known = {key: life for key in keys if (life := ProcessId.parse(key)) is not None}
+        self._followed = {(life.pid, life.start): key for key, life in known.items()}
+        for key, life in known.items():
+            thread = self._waiting.get(key)
+            if thread is None or not thread.is_alive():
+                self._waiting[key] = threading.Thread(
+                    target=self._wait, args=[key, life], name=f"end-{life.pid}", daemon=True
+                )
+                self._waiting[key].start()
+
+    def _wait(self, key: str, life: ProcessId) -> None:
+        while (life.pid, life.start) in self._followed:
+            if processes.ends_within(life, _LOOK_EVERY):
+                self._wake()
+                return
+
+    def label_processes(self, sample: dict[str, Any]) -> dict[str, Any]:
+        """The sample, in which each process has a container's id or the key of who is watched."""
+        if not self._followed and not self._owners:
+            return sample
+        said = {name: [self._one(each) for each in sample.get(name) or []] for name in _LISTS}
+        there = {(each["pid"], each["start"]) for name in _LISTS for each in said[name]}
+        self._owners = {life: key for life, key in self._owners.items() if life in there}
+        return sample | said
+
+    def _one(self, process: Mapping[str, Any]) -> dict[str, Any]:
+        if process.get("container"):
+            return dict(process)
+        life = (process["pid"], process["start"])
+        owner = self._owners.get(life) or self._owner(*life)
+        if not owner:
+            return dict(process)
+        self._owners[life] = owner
+        return {**process, "container": owner}
+
+    def _owner(self, pid: int, start: int) -> str:
+        for _generation in range(_DEEPEST):
+            if found := self._followed.get((pid, start)):
+                return found
+            said = self._kernel.life(pid)
+            parent = self._kernel.life(said.ppid) if said and said.ppid > 1 else None
+            if said is None or parent is None:
+                return ""
+            pid, start = said.ppid, parent.start
+        return ""
+
+
+_LISTS = ("processes", "programs")

@@ -11,7 +11,7 @@ from django.conf import settings
 from servers.host.external.containers import ExternalContainer
 from servers.host.external.unit_files import Service, UnitScript, services
 from servers.host.kernel.proc import Kernel, Processes
-from servers.host.kernel.units import unit
+from servers.host.kernel.processes import unit
 from servers.launch.commandline import engine_words
 from servers.launch.commandline.variables import Scope, Value
 

@@ -3,19 +3,21 @@
 Many write a line into their log for each question, so that nobody asks for nobody.
 """
 
+import threading
 import time
 from collections.abc import Mapping
 from functools import partial
 
+from servers.host.external.containers import ExternalContainer
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint
 from servers.judge.external.engines import DiscoveredEngine
 from servers.launch.engines import SERVING
 from servers.launch.engines.engine import Engine
+from servers.lifecycle.runs import creation
 from servers.models import Box, Run
 from servers.state import box_samples
-from servers.watcher.runs.probe_queue import Questions
-from servers.watcher.runs.probes import MOST_REQUESTS
+from servers.watcher.runs.probes import MOST_REQUESTS, Questions
 
 type Count = tuple[int | None, int | None]  # that run, and that wait; None: it does not say
 HEAR_FOR = 1.0  # seconds
@@ -57,3 +59,47 @@ def _count(key: str, endpoint: Endpoint, engine: Engine) -> tuple[str, Count]:
 
 def _whole(figure: float | None) -> int | None:
     return None if figure is None else int(min(max(figure, 0), MOST_REQUESTS))
+
+
+# What changes without an event of its container, such as a network that it joins, is seen then.
+EVERY = 30.0
+
+
+class ContainerCache:
+    """Docker is asked for a list each time, and looks anew only at what may be another one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, ExternalContainer] = {}
+        self._forgotten: set[str] = set()
+        self._forgets_all = False
+        self._read_at = float("-inf")
+
+    def forget(self, container_id: str) -> None:
+        """Something has happened to it."""
+        with self._lock:
+            self._known.pop(container_id, None)
+            self._forgotten.add(container_id)
+
+    def forget_all(self) -> None:
+        """Something may have happened that nobody heard of."""
+        with self._lock:
+            self._known = {}
+            self._forgets_all = True
+
+    def list_running(self) -> list[ExternalContainer]:
+        """As Docker's others(). Raises ContainerError."""
+        with self._lock:
+            if time.monotonic() - self._read_at >= EVERY:
+                self._known = {}
+                self._read_at = time.monotonic()
+            known = dict(self._known)
+            self._forgotten, self._forgets_all = set(), False
+        others = creation.docker().others(known)
+        with self._lock:
+            # What happened while Docker told them may have come after its answer.
+            kept = () if self._forgets_all else others
+            self._known = {
+                each.container.id: each for each in kept if each.container.id not in self._forgotten
+            }
+        return others

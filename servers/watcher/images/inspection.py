@@ -13,16 +13,16 @@ from servers import events
 from servers.host.docker import throwaway
 from servers.host.docker.containers import ContainerError, Image
 from servers.host.docker.throwaway import ContainerCommand, ContainerOutput
-from servers.launch.engines import ENGINES, image_flags
+from servers.launch.engines import ENGINES, flaghelp
 from servers.launch.engines.engine import Engine
 from servers.launch.engines.flaghelp import HelpError
 from servers.launch.engines.flaglist import FlagList
-from servers.lifecycle.images import newer_builds
+from servers.lifecycle.images import credentials, jobs, newer_builds, work
 from servers.lifecycle.runs import creation
-from servers.models import Box, ImageFacts, Run, Server
+from servers.models import Box, ImageFacts, ImageInventory, Run, Server
 from servers.models.images.image import InspectionState
 from servers.models.runs.run import RunState
-from servers.watcher import host_resources
+from servers.watcher import box_row
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class ImageInspector:
                 due += self._looked_for(ENGINES[engine], reference)
             named = {reference for _engine, reference in pairs}
             self._seen = {name: image for name, image in self._seen.items() if name in named}
-            host_resources.note_images(self.box, self._seen)
+            box_row.note_images(self.box, self._seen)
             for each in due:
                 self._take(each, sample, go_on)
         except ContainerError as error:
@@ -232,13 +232,13 @@ def answer(
     told = _run_command(engine, image, engine.version_command, go_on)
     version = ""
     if isinstance(told, ContainerOutput) and told.exit_code == 0:
-        version = image_flags.version_in(engine, f"{told.errors}\n{told.output}")
+        version = flaghelp.version_in(engine, f"{told.errors}\n{told.output}")
     why = ""
     for command in engine.help_commands:
         said = _run_command(engine, image, command, go_on)
         if isinstance(said, ContainerOutput) and said.exit_code == 0:
             try:
-                return version, image_flags.flags_in(engine, said.output, version=version), ""
+                return version, flaghelp.flags_in(engine, said.output, version=version), ""
             except HelpError as error:
                 why = why or str(error)
         else:
@@ -253,7 +253,7 @@ def _run_command(
 ) -> ContainerOutput | str:
     """What the command said, or Docker's sentence on why it could not even start."""
     question = ContainerCommand(
-        image=image.id, words=image_flags.words(engine, command, image.entrypoint)
+        image=image.id, words=flaghelp.list_image_flags(engine, command, image.entrypoint)
     )
     try:
         said = throwaway.ask(creation.docker(), question, go_on=go_on)
@@ -279,3 +279,57 @@ def _refusal(said: ContainerOutput, command: tuple[str, ...]) -> str:
     lines = (said.errors.strip() or said.output.strip()).splitlines()
     last = f": {lines[-1].strip()[:LONGEST_WORDS]}" if lines else "."
     return f"{tried} ended with exit code {said.exit_code}{last}"
+
+
+LOOK_EVERY = 30.0  # seconds
+AFTER_A_START = 5.0  # since the last look, however many starts there are
+# Adding up what images share costs Docker a walk over its layers.
+SIZES_EVERY = 600.0
+
+
+class ImageInventories:
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self._looked_at = float("-inf")
+        self._sizes_at = float("-inf")
+
+    def step(self) -> None:
+        """Begin and end what is asked for, and look if it is time or somebody wants it."""
+        has_ended = jobs.obey(self.box)
+        credentials.test_wanted(self.box, creation.docker())
+        known, _is_new = ImageInventory.objects.get_or_create(box=self.box)
+        age = time.monotonic() - self._looked_at
+        is_due = age >= LOOK_EVERY or (age >= AFTER_A_START and self._has_started(known))
+        if is_due or has_ended or known.is_wanted:
+            self._look(known, is_asked=has_ended or known.is_wanted)
+
+    def _has_started(self, known: ImageInventory) -> bool:
+        """Whether a container of a run began since the last look: its image may be new here."""
+        if known.looked_at is None:
+            return True
+        return Run.objects.filter(server__box=self.box, started_at__gt=known.looked_at).exists()
+
+    def _look(self, known: ImageInventory, *, is_asked: bool) -> None:
+        began = timezone.now()
+        self._looked_at = time.monotonic()
+        docker = creation.docker()
+        with_sizes = is_asked or time.monotonic() - self._sizes_at >= SIZES_EVERY
+        try:
+            changed = work.find_prunable(self.box, docker, with_sizes=False)
+            if with_sizes or changed:
+                changed = work.find_prunable(self.box, docker, with_sizes=True) or changed
+                self._sizes_at = time.monotonic()
+            error = ""
+        except ContainerError as failure:
+            error, changed = str(failure), str(failure) != known.error
+            log.warning("Images cannot be looked at: %s", failure)
+        was_wanted = known.is_wanted
+        ImageInventory.objects.filter(pk=known.pk).update(looked_at=began, error=error)
+        if changed or was_wanted or known.looked_at is None:
+            events.publish_change("images")
+
+    def ask_registries(self, *, go_on: Callable[[], bool]) -> None:
+        """If it is time. May take minutes: a registry may be far away, or not there."""
+        known = ImageInventory.objects.filter(box=self.box).first()
+        if newer_builds.is_due(self.box, known):
+            newer_builds.look(self.box, creation.docker(), go_on=go_on)

@@ -16,11 +16,10 @@ from io import RawIOBase
 from typing import Any
 
 from servers import events
-from servers.host.kernel import process_id
-from servers.host.kernel.process_id import ProcessId
-from servers.host.logs import printed
-from servers.host.logs.log_stream import LONGEST
-from servers.host.logs.printed import PrintedError, ProcessStream
+from servers.host.kernel import processes
+from servers.host.kernel.processes import ProcessId
+from servers.host.logs import log_stream
+from servers.host.logs.log_stream import LONGEST, PrintedError, ProcessStream
 from servers.lifecycle.external import LogProgress, own_log
 from servers.models import Run
 from servers.models.logs.redaction import mask_tokens
@@ -77,7 +76,7 @@ class FileFollower(LogWriter):
                 if time.monotonic() - looked_at > LINKS_EVERY:
                     looked_at = time.monotonic()
                     self._open()
-                process_id.ends_within(self.life, LOOK_EVERY)
+                processes.ends_within(self.life, LOOK_EVERY)
         finally:
             for each in self._files.values():
                 each.source.close()
@@ -88,7 +87,7 @@ class FileFollower(LogWriter):
         """Its files; one that it has changed for another is read to its end first."""
         if not self._has_asked:
             self._own, self._has_asked = own_log(self.life), True
-        told = printed.outlets(self.life.pid, own=self._own)
+        told = log_stream.list_outlets(self.life.pid, own=self._own)
         outlets = [each for each in told if each.kind == "file"]
         if not self.life.is_running():
             self._reopen()
@@ -104,7 +103,7 @@ class FileFollower(LogWriter):
             self._begin(outlet)
 
     def _begin(self, outlet: ProcessStream) -> None:
-        source = printed.open_stream(self.life.pid, outlet.number, start=self.life.start)
+        source = log_stream.open_stream(self.life.pid, outlet.number, start=self.life.start)
         said = os.fstat(source.fileno())
         inode = (said.st_dev, said.st_ino)
         known = LogProgress.from_row(self._known.get(outlet.stream))
@@ -127,7 +126,7 @@ class FileFollower(LogWriter):
                 continue
             known = LogProgress.from_row(said)
             try:
-                source = printed.reopen_stream(self.life.pid, self.life.start, known.inode)
+                source = log_stream.reopen_stream(self.life.pid, self.life.start, known.inode)
                 words = f"… {known.path} is another file by now: lines may be missing."
             except PrintedError as error:
                 source, words = None, f"… {error} Lines may be missing."

@@ -16,15 +16,15 @@ from hashlib import sha256
 
 from servers import events
 from servers.host.docker.containers import Container, DockerContainers
-from servers.host.kernel.process_id import ProcessId
+from servers.host.kernel.processes import ProcessId
 from servers.host.logs.log_stream import Line, LogStream
+from servers.judge.logs import parsing
 from servers.lifecycle.runs import creation
 from servers.models import LogChunk, Run
 from servers.models.logs.log import NOTE
 from servers.models.logs.redaction import mask_lines
-from servers.models.runs.external import find_boundary
+from servers.models.runs.run_parts import find_boundary
 from servers.watcher.logs.file_follower import FileFollower
-from servers.watcher.logs.read_ahead import LogReadAhead
 from servers.watcher.logs.records import (
     RecordOrder,
     earlier,
@@ -36,7 +36,7 @@ from servers.watcher.logs.records import (
     slice_records,
     stamp,
 )
-from servers.watcher.logs.writer import LogWriter
+from servers.watcher.logs.writer import LogReadAhead, LogWriter
 
 log = logging.getLogger(__name__)
 
@@ -279,3 +279,26 @@ def _gap(newest: str, oldest: str) -> str:
         f"… lines may be missing here, between {newest[11:19]} and {oldest[11:19]} UTC: Docker "
         "had rotated them away before inferdash could read them."
     )
+
+
+# At once: the tick in which it is done asks engines, too.
+MOST_LINES, MOST_CHUNKS = 20_000, 32
+
+
+def search_patterns(run: Run) -> None:
+    """Go on from where the last look ended, and tell what was found."""
+    launch = run.version.launch
+    texts = {*launch.log_must, *launch.log_must_not} - run.log_found.keys()
+    if not texts or run.log_lines <= run.log_searched:
+        return
+    lines = LogChunk.objects.lines(run.pk, run.log_searched, MOST_LINES, most=MOST_CHUNKS)
+    if not lines:
+        return
+    written = ((line.number, line.text) for line in lines if line.stream != NOTE)
+    found = parsing.search_patterns(written, texts)
+    run.log_searched = lines[-1].number
+    run.log_found |= found
+    new = {"log_searched": run.log_searched, "log_found": run.log_found}
+    Run.objects.filter(pk=run.pk).update(**new)
+    if found:
+        events.publish_change("server", run.server_id)

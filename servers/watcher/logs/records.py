@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 
 from servers.models.logs.log import NOTE
-from servers.models.people.secret import MASK, shapes
+from servers.models.people.key import MASK, shapes
 
 type Frame = tuple[str, str, bytes]  # RFC 3339 timestamp, "o" or "e", a line
 

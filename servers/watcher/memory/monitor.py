@@ -1,15 +1,81 @@
 """The memory monitor: each sample is judged, and the baseline kept."""
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 from django.conf import settings
+from django.utils import timezone
 
+from servers import events
+from servers.host.docker.containers import ContainerError
+from servers.host.kernel import shm
+from servers.host.kernel.shm import SharedSegment
+from servers.judge.memory import history, holders
+from servers.judge.memory.hardware import HardwareJudge
+from servers.judge.memory.room import GuardThresholds, MemoryGuard
 from servers.judge.memory.verdicts import Judge
-from servers.models import Box
-from servers.watcher.memory import snapshots
+from servers.lifecycle.memory import load_guard, orphans, releases
+from servers.models import Box, HistoryChunk, HostResources, Run
+from servers.models.runs.run import ACTIVE, DesiredState, RunState
+from servers.state import box_samples
+from servers.watcher.memory.rollups import Rollups
+
+# A worker that outlives its container is there for days, until somebody sees it.
+REMEMBERED = timedelta(days=7)
+
+
+def complete_snapshot(sample: dict[str, Any], box: Box) -> dict[str, Any]:
+    """The sample with this install's containers, the box's shared memory and its disks."""
+    more = {"containers": snapshot_containers(box), "shm": shared_memory(), "events": []}
+    return sample | more | {"pending": find_pending_start(box), "disks": snapshot_disks(box)}
+
+
+def find_pending_start(box: Box) -> dict[str, Any] | None:
+    """The start that has waited longest for free memory, and what it wants of each GPU."""
+    queued = Run.objects.filter(server__box__slug=box.slug, state=RunState.QUEUED)
+    launches = (run.version.launch for run in queued.select_related("version").order_by("pk"))
+    wants = (each for each in launches if each.free_memory)
+    return next(({"engine": each.engine, "needs": each.free_memory} for each in wants), None)
+
+
+def snapshot_disks(box: Box, *, not_before: datetime | None = None) -> dict[str, Any] | None:
+    """As the watcher has written them down last (models.host_resources); None: not, or long ago."""
+    kept = HostResources.objects.filter(box__slug=box.slug)
+    if not_before is not None:
+        kept = kept.filter(seen_at__gte=not_before)
+    found = kept.values_list("found", flat=True).first()
+    told: dict[str, Any] | None = (found or {}).get("disks")
+    return told
+
+
+def shared_memory() -> list[dict[str, Any]]:
+    found = shm.segments(settings.HOST_ROOT)
+    return [{"path": each.path, "bytes": each.bytes, "mapped": each.mapped} for each in found]
+
+
+def snapshot_containers(box: Box) -> list[dict[str, Any]]:
+    """Those of the runs that are active or have ended lately, also where Docker has none left."""
+    runs = Run.objects.filter(server__box__slug=box.slug).exclude(container_id="")
+    active = runs.filter(state__in=ACTIVE)
+    ended = runs.filter(ended_at__gt=timezone.now() - REMEMBERED).exclude(state__in=ACTIVE)
+    # A watched container that was started again is that of two runs.
+    ended = ended.exclude(container_id__in=active.filter(is_watched=True).values("container_id"))
+    return [
+        {
+            "id": run.container_id,
+            "run": run.pk,
+            "ours": True,
+            "state": "exited" if run.ended_at else "running",
+            "stopped_at": run.ended_at.timestamp() if run.ended_at else None,
+        }
+        for run in (*active, *ended)
+    ]
+
 
 # Seconds: who looks at every process's maps, or at the database, need not do so each second.
 SHM_EVERY = 60.0
@@ -34,14 +100,12 @@ class MemoryMonitor:
         is_unified = any(card.get("kind") == "unified" for card in sample.get("gpus") or [])
         snapshot = sample | {
             "containers": self._now_and_then(
-                "containers", CONTAINERS_EVERY, lambda: snapshots.containers(self.box)
+                "containers", CONTAINERS_EVERY, lambda: snapshot_containers(self.box)
             ),
             # Elsewhere shared memory is not the GPU's.
-            "shm": self._now_and_then("shm", SHM_EVERY, snapshots.shared_memory)
-            if is_unified
-            else [],
+            "shm": self._now_and_then("shm", SHM_EVERY, shared_memory) if is_unified else [],
             "pending": self._now_and_then(
-                "pending", CONTAINERS_EVERY, lambda: snapshots.find_pending_start(self.box)
+                "pending", CONTAINERS_EVERY, lambda: find_pending_start(self.box)
             ),
             "events": [self._events.popleft() for _ in range(len(self._events))],
         }
@@ -58,3 +122,184 @@ class MemoryMonitor:
             found = look()
             self._kept[name] = (time.monotonic(), found)
         return cast(Found, found)
+
+
+NAMES_EVERY = 5.0
+
+
+class HistoryRecorder(Rollups):
+    """For one box. see() and write() may be called from different threads."""
+
+    def __init__(self, box: Box) -> None:
+        super().__init__(
+            box, HistoryChunk, finest=1, show=lambda body: box_samples.keep_recent(box.slug, body)
+        )
+        self._names, self._named_at = self._servers(), time.monotonic()
+
+    def see(self, sample: dict[str, Any]) -> None:
+        """Take up a judged sample."""
+        if sample.get("stale_s") is not None:
+            return  # what is only repeated was not seen
+        points = {gpu.key: history.point(gpu) for gpu in holders.gpus(sample, self._names)}
+        if time.monotonic() - self._named_at >= NAMES_EVERY:
+            self._named_at = time.monotonic()
+            self._names = self._servers()
+        self.take_up(int(sample["t"]), points)
+
+    def _servers(self) -> dict[str, str]:
+        """Slugs by container."""
+        active = Run.objects.active().filter(server__box=self.box).exclude(container_id="")
+        return dict(active.values_list("container_id", "server__slug"))
+
+
+# Seconds: the disks are written down about as often.
+DISKS_EVERY = 10.0
+# Older figures tell nothing of now.
+DISKS_KEEP = timedelta(minutes=2)
+
+
+class HardwareMonitor:
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self._judge = HardwareJudge()
+        self._disks: dict[str, Any] | None = None
+        self._looked_at = float("-inf")
+
+    def judge(self, sample: dict[str, Any]) -> dict[str, Any]:
+        """The sample with its findings, and the disks that they are about."""
+        if time.monotonic() - self._looked_at >= DISKS_EVERY:
+            self._looked_at = time.monotonic()
+            self._disks = snapshot_disks(self.box, not_before=timezone.now() - DISKS_KEEP)
+        whole = sample | {"disks": self._disks}
+        return whole | {"findings": [each.to_json() for each in self._judge.step(whole)]}
+
+
+log = logging.getLogger(__name__)
+
+# Seconds between two looks at it, each of which is one at every process.
+
+
+class OrphanMonitor:
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self._kept = list(box.left_behind)
+        self._segments: list[SharedSegment] = []
+        self._looked_at = float("-inf")
+
+    def look(self, sample: Mapping[str, Any] | None, *, at_all: bool) -> None:
+        """`at_all`: at shared memory too, because something was done."""
+        if at_all or time.monotonic() - self._looked_at > SHM_EVERY:
+            self._looked_at = time.monotonic()
+            self._segments = shm.segments(settings.HOST_ROOT)
+        try:
+            looked = orphans.look(self.box, sample, self._segments)
+            found = [each.to_json() for each in looked]
+        except ContainerError as error:
+            log.warning("What engines left behind is not known: %s", error)
+            return
+        if found == self._kept:
+            return
+        for each in found:
+            if each["key"] not in {known["key"] for known in self._kept}:
+                log.info("Left behind: %s. %s", each["what"], each["why"])
+        self._kept = found
+        Box.objects.filter(pk=self.box.pk).update(left_behind=found)
+        events.publish_change("box", self.box.pk)
+
+
+# Seconds before an end in which an engine may have begun to let go of its memory.
+_BEFORE = 120.0
+# Seconds between two looks at shared memory, which is a look at every process.
+_LOOK_EVERY = 5.0
+
+
+@dataclass
+class _Seen:
+    """What was seen of an engine while it ran."""
+
+    held: deque[tuple[float, int]] = field(default_factory=deque)
+    pids: set[int] = field(default_factory=set)
+
+
+class ReleaseMonitor:
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self._seen: dict[int, _Seen] = {}
+        self._shm: list[dict[str, Any]] = []
+        self._looked_at = float("-inf")
+
+    def see(self, snapshot: Mapping[str, Any]) -> None:
+        """`snapshot` is a sample with the box's shared memory, where that is the GPU's too."""
+        runs = releases.list_watched_runs(self.box)
+        if snapshot.get("shm") and any(_is_on_its_way(run) for run in runs):
+            snapshot = {**snapshot, "shm": self._shared_memory()}
+        self._seen = {run.pk: self._seen.get(run.pk, _Seen()) for run in runs}
+        for run in runs:
+            before = self._seen[run.pk]
+            found = releases.look(run, snapshot, before.pids)
+            if run.ended_at is not None:
+                held = max((size for _t, size in before.held), default=None)
+                releases.note(run, found, held=held)
+            elif found is not None:
+                self._remember(run, before, found.t, found.size)
+                before.pids |= _pids(snapshot, run.container_id)
+
+    def _shared_memory(self) -> list[dict[str, Any]]:
+        """What an engine has mapped until a moment ago is nobody's now."""
+        if time.monotonic() - self._looked_at > _LOOK_EVERY:
+            self._looked_at, self._shm = time.monotonic(), shared_memory()
+        return self._shm
+
+    def _remember(self, run: Run, before: _Seen, t: float, size: int) -> None:
+        before.held.append((t, size))
+        # One that is being stopped held the most before that, however long it takes.
+        while run.stopping_at is None and before.held[0][0] < t - _BEFORE:
+            before.held.popleft()
+
+
+def _pids(snapshot: Mapping[str, Any], container: str) -> set[int]:
+    processes = snapshot.get("processes") or []
+    return {each["pid"] for each in processes if each.get("container") == container}
+
+
+def _is_on_its_way(run: Run) -> bool:
+    return run.ended_at is not None and run.release.outcome in ("", "releasing")
+
+
+class LoadMonitor:
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self._thresholds = GuardThresholds(alarm=settings.LOADING_ALARM, stop=settings.LOADING_STOP)
+        self._guards: dict[int, MemoryGuard] = {}
+
+    @property
+    def is_off(self) -> bool:
+        return not (self._thresholds.alarm or self._thresholds.stop)
+
+    def step(self, sample: Mapping[str, Any]) -> None:
+        """Nothing where GPUs have memory of their own: there an engine fails by itself."""
+        available = (sample.get("meminfo") or {}).get("MemAvailable")
+        is_unified = any(card.get("kind") == "unified" for card in sample.get("gpus") or [])
+        if self.is_off or not is_unified or available is None:
+            return
+        # Of what is stale nothing follows, but /proc goes on when the driver hangs.
+        swap = sample.get("swap") or {}
+        swapped = (swap.get("in") or 0) + (swap.get("out") or 0)
+        runs = self._list_loading()
+        self._guards = {pk: guard for pk, guard in self._guards.items() if pk in runs}
+        for pk, run in runs.items():
+            if pk not in self._guards:
+                left = load_guard.foreseen(run)
+                self._guards[pk] = MemoryGuard(self._thresholds, foreseen=left)
+            told = self._guards[pk].step(sample["t"], available=available, swapped=swapped)
+            if told.level == "stop" and not run.is_watched:
+                if load_guard.stop(run, told.says):
+                    log.warning("run %s is stopped: %s", pk, told.says)
+            elif told.says or run.memory_warning:
+                load_guard.strain(run, told.says)
+
+    def _list_loading(self) -> dict[int, Run]:
+        found = Run.objects.filter(
+            server__box=self.box, state=RunState.STARTING, wanted=DesiredState.RUNNING
+        ).select_related("server__box__hf_token", "server__profile", "version")
+        return {run.pk: run for run in found}

@@ -12,11 +12,11 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.docker.containers import ContainerError
-from servers.host.kernel.cgroups import CgroupMemory, read_memory
 from servers.host.kernel.proc import Kernel
-from servers.host.kernel.process_id import ProcessId
-from servers.judge.logs import oom
-from servers.judge.logs.oom import Oom
+from servers.host.kernel.processes import ProcessId
+from servers.host.kernel.resources import CgroupMemory, read_memory
+from servers.judge.logs import evidence
+from servers.judge.logs.evidence import Oom
 from servers.lifecycle.runs import creation
 from servers.models import Box, Run
 from servers.models.runs.run import ACTIVE, RunState
@@ -123,9 +123,9 @@ class OomMonitor:
                 )
         if run.state == RunState.FAILED and run.exit_code not in _CLEAN and run.ended_at:
             for move in told.get("moves") or []:
-                if oom.may_explain(move["t"], run.ended_at.timestamp()) and not oom.is_anothers(
-                    kills, run.container_id, move
-                ):
+                if evidence.may_explain(
+                    move["t"], run.ended_at.timestamp()
+                ) and not evidence.is_anothers(kills, run.container_id, move):
                     others = tuple((name, size) for name, size in move["largest"] if size)
                     yield Oom(source="counter", at=move["t"], others=others)
 
@@ -133,7 +133,7 @@ class OomMonitor:
         return self._looked.get((run.pk, str(run.started_at)))
 
     def _note(self, run: Run, found: Oom) -> None:
-        if not oom.says_more(found, Oom.from_json(run.oom)):
+        if not evidence.says_more(found, Oom.from_json(run.oom)):
             return
         seen = self._seen_of(run)
         if seen is not None and seen.memory is not None:
@@ -148,7 +148,7 @@ class OomMonitor:
         if same.update(oom=kept, diagnosis={}):
             run.oom = kept
             events.publish_change("server", run.server_id)
-            log.warning("%s: %s", run, oom.explain(found))
+            log.warning("%s: %s", run, evidence.explain_oom(found))
 
 
 def _first_pid(run: Run) -> int | None:
@@ -170,5 +170,5 @@ def _is_during(run: Run, t: float) -> bool:
     """A container that is started again has had other ends before."""
     at = datetime.fromtimestamp(t, UTC) + timedelta(seconds=1)
     is_begun = run.started_at is None or run.started_at <= at
-    late = timedelta(seconds=oom.READ_LATE)
+    late = timedelta(seconds=evidence.READ_LATE)
     return is_begun and (run.ended_at is None or at <= run.ended_at + late)

@@ -7,17 +7,71 @@ from dataclasses import dataclass, field, replace
 
 from servers import events
 from servers.host.runs.probes import HealthAnswer
+from servers.judge.logs import parsing
+from servers.judge.logs.metrics import GAP, Meter, MetricRule, by_engine
 from servers.judge.memory import history
-from servers.judge.runs import metric_map, metric_points, metrics
-from servers.judge.runs.metric_map import MetricMap
-from servers.judge.runs.metric_points import FINEST
-from servers.judge.runs.metrics import STALE, WINDOW, EngineReading, Figures
-from servers.models import Box, FiguresChunk, Run
+from servers.judge.runs import metrics
+from servers.judge.runs.metrics import FINEST, STALE, WINDOW, EngineReading, Figures, MetricMap
+from servers.models import Box, FiguresChunk, LogChunk, Run
+from servers.models.logs.log import NOTE
 from servers.state import box_samples, engine_metrics
 from servers.state.engine_metrics import LINE, LOG, METRICS, EngineMetrics
 from servers.watcher.memory.rollups import Rollups
-from servers.watcher.runs.log_metrics import LogFigures
 from servers.watcher.runs.probes import StatusProbe
+
+EVERY = 10.0  # seconds between two looks
+# At once: the tick in which it is done asks engines, too.
+MOST_LINES, MOST_CHUNKS = 5_000, 16
+
+
+class LogFigures:
+    """Of one run, from now on."""
+
+    def __init__(self, run: Run) -> None:
+        book = by_engine().get(run.version.launch.engine)
+        self._rules = [MetricRule.from_json(each) for each in book.rules] if book else []
+        self._read = max(0, run.log_lines - MOST_LINES)
+        self._looked_at = float("-inf")
+        self._before: Meter | None = None
+        self._found, self._at = Figures(), float("-inf")
+
+    def look(self, run: Run) -> Figures:
+        """What its last lines said: zeros where it has been silent since, for it writes while it
+        works; all None where it never said anything."""
+        now = time.monotonic()
+        if self._rules and now - self._looked_at >= EVERY and run.log_lines > self._read:
+            self._looked_at = now
+            self._go_on(run)
+        if self._found.is_silent or time.time() - self._at <= GAP:
+            return self._found
+        zeros = dict.fromkeys(self._found.to_json(), 0.0)
+        return Figures.from_json(zeros)
+
+    def _go_on(self, run: Run) -> None:
+        lines = LogChunk.objects.lines(run.pk, self._read, MOST_LINES, most=MOST_CHUNKS)
+        if not lines:
+            return
+        block = "\n".join(
+            f"{line.at} {line.stream} {parsing.plain(line.text)}" if line.stream != NOTE else ""
+            for line in lines
+        )
+        meter = Meter(self._rules)
+        meter.add(lines[0].number, block)
+        self._read = lines[-1].number
+        newest = meter.to_json()
+        if not newest:
+            return
+        # Parts of an engine write by turns: those of the block before count still.
+        if self._before is not None:
+            meter.merge(self._before.to_json())
+        self._before = Meter(self._rules)
+        self._before.merge(newest)
+        series = meter.series()
+        last = {name: values[-1] for name, values in series.items() if values[-1] is not None}
+        self._at = last.pop("t")
+        kv = last.pop("kv", None)
+        said = last if kv is None else {**last, "kv": kv / 100}
+        self._found = Figures.from_json(said)
 
 
 @dataclass(kw_only=True)
@@ -61,7 +115,7 @@ class EngineFigures:
         `others` of its requests are not inferdash's own questions; `is_ours`: its figures may
         tell of such a question.
         """
-        book = metric_map.by_engine().get(run.version.launch.engine)
+        book = metrics.by_engine().get(run.version.launch.engine)
         if book is None or not run.version.launch.serves_models:
             return False
         kept = self._find_state(run)
@@ -112,7 +166,7 @@ class EngineFigures:
                 whole = _whole(kept, book) or figures
                 told = metrics.average_gauges(kept.moments, whole)
                 kept.line.append(None if told.generation is None else round(told.generation, 1))
-                point = metric_points.point(told)
+                point = metrics.make_point(told)
                 self._keeper.take_up(kept.slot, {run.server.slug: point})
             kept.slot = None
         if kept.slot is None:

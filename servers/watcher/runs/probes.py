@@ -1,14 +1,27 @@
 """Probes of engines: readiness and status. HTTP alone, no database."""
 
+import queue
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Literal
 
-from servers.host.runs import probes
+from django.utils import timezone
+
+from servers.host.runs import probes, questions
 from servers.host.runs.probes import Endpoint, HealthAnswer
 from servers.host.runs.prometheus import Exposed
-from servers.judge.runs import metric_map
+from servers.host.runs.questions import CompletionResult
+from servers.judge.runs import metrics
+from servers.judge.runs.health import HealthLook, HealthRecord, ProbeOutcome
+from servers.judge.runs.smoke_test import QUESTION
+from servers.launch.engines import ENGINES, other
 from servers.launch.engines.engine import Engine
+from servers.lifecycle.runs import health
+from servers.models import Run
+from servers.watcher.error_isolation import ErrorIsolation
 
 MOST_REQUESTS = 1_000_000  # what an engine claims beyond that is no count
 LONGEST_VERSION, LONGEST_NAME = 60, 200  # characters that the database keeps
@@ -89,7 +102,7 @@ def _figures(endpoint: Endpoint, engine: Engine) -> StatusProbe:
     if not engine.metrics_path:
         return StatusProbe(health=HealthAnswer.OK, at=time.monotonic())
     names = {engine.running_metric, engine.waiting_metric, *engine.moving_metrics}
-    book = metric_map.by_engine().get(engine.key)
+    book = metrics.by_engine().get(engine.key)
     if book is not None:
         names |= book.names
     histograms = book.histograms if book else ()
@@ -99,3 +112,209 @@ def _figures(endpoint: Endpoint, engine: Engine) -> StatusProbe:
     if engine.running_metric not in exposed.totals and engine.slots_path:
         slots = probes.busy_slots(endpoint, engine.slots_path)
     return StatusProbe(health=HealthAnswer.OK, at=at, exposed=exposed, busy_slots=slots)
+
+
+class Questions[Answer]:
+    """Asks in threads of its own, of which there is one a run at most."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._open: set[int] = set()
+        self._answers: queue.Queue[tuple[int, Answer | BaseException]] = queue.Queue()
+
+    def is_open(self, run_id: int) -> bool:
+        return run_id in self._open
+
+    def ask(self, run_id: int, question: Callable[[], Answer]) -> bool:
+        """Begin to ask; False when the run still owes the answer to an earlier question."""
+        if run_id in self._open:
+            return False
+        self._open.add(run_id)
+        # A daemon: an engine that says nothing must not keep the watcher from its end.
+        thread = threading.Thread(
+            target=self._wait, args=[run_id, question], name=f"{self._name}-{run_id}", daemon=True
+        )
+        thread.start()
+        return True
+
+    def answers(self, *, until: float) -> Iterator[tuple[int, Answer]]:
+        """Answers in the order in which they come, those of earlier rounds too.
+
+        Ends when none is owed, or at this moment of time.monotonic(). Raises what questions have
+        raised, after the others' answers.
+        """
+        with ErrorIsolation() as apart:
+            while self._open:
+                try:
+                    run_id, answer = self._answers.get(timeout=max(0.0, until - time.monotonic()))
+                except queue.Empty:
+                    return
+                self._open.discard(run_id)
+                if not isinstance(answer, BaseException):
+                    yield run_id, answer
+                    continue
+                with apart.each(f"run {run_id}"):
+                    raise answer
+
+    def _wait(self, run_id: int, question: Callable[[], Answer]) -> None:
+        try:
+            self._answers.put((run_id, question()))
+        except BaseException as error:  # whoever collects the answers raises it
+            self._answers.put((run_id, error))
+
+
+# Tokens, and seconds to them. A first request may compile kernels on its way.
+FIRST_TOKENS, FIRST_LIMIT = 64, 120.0
+ONE_TOKEN_LIMIT = 30.0
+PING = "Hi"
+
+type Kind = Literal["first", "again", "token"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeResult:
+    """`alone`: as far as the engine tells, nobody else had a request meanwhile."""
+
+    run: Run
+    kind: Kind
+    answer: CompletionResult
+    asked_at: datetime
+    alone: bool = True
+
+
+class SyntheticProbes:
+    def __init__(self) -> None:
+        self._questions: Questions[ProbeResult] = Questions("question")
+        self._ended: dict[int, float] = {}
+        self._company: set[int] = set()  # runs that others ask meanwhile
+        self._had_first: set[int] = set()
+
+    def first(self, run: Run, endpoint: Endpoint) -> None:
+        """Ask, once, for the answer that tells whether it is language, and how fast it comes."""
+        if run.pk in self._had_first:
+            return
+        self._had_first.add(run.pk)
+        self._ask(run, endpoint, "first", QUESTION, FIRST_TOKENS, FIRST_LIMIT)
+
+    def repeat(self, run: Run, endpoint: Endpoint) -> None:
+        """The same question another time, when everything is compiled."""
+        self._ask(run, endpoint, "again", QUESTION, FIRST_TOKENS, FIRST_LIMIT)
+
+    def token(self, run: Run, endpoint: Endpoint) -> None:
+        """Ask for one token, as a sign of life."""
+        self._ask(run, endpoint, "token", PING, 1, ONE_TOKEN_LIMIT)
+
+    def _ask(
+        self, run: Run, endpoint: Endpoint, kind: Kind, text: str, most: int, limit: float
+    ) -> None:
+        if self._questions.is_open(run.pk):
+            return
+        name, asked_at = run.served_name, timezone.now()
+        self._company.discard(run.pk)
+
+        def question() -> ProbeResult:
+            answer = questions.ask(endpoint, name, text, most=most, limit=limit)
+            return ProbeResult(run=run, kind=kind, answer=answer, asked_at=asked_at)
+
+        self._questions.ask(run.pk, question)
+
+    def answers(self) -> Iterator[ProbeResult]:
+        """What has arrived."""
+        for run_id, said in self._questions.answers(until=time.monotonic()):
+            self._ended[run_id] = time.monotonic()
+            alone = run_id not in self._company
+            yield ProbeResult(
+                run=said.run,
+                kind=said.kind,
+                answer=said.answer,
+                asked_at=said.asked_at,
+                alone=alone,
+            )
+
+    def others(self, run: Run, requests: int | None, engine: Engine) -> int | None:
+        """How many of its requests are not ours; None where it does not count them."""
+        if requests is None:
+            return None
+        others = max(0, requests - 1) if self.is_ours(run, engine) else requests
+        if others and self._questions.is_open(run.pk):
+            self._company.add(run.pk)
+        return others
+
+    def is_ours(self, run: Run, engine: Engine) -> bool:
+        """Whether its figures may tell of a question of ours, which is open or just answered."""
+        if self._questions.is_open(run.pk):
+            return True
+        ended = self._ended.get(run.pk)
+        return ended is not None and time.monotonic() - ended < engine.settles
+
+
+# Between two questions to a health path that is well; its figures come every other second.
+HEALTH_EVERY = timedelta(seconds=10)
+
+
+class Liveness:
+    def __init__(self) -> None:
+        self._records: dict[int, HealthRecord] = {}
+
+    def note_status(self, run: Run, said: StatusProbe) -> None:
+        engine = ENGINES[run.version.launch.engine]
+        look = HealthLook(
+            at=timezone.now(),
+            answer=said.health,
+            took=said.took,
+            requests=said.requests(engine),
+            # What moves while an engine embeds is not known well enough.
+            pulse=said.pulse(engine) if other.can_chat(run.version.launch) else (),
+        )
+        self._keep(run, self._record(run).add_look(look))
+
+    def spares_health(self, run: Run) -> bool:
+        """Whether the health path has said lately that all is well."""
+        record = self._records.get(run.pk)
+        if record is None or record.timed_at is None or record.answer != HealthAnswer.OK:
+            return False
+        return timezone.now() - record.timed_at < HEALTH_EVERY
+
+    def note_probe(self, run: Run, answer: CompletionResult, at: datetime) -> None:
+        """What came of a question, of whatever kind, that was asked at this moment."""
+        self._keep(run, self._record(run).add_probe(outcome(answer), at))
+
+    def wants_token(self, run: Run) -> bool:
+        every = run.version.launch.ask_every
+        if not every or run.ready_at is None:
+            return False
+        return self._record(run).wants_asking(
+            timedelta(seconds=every),
+            ready_at=run.ready_at,
+            last_request=run.last_request_at,
+            now=timezone.now(),
+        )
+
+    def forget(self, active: set[int]) -> None:
+        for run_id in self._records.keys() - active:
+            del self._records[run_id]
+
+    def _record(self, run: Run) -> HealthRecord:
+        if run.pk not in self._records and run.unhealthy_since and run.version.launch.ask_every:
+            # Another watcher has found that out, perhaps by asking: ask at once.
+            return HealthRecord(
+                failed_asks=1, failing_since=run.unhealthy_since, asked_at=run.ready_at
+            )
+        return self._records.get(run.pk, HealthRecord())
+
+    def _keep(self, run: Run, record: HealthRecord) -> None:
+        self._records[run.pk] = record
+        health.note(run, record.verdict(asked_path(run)))
+
+
+def asked_path(run: Run) -> str:
+    """What a ready engine is asked."""
+    launch = run.version.launch
+    return ENGINES[launch.engine].watched_path(launch, is_ours=not run.is_watched)
+
+
+def outcome(answer: CompletionResult) -> ProbeOutcome:
+    if not answer.error:
+        return ProbeOutcome.ANSWERED
+    refused = answer.status is not None and 400 <= answer.status < 500
+    return ProbeOutcome.REFUSED if refused else ProbeOutcome.FAILED

@@ -18,9 +18,9 @@ from servers.host.docker.containers import ContainerError, PullState
 from servers.host.runs.probes import HealthAnswer
 from servers.host.runs.questions import CompletionResult
 from servers.judge.memory.holders import memory_by_container
-from servers.judge.runs import metric_map
+from servers.judge.runs import metrics
 from servers.judge.runs.metrics import EngineReading, compute_figures, is_speed
-from servers.launch.engines import ENGINES, Engine, purpose
+from servers.launch.engines import ENGINES, Engine, other
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.people import claims
@@ -28,15 +28,20 @@ from servers.lifecycle.runs import creation, health, secret_env
 from servers.models import Box, Run
 from servers.models.runs.run import ENDED, DesiredState, RunState
 from servers.watcher.error_isolation import ErrorIsolation
-from servers.watcher.logs import follower, patterns
+from servers.watcher.logs import follower
 from servers.watcher.runs import probes
-from servers.watcher.runs.liveness import Liveness, asked_path
 from servers.watcher.runs.metrics import EngineFigures
-from servers.watcher.runs.probe_queue import Questions
-from servers.watcher.runs.probes import ReadinessProbe, StatusProbe
+from servers.watcher.runs.probes import (
+    Liveness,
+    ProbeResult,
+    Questions,
+    ReadinessProbe,
+    StatusProbe,
+    SyntheticProbes,
+    asked_path,
+)
 from servers.watcher.runs.sleeping import EngineSleeper
 from servers.watcher.runs.start_tracker import StartTracker
-from servers.watcher.runs.synthetic_probes import ProbeResult, SyntheticProbes
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +151,7 @@ class Runs:
 
     def _bring_on(self, run: Run, *, is_due: bool) -> None:
         # Before it may become ready: what is known of its log by then counts.
-        patterns.search(run)
+        follower.search_patterns(run)
         self._starts.look(run)
         is_wanted = run.wanted == DesiredState.RUNNING
         if run.state == RunState.QUEUED and is_wanted and (run.waits or run.status_message):
@@ -225,7 +230,7 @@ class Runs:
     def _question(self, run: Run) -> None:
         """Ask an idle engine what its profile wants to have asked."""
         launch, endpoint = run.version.launch, run.endpoint
-        if endpoint is None or run.ready_at is None or not purpose.chats(launch):
+        if endpoint is None or run.ready_at is None or not other.can_chat(launch):
             return
         if run.sleeps:
             return  # it would be woken, or would not answer
@@ -259,7 +264,7 @@ class Runs:
     def _rate(self, pk: int, said: StatusProbe, engine: Engine) -> tuple[float | None, bool]:
         """Tokens a second since the last answer, and whether that is how fast it was; None when the
         engine does not count."""
-        book = metric_map.by_engine().get(engine.key)
+        book = metrics.by_engine().get(engine.key)
         if book is None or not said.figures:
             return None, False
         new = EngineReading(at=said.at, exposed=said.exposed)

@@ -16,17 +16,17 @@ from django.utils import timezone
 
 from servers import events
 from servers.events.long_polling import wait
-from servers.host.runs import probes, sleeping
+from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint, EngineError
 from servers.judge.memory.holders import memory_by_container
-from servers.judge.runs.sleeping import compute_wake_shortfall
+from servers.judge.runs.health import compute_wake_shortfall
 from servers.launch.engines import ENGINES
 from servers.lifecycle.gateway import scale_to_zero
 from servers.models import Box, Run
 from servers.models.runs.run import DesiredState, RunState
-from servers.models.runs.sleep import Sleep
+from servers.models.runs.run_parts import Sleep
 from servers.state import box_samples
-from servers.watcher.runs.probe_queue import Questions
+from servers.watcher.runs.probes import Questions
 
 log = logging.getLogger(__name__)
 
@@ -105,9 +105,9 @@ def _fall(run: Run, endpoint: Endpoint) -> Outcome:
     level = run.version.launch.sleep_level
     held = _sum_held(run, box_samples.newest(run.server.box.slug))
     try:
-        sleeping.sleep(endpoint, level)
+        probes.sleep(endpoint, level)
     except EngineError as error:
-        is_asleep = sleeping.is_sleeping(endpoint)
+        is_asleep = probes.is_sleeping(endpoint)
         return Outcome(sleep=Sleep.ASLEEP if is_asleep else Sleep.AWAKE, trouble=str(error))
     now_held = _sum_held(run, _sample_since(run, time.time()))
     return Outcome(
@@ -127,14 +127,14 @@ def _is_busy(run: Run) -> bool:
 def _wake(run: Run, endpoint: Endpoint) -> Outcome:
     began = time.monotonic()
     try:
-        sleeping.wake(endpoint, int(run.sleep_info.get("level", 1)))
+        probes.wake_engine(endpoint, int(run.sleep_info.get("level", 1)))
     except EngineError as error:
         why = f"{error}".rstrip(".") + "."
         says = (
             f"{run.server} sleeps and could not be woken. {why} Restart it on its page: that "
             "loads it anew. Its log says more."
         )
-        if sleeping.is_sleeping(endpoint) is False:
+        if probes.is_sleeping(endpoint) is False:
             says = f"{run.server} woke up with an error. {why} Its log says more."
         return Outcome(sleep=Sleep.ASLEEP, trouble=says)
     took = round(time.monotonic() - began, 2)
@@ -143,7 +143,7 @@ def _wake(run: Run, endpoint: Endpoint) -> Outcome:
 
 def _look(run: Run, endpoint: Endpoint) -> Outcome:
     """As the engine itself says it. Of one that says nothing what is known stays."""
-    said = sleeping.is_sleeping(endpoint)
+    said = probes.is_sleeping(endpoint)
     if said is None:
         return Outcome(sleep=Sleep.ASLEEP if run.sleep == Sleep.ASLEEP else Sleep.AWAKE)
     return Outcome(sleep=Sleep.ASLEEP if said else Sleep.AWAKE)

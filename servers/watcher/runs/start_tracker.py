@@ -1,21 +1,114 @@
 """The tracker of starts: phases read from logs as they grow."""
 
 import threading
+import time
 from collections.abc import Mapping
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import F
 from django.utils import timezone
 
 from servers import events
+from servers.host.files.paths import PathError
+from servers.host.weights import checkpoints
 from servers.judge.external import clusters
 from servers.judge.logs.phases import PhaseProgress, Reader
-from servers.judge.runs import spinning, start_progress
+from servers.judge.runs import health, start_progress
+from servers.judge.runs.limits import LimitsError
+from servers.launch.engines.placement import VolumeError
+from servers.lifecycle.runs import creation
 from servers.models import Box, LogChunk, Run
 from servers.models.logs.log import NOTE
 from servers.models.runs.run import ENDED, RunState
-from servers.watcher.runs.download_meter import DownloadMeter
+
+EVERY = 5.0  # seconds between two looks
+# Less is a file of the tokenizer, or somebody else's.
+GROWTH = 1 << 20  # bytes
+# A download that does not grow for so long is over, or stands still: its phase says so no more.
+STILL = 30.0  # seconds
+# Until a line proves a later one.
+BEFORE_WEIGHTS = ("", "starting", "connecting", "downloading", "loading")
+
+
+@dataclass(kw_only=True)
+class _FolderSize:
+    at: float  # time.monotonic()
+    seen: datetime
+    size: int
+    grew: datetime  # the last time that it grew
+    grew_at: float
+    total: int | None = None
+
+
+class DownloadMeter:
+    def __init__(self) -> None:
+        self._looks: dict[int, _FolderSize] = {}
+
+    def forget(self, run: Run) -> None:
+        self._looks.pop(run.pk, None)
+
+    def look(self, run: Run, progress: PhaseProgress) -> None:
+        """Measure it every few seconds, until the engine reads the weights."""
+        launch = run.launch
+        box = run.server.box
+        if not (launch.mount_hf_cache and box.hf_cache) or launch.checkpoint.startswith("/"):
+            return
+        if progress.phase not in BEFORE_WEIGHTS or progress.bars:
+            self._end(run)
+            return
+        before = self._looks.get(run.pk)
+        now = time.monotonic()
+        if before is not None and now - before.at < EVERY:
+            return
+        try:
+            hub, files = creation.hub(box), creation.box_files()
+        except (VolumeError, PathError, LimitsError, OSError):
+            return  # it is not known where it lies, or whether one may look: a start says so
+        size = checkpoints.read_cache_size(hub, launch.checkpoint, files) or 0
+        seen = timezone.now()
+        if before is None:
+            self._looks[run.pk] = _FolderSize(at=now, seen=seen, size=size, grew=seen, grew_at=now)
+            return
+        if size - before.size >= GROWTH:
+            before.total = before.total or checkpoints.sum_cache_sizes(
+                hub, launch.checkpoint, files, launch.revision
+            )
+            _grew(run, before, size=size, seconds=now - before.at, seen=seen)
+            before.grew, before.grew_at = seen, now
+        elif now - before.grew_at > STILL:
+            _end(run, before.grew)
+        before.at, before.seen, before.size = now, seen, size
+
+    def _end(self, run: Run) -> None:
+        look = self._looks.pop(run.pk, None)
+        if look is not None:
+            _end(run, look.grew)
+
+
+def _grew(run: Run, before: _FolderSize, *, size: int, seconds: float, seen: datetime) -> None:
+    new: dict[str, Any] = {
+        "download_began_at": run.download_began_at or before.seen,
+        "download_ended_at": None,
+        "download_size": size,
+        "download_total": before.total,
+        "download_rate": (size - before.size) / seconds,
+        "last_output_at": seen,
+    }
+    _keep(run, new)
+
+
+def _end(run: Run, at: datetime) -> None:
+    if run.download_began_at is not None and run.download_ended_at is None:
+        _keep(run, {"download_ended_at": at, "download_rate": None})
+
+
+def _keep(run: Run, new: dict[str, Any]) -> None:
+    for name, value in new.items():
+        setattr(run, name, value)
+    Run.objects.filter(pk=run.pk).update(**new)
+
 
 # At once: the tick in which it is done asks engines, too.
 MOST_LINES, MOST_CHUNKS = 20_000, 32
@@ -72,14 +165,14 @@ class StartTracker:
 
     def judge(self, run: Run, sample: Mapping[str, Any]) -> None:
         """Note since when the run's GPUs only spin. A ready one must owe its callers tokens."""
-        cards = spinning.cards_of(sample, run.container_id)
+        cards = health.cards_of(sample, run.container_id)
         is_owing = bool(run.requests_running) and run.tokens_per_second == 0
         can_be = run.state == RunState.STARTING or (run.state == RunState.READY and is_owing)
         if run.is_watched and (rank := clusters.rank(run.version.launch)) and rank.follows:
             can_be = False  # it answers nobody, so that it is never seen to be ready
         is_fresh = sample.get("stale_s") is None
         since = None
-        if can_be and is_fresh and spinning.all_spin(cards):
+        if can_be and is_fresh and health.all_spin(cards):
             since = run.spins_since or timezone.now()
         if since != run.spins_since:
             run.spins_since, run.spinning_gpus = since, len(cards)

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.weights.fetch.child import DownloadChild
-from servers.host.weights.fetch.job import FetchError, Job
+from servers.host.weights.fetch.places import FetchError, Job
 from servers.judge.sizes import size
 from servers.lifecycle.weights import downloads
 from servers.models import AuditEntry, Box, Download

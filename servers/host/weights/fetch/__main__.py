@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from servers.host.weights.fetch.job import FetchError, Job
+from servers.host.weights.fetch.places import FetchError, Job
 from servers.host.weights.fetch.work import HubDownload
 
 _speaking = threading.Lock()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from servers.host.weights.fetch.job import Job
+from servers.host.weights.fetch.places import Job
 
 _CHECKOUT = Path(__file__).resolve().parents[4]
 _LAST_WORDS = 2000  # characters of what it says on its way out

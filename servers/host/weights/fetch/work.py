@@ -16,10 +16,9 @@ from typing import Any
 import httpx
 
 from servers.host.files.box_files import RefusedFileError
-from servers.host.weights.fetch import choice, listing, places, reading, room
-from servers.host.weights.fetch.job import FetchError, Job, RepositoryFile
-from servers.host.weights.fetch.pace import Pace
-from servers.host.weights.fetch.reading import HubRefusalError, RetryError, StoppedError
+from servers.host.weights.fetch import listing, places, reading
+from servers.host.weights.fetch.places import FetchError, Job, RepositoryFile
+from servers.host.weights.fetch.reading import HubRefusalError, Pace, RetryError, StoppedError
 
 TELL_EVERY = 0.5  # seconds
 _SILENT = 30.0  # seconds: an answer that has brought nothing for so long is given up
@@ -87,7 +86,7 @@ class HubDownload:
         if not job.files:
             with listing.outside(job.token, silence=_SILENT) as hub:
                 found = listing.ask(hub, job.endpoint, job.repository, job.revision)
-                files = choice.choose_files(found.files, job.patterns)
+                files = listing.choose_files(found.files, job.patterns)
                 listing.check_access(hub, job.endpoint, found, _first(files).name)
             self._job = replace(job, repository=found.repository, commit=found.commit, files=files)
             self._tell(
@@ -107,7 +106,7 @@ class HubDownload:
             raise places.describe_refusal(error, where) from error
         except OSError as error:
             raise _of_disk(error, job) from error
-        if (fault := room.fault(found)) is not None:
+        if (fault := listing.find_room_fault(found)) is not None:
             raise fault
         for file in job.files:
             size = places.size_at(where.final(file), where)

@@ -8,8 +8,7 @@ from servers.judge.logs.phases.progress import (
     PhaseRank,
     ProgressBar,
 )
-from servers.judge.logs.phases.reader import Reader, read
-from servers.judge.logs.phases.rules import order
+from servers.judge.logs.phases.reader import Reader, order, read
 
 __all__ = [
     "COARSE",

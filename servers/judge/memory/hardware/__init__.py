@@ -1,15 +1,14 @@
 """Hardware health, by the collector's samples alone. See docs/health.md."""
 
-from servers.judge.memory.hardware.checked import CheckedPart, list_checked_parts
 from servers.judge.memory.hardware.finding import (
     BOX,
+    RULES,
     SEVERITIES,
     HardwareFinding,
     Severity,
     worst_first,
 )
-from servers.judge.memory.hardware.judge import HardwareJudge
-from servers.judge.memory.hardware.rules import RULES
+from servers.judge.memory.hardware.judge import CheckedPart, HardwareJudge, list_checked_parts
 
 __all__ = [
     "BOX",

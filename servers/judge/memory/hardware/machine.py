@@ -1,12 +1,21 @@
 """The machine's own memory: programs that wait for it, and swap."""
 
 from collections import deque
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
-from servers.judge.memory.hardware.duration import Lasting
-from servers.judge.memory.hardware.finding import BOX, HardwareFinding, Severity
-from servers.judge.memory.hardware.sample import GIB, HardwareSample
+from servers.judge.memory.hardware.finding import (
+    BOX,
+    GIB,
+    Card,
+    HardwareFinding,
+    HardwareSample,
+    Lasting,
+    Often,
+    Severity,
+    build_card_finding,
+    uuid,
+)
 
 MIB = 2**20
 
@@ -18,7 +27,7 @@ _PRESSED_AFTER, _CALM_AFTER = 20.0, 30.0
 # Swap in use: where the GPU works in the same memory, what is swapped out is part of an engine.
 _USED = 1 * GIB
 _USED_AFTER, _UNUSED_AFTER = 60.0, 60.0
-# A storm, as while a model loads (servers/judge/memory/load_guard.py) but seen for longer.
+# A storm, as while a model loads (servers/judge/memory/room.py) but seen for longer.
 _STORM = 100 * MIB  # bytes a second in and out
 _STORM_WITHIN = 10.0
 _STORM_AFTER, _STORM_OVER = 5.0, 30.0
@@ -123,3 +132,237 @@ class Swap:
 
 def _format_share(used: int, total: int) -> str:
     return f" {used / GIB:.1f} of {total / GIB:.1f} GiB of swap are in use."
+
+
+# An idle link drops to its first generation on purpose. Under load (percent) it may not.
+_LOAD = 50
+_WINDOW, _LOW, _WELL = 20.0, 0.9, 0.5
+
+# DCGM calls more than eight replays a minute a fault; over five minutes, so that one burst is none.
+_REPLAYS_A_MINUTE = 8
+_REPLAYS_WITHIN = 300.0
+_REPLAYS_CALM = 600.0
+
+_SEAT = (
+    "Shut the box down and seat the card and its riser anew; then see in the BIOS whether the "
+    "slot is set to its full width and generation, and whether it shares lanes with another one."
+)
+
+
+_LANES = (
+    "Many boards give a card half its lanes when two slots are in use; then all is well. If not: "
+)
+
+
+class Link:
+    """Told of the last load; what was told holds until the next load shows better."""
+
+    ids: ClassVar[tuple[str, ...]] = ("pcie_link",)
+    needs_cards: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self._low = Often(window=_WINDOW, enter=_LOW, leave=_WELL)
+        self._seen: dict[str, tuple[Severity, str]] = {}  # at the last load
+
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
+        for card in now.cards:
+            key, is_low = uuid(card), _is_low(card)
+            since = self._low.current(key)
+            if is_low is not None:
+                since = self._low.find_start(key, now.t, is_low)
+                if is_low:
+                    self._seen[key] = _severity(card), _figures(card)
+            if since is not None:
+                severity, figures = self._seen[key]
+                yield build_card_finding(
+                    card, "pcie_link", severity, since,
+                    title="has a slow PCIe link" if severity == "warning" else "has half its lanes",
+                    because=f"Under load its link ran at {figures}. Models load slower, "
+                    "and with several GPUs every token waits for it.",
+                    advice=_SEAT if severity == "warning" else _LANES + _SEAT,
+                )  # fmt: skip
+
+
+def _is_low(card: Card) -> bool | None:
+    """None: not under load, or not told."""
+    names = ("util", "pcie_gen", "pcie_gen_max", "pcie_width", "pcie_width_max")
+    values = [card.get(each) for each in names]
+    if card.get("kind") == "unified" or None in values:
+        return None
+    util, gen, gen_max, width, width_max = (int(value or 0) for value in values)
+    if util < _LOAD:
+        return None
+    return gen < gen_max or width < width_max
+
+
+def _severity(card: Card) -> Severity:
+    """Half the width at full speed is what many boards are built for."""
+    is_fast = card["pcie_gen"] >= card["pcie_gen_max"]
+    is_half = card["pcie_width"] * 2 >= card["pcie_width_max"]
+    return "info" if is_fast and is_half else "warning"
+
+
+def _figures(card: Card) -> str:
+    now = f"Gen{card.get('pcie_gen')} ×{card.get('pcie_width')}"
+    return f"{now} instead of Gen{card.get('pcie_gen_max')} ×{card.get('pcie_width_max')}"
+
+
+class Replays:
+    ids: ClassVar[tuple[str, ...]] = ("pcie_replays",)
+    needs_cards: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self._counts: dict[str, deque[tuple[float, int]]] = {}
+        self._many = Lasting(enter=0, leave=_REPLAYS_CALM)
+        self._most: dict[str, float] = {}
+
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
+        for card in now.cards:
+            count = card.get("pcie_replays")
+            if count is None:
+                continue
+            key = uuid(card)
+            rate = self._rate(key, now.t, count)
+            is_many = rate > _REPLAYS_A_MINUTE
+            if since := self._many.find_start(key, now.t, is_many):
+                if is_many:
+                    self._most[key] = rate
+                yield build_card_finding(
+                    card, "pcie_replays", "warning", since,
+                    title="has errors on its PCIe link",
+                    because=f"{self._most[key]:.0f} packets a minute had to be sent again "
+                    f"({count} since the driver was loaded).",
+                    advice="Nothing is lost, but the link is not sound. " + _SEAT,
+                )  # fmt: skip
+
+    def _rate(self, key: str, t: float, count: int) -> float:
+        """A minute, over the last five."""
+        counts = self._counts.setdefault(key, deque())
+        if counts and (count < counts[-1][1] or t < counts[-1][0]):
+            counts.clear()  # the driver was loaded anew, or the clock was set back
+        # Only changes are kept, and the last value before them.
+        if not counts or count != counts[-1][1]:
+            counts.append((t, count))
+        while len(counts) > 1 and counts[1][0] <= t - _REPLAYS_WITHIN:
+            counts.popleft()
+        first = counts[0][1]
+        return (count - first) / (_REPLAYS_WITHIN / 60)
+
+
+# What a full one stops, by the names of models.memory.host_resources.
+_WHAT = {
+    "images": ("Docker's folder", "no image can be pulled and no log be written"),
+    "cache": ("the models' folder", "no checkpoint can be downloaded"),
+    "shm": ("shared memory", "engines with several GPUs cannot start"),
+}
+_ADVICE = {
+    "images": "For Docker: “docker system df” shows what takes room, “docker image prune -a” removes images "
+    "that no container uses; those of profiles are pulled again when they are needed.",
+    "cache": "For checkpoints: “hf cache ls” shows which checkpoints lie there; remove those that no profile names, "
+    "or move the folder to a larger disk.",
+    "shm": "“ls -lhS /dev/shm” shows what lies there; the page of the box lists what no process "
+    "uses any more.",
+}
+
+# The larger of GiB and part, but no more than the last: 5 % of a large disk is plenty.
+_LITTLE, _NONE = (20 * GIB, 0.05, 100 * GIB), (5 * GIB, 0.01, 20 * GIB)
+# Shared memory is as large as somebody made it.
+_LITTLE_SHM, _NONE_SHM = 0.10, 0.02
+_ENOUGH = 1.1  # of what is little
+
+# Soon full: at the pace of the last minutes, and not much room left.
+_PACE_WITHIN, _PACE_LEAST = 300.0, 60.0
+_SOON = 1800.0
+_SOON_BELOW = 0.25  # of the disk
+
+
+class Disks:
+    ids: ClassVar[tuple[str, ...]] = ("disk",)
+    needs_cards: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self._seen: dict[str, deque[tuple[float, int]]] = {}
+        self._told = Lasting(enter=0, leave=30.0)
+        self._full = Lasting(enter=0, leave=30.0)
+
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
+        disks: Mapping[str, Mapping[str, Any]] = now.sample.get("disks") or {}
+        for kinds in _by_place(disks):
+            yield from self._judge(now, kinds, disks[kinds[0]])
+
+    def _judge(
+        self, now: HardwareSample, kinds: list[str], disk: Mapping[str, Any]
+    ) -> Iterator[HardwareFinding]:
+        path, free, total = str(disk["path"]), int(disk["free"]), int(disk["total"])
+        if total <= 0:
+            return
+        is_shm = kinds[0] == "shm"
+        pace = 0.0 if is_shm else self._pace(path, now.t, free)
+        left = free / pace if pace > 0 else None
+        little, none = _limits(total, is_shm)
+        is_told = self._told.find_start(path, now.t, None) is not None
+        was_full = self._full.find_start(path, now.t, None) is not None
+        is_soon = left is not None and left < _SOON and free < _SOON_BELOW * total
+        is_little = free < little * (_ENOUGH if is_told else 1)
+        is_full = self._full.find_start(path, now.t, free < none * (_ENOUGH if was_full else 1))
+        since = self._told.find_start(path, now.t, is_little or is_soon)
+        if since is None:
+            return
+        severity: Severity = "critical" if is_full else "warning"
+        what = " and ".join(_WHAT[each][0] for each in kinds)
+        stops = ", and ".join(_WHAT[each][1] for each in kinds)
+        stopped = f" {stops[0].upper()}{stops[1:]} any more." if severity == "critical" else ""
+        soon = ""
+        if left is not None and is_soon:
+            soon = f", and it fills by {pace / MIB:.0f} MiB/s: full in {_span(left)}"
+        yield HardwareFinding(
+            rule="disk",
+            subject=path,
+            severity=severity,
+            title=f"{'Shared memory' if is_shm else f'The disk of {what}'} ({path}) "
+            f"{_how(severity, is_little)}",
+            because=f"{free / GIB:.1f} of {total / GIB:.0f} GiB are free{soon}.{stopped}",
+            advice=" ".join(_ADVICE[each] for each in kinds),
+            since=since,
+        )
+
+    def _pace(self, path: str, t: float, free: int) -> float:
+        """Bytes a second that it fills by; 0 while it does not, or was not watched for long."""
+        seen = self._seen.setdefault(path, deque())
+        if seen and t < seen[-1][0]:
+            seen.clear()
+        # Disks are looked at every ten seconds, and told with each sample.
+        if not seen or free != seen[-1][1] or t - seen[-1][0] >= 10:
+            seen.append((t, free))
+        while len(seen) > 1 and seen[1][0] <= t - _PACE_WITHIN:
+            seen.popleft()
+        took = seen[-1][0] - seen[0][0]
+        return max(0.0, (seen[0][1] - free) / took) if took >= _PACE_LEAST else 0.0
+
+
+def _by_place(disks: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    """Names of disks; those that lie on one file system together."""
+    places: dict[Any, list[str]] = {}
+    for kind in _WHAT:
+        if kind in disks:
+            place = disks[kind].get("device") or kind
+            places.setdefault(place, []).append(kind)
+    return list(places.values())
+
+
+def _limits(total: int, is_shm: bool) -> tuple[int, int]:
+    if is_shm:
+        return int(total * _LITTLE_SHM), int(total * _NONE_SHM)
+    least, none = (min(max(size, int(total * part)), most) for size, part, most in (_LITTLE, _NONE))
+    # A disk that is smaller than that is judged by its parts alone.
+    return min(least, total // 5), min(none, total // 20)
+
+
+def _how(severity: Severity, is_little: bool) -> str:
+    if severity == "critical":
+        return "is full"
+    return "is nearly full" if is_little else "is soon full"
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

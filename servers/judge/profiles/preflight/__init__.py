@@ -6,9 +6,9 @@ Nothing is an error while what decides it is not known; that is said, too.
 from collections.abc import Iterator
 
 from servers.judge.images import drivers
-from servers.judge.profiles.facts import LaunchFacts
-from servers.judge.profiles.preflight import checkpoint, clock, disks
-from servers.judge.profiles.preflight.context import (
+from servers.judge.profiles.facts import LaunchFacts, Subject
+from servers.judge.profiles.preflight import rules
+from servers.judge.profiles.preflight.rules import (
     LEVELS,
     WORDS,
     ClockOffset,
@@ -18,9 +18,8 @@ from servers.judge.profiles.preflight.context import (
     StartContext,
     item,
 )
-from servers.judge.profiles.subject import Subject
 from servers.judge.weights.fit.result import Estimate
-from servers.launch.engines import ENGINES, gpu_requirements
+from servers.launch.engines import ENGINES, placement
 
 __all__ = [
     "LEVELS",
@@ -166,7 +165,7 @@ def _gpus(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     mine = {gpu.index for gpu in facts.used_gpus or ()}
     is_unified = facts.subject.box_kind == "unified"
     sharing = [each for each in around.other_workloads if each.gpus is None or mine & each.gpus]
-    if gpu_requirements.parse(launch.gpus) and not is_unified:
+    if placement.parse_gpu_requirement(launch.gpus) and not is_unified:
         sharing = _where_it_would_go(facts, around, sharing)
     loading = [each.name for each in sharing if each.is_loading]
     if loading:
@@ -194,7 +193,7 @@ def _where_it_would_go(
     facts: LaunchFacts, around: StartContext, sharing: list[OtherWorkload]
 ) -> list[OtherWorkload]:
     """Who is in the way where a profile says which GPUs and not where: idle ones come first."""
-    wanted = gpu_requirements.parse(facts.launch.gpus)
+    wanted = placement.parse_gpu_requirement(facts.launch.gpus)
     busy = {index for each in around.other_workloads for index in each.gpus or ()}
     if wanted is None:
         return sharing
@@ -208,14 +207,14 @@ def _where_it_would_go(
 
 
 def _made_for(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
-    wanted, there = gpu_requirements.parse(facts.launch.hardware), facts.subject.gpus
+    wanted, there = placement.parse_gpu_requirement(facts.launch.hardware), facts.subject.gpus
     if wanted is None or not there:
         return
     fitting = sum(wanted.fits((gpu.name, gpu.compute_capability)) for gpu in there)
     if fitting:
         yield item("made-for", "Made for", "ok", f"The profile was made for {wanted}.")
         return
-    has = gpu_requirements.describe([(gpu.name, gpu.compute_capability) for gpu in there])
+    has = placement.describe_gpu_requirement([(gpu.name, gpu.compute_capability) for gpu in there])
     yield item(
         "made-for", "Made for", "warning",
         f"The profile was made for {wanted}, and {around.box} has {has}: kernels and quantizations "
@@ -231,7 +230,7 @@ def _memory(fit: Estimate | None) -> Iterator[PreflightItem]:
     yield item("memory", "GPU memory", levels.get(fit.verdict, "unknown"), fit.says)
 
 
-_OF_MODELS = (checkpoint.checkpoint, checkpoint.token)
+_OF_MODELS = (rules.checkpoint, rules.check_token)
 _CHECKS = (
     _worker,
     _limits,
@@ -242,7 +241,7 @@ _CHECKS = (
     _gpus,
     _made_for,
     *_OF_MODELS,
-    disks.rooms,
-    disks.shared_memory,
-    clock.clocks,
+    rules.rooms,
+    rules.shared_memory,
+    rules.clocks,
 )

@@ -4,22 +4,21 @@ from dataclasses import dataclass, replace
 
 from servers.judge.memory.room import GpuRoom
 from servers.judge.profiles import admission
-from servers.judge.profiles.facts import LaunchFacts
-from servers.judge.profiles.subject import Subject
-from servers.judge.weights.fit import attention, weights
+from servers.judge.profiles.facts import LaunchFacts, Subject
+from servers.judge.weights.fit import attention
+from servers.judge.weights.fit import demand as fit_demand
 from servers.judge.weights.fit.attention import KvCacheSize, cache
-from servers.judge.weights.fit.changes import changes
-from servers.judge.weights.fit.demand import GIB, LaunchDemand, read_demand, tokens
-from servers.judge.weights.fit.overhead import overhead
+from servers.judge.weights.fit.demand import GIB, LaunchDemand, overhead, read_demand, tokens
 from servers.judge.weights.fit.result import (
     Estimate,
     FitPart,
     Number,
     PastMeasurement,
     Verdict,
+    changes,
+    find_used_rooms,
     laid_out,
 )
-from servers.judge.weights.fit.rooms import find_used_rooms
 from servers.launch.engines import parameters
 
 CONTEXT = int(0.5 * GIB)  # the driver's own on a GPU, there before an engine looks
@@ -57,7 +56,7 @@ def demand(facts: LaunchFacts, room: GpuRoom) -> Demand:
     said = read_demand(facts, memory=room.total)
     config = facts.subject.checkpoint_config
     # Attention is divided by less where SGLang repeats it for data parallelism.
-    tp = max(1, (facts.tp or 1) // (weights.replicas(facts) or 1))
+    tp = max(1, (facts.tp or 1) // (fit_demand.count_replicas(facts) or 1))
     found = None
     if config is not None and said.cache_bytes is not None:
         is_sparse_fp8 = facts.engine == "vllm" and said.cache_bytes == 1
@@ -65,7 +64,10 @@ def demand(facts: LaunchFacts, room: GpuRoom) -> Demand:
             config, dtype=said.cache_bytes, tp=tp, pp=facts.pp or 1, sparse_fp8=is_sparse_fp8
         )
     return Demand(
-        weights=weights.share(facts), overhead=overhead(facts, said), cache=found, asked=said
+        weights=fit_demand.share_weights(facts),
+        overhead=overhead(facts, said),
+        cache=found,
+        asked=said,
     )
 
 
@@ -108,7 +110,7 @@ def _of_least(facts: LaunchFacts, least: GpuRoom, past: PastMeasurement | None) 
 
 def _formula(facts: LaunchFacts, least: GpuRoom) -> Estimate:
     wanted = demand(facts, least)
-    unknown = (*_unknown(wanted, least), *weights.unknown(facts))
+    unknown = (*_unknown(wanted, least), *fit_demand.explain_unknown_weights(facts))
     if wanted.weights is None:
         return Estimate(
             verdict="unknown",

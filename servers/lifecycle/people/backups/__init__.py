@@ -1,10 +1,20 @@
 """One file with all that people have made here, and back again. See docs/install.md."""
 
-from servers.lifecycle.people.backups.archive import FORMAT, BackupError, read
-from servers.lifecycle.people.backups.backup import BackupSummary, take
-from servers.lifecycle.people.backups.encryption import WrongPassphrase
-from servers.lifecycle.people.backups.missing import MissingItem, list_missing
-from servers.lifecycle.people.backups.restore import Restored, check, restore
+from servers.lifecycle.people.backups.backup import (
+    FORMAT,
+    BackupError,
+    BackupSummary,
+    WrongPassphrase,
+    read_archive,
+    take,
+)
+from servers.lifecycle.people.backups.restore import (
+    MissingItem,
+    Restored,
+    check,
+    list_missing,
+    restore,
+)
 
 __all__ = [
     "FORMAT",
@@ -15,7 +25,7 @@ __all__ = [
     "WrongPassphrase",
     "check",
     "list_missing",
-    "read",
+    "read_archive",
     "restore",
     "take",
 ]

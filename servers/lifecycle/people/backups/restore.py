@@ -1,6 +1,6 @@
 """The restore of a backup: checked first, then written in one transaction."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,10 +11,16 @@ from django.core.management.color import no_style
 from django.db import DatabaseError, connection, transaction
 from django.db.models import Field, ForeignKey, Model
 
+from servers.host.docker.containers import ContainerError
+from servers.judge.runs.limits import LimitsError
+from servers.launch.engines import parameters
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.people.backups import encryption
-from servers.lifecycle.people.backups.archive import Archive, BackupError
+from servers.launch.engines.placement import VolumeError
+from servers.lifecycle.people.backups import backup
+from servers.lifecycle.people.backups.backup import Archive, BackupError
 from servers.lifecycle.people.backups.tables import BY_NAME, TABLES, Table
+from servers.lifecycle.runs import creation
+from servers.lifecycle.weights import checkpoints
 from servers.models import (
     AuditEntry,
     Box,
@@ -26,7 +32,7 @@ from servers.models import (
     Secret,
     Server,
 )
-from servers.models.people.secret import seal_text
+from servers.models.people.key import seal_text
 
 _NEWER = "It was made by a newer inferdash: upgrade inferdash here first. Nothing was restored."
 
@@ -76,7 +82,7 @@ def check(archive: Archive, *, passphrase: str = "") -> RestorableBackup:
     secrets: dict[str, Any] = {}
     if archive.secrets is not None and passphrase:
         try:
-            secrets = encryption.unseal(archive.secrets, passphrase, bound_to=archive.digest)
+            secrets = backup.unseal_archive(archive.secrets, passphrase, bound_to=archive.digest)
         except (ValueError, KeyError, TypeError) as error:
             raise BackupError(f"The backup's secrets cannot be read: {error}. {_NEWER}") from error
     return RestorableBackup(archive=archive, rows=found, later=later, many=many, secrets=secrets)
@@ -300,3 +306,62 @@ def _set_sequences() -> None:
     with connection.cursor() as cursor:
         for statement in connection.ops.sequence_reset_sql(no_style(), models):
             cursor.execute(statement)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MissingItem:
+    kind: str  # "image" or "model"
+    name: str
+    size: int | None  # bytes that are missing; None: not known
+    why: str = ""  # it could not be looked for
+
+
+def list_missing(box: Box, needs: dict[str, Any]) -> list[MissingItem]:
+    """What this box lacks; also what nobody could look for, with the reason. `needs` knows sizes."""
+    launches = [
+        parameters.fill(profile.launch)
+        for profile in Profile.objects.active().exclude(current=None).select_related("current")
+    ]
+    images = sorted({launch.image for launch in launches})
+    return [
+        *_images(images, needs.get("images", {})),
+        *_models(launches, box, needs.get("models", {})),
+    ]
+
+
+def _images(references: list[str], sizes: dict[str, int | None]) -> Iterator[MissingItem]:
+    why = ""
+    for reference in references:
+        is_there = False
+        if not why:
+            try:
+                is_there = creation.docker().image(reference) is not None
+            except ContainerError as error:
+                why = str(error)
+        if not is_there:
+            yield MissingItem(kind="image", name=reference, size=sizes.get(reference), why=why)
+
+
+def _models(
+    launches: list[Launch], box: Box, sizes: dict[str, int | None]
+) -> Iterator[MissingItem]:
+    seen = set()
+    for launch in launches:
+        name = checkpoints.source(launch, box)
+        if (name or launch.checkpoint) in seen:
+            continue
+        seen.add(name or launch.checkpoint)
+        size = sizes.get(launch.checkpoint)
+        if not name:
+            why = "inferdash cannot tell where it would lie"
+            yield MissingItem(kind="model", name=launch.checkpoint, size=size, why=why)
+            continue
+        try:
+            found = checkpoints.look(name, box)
+        except (OSError, LimitsError, VolumeError) as error:
+            yield MissingItem(kind="model", name=launch.checkpoint, size=size, why=str(error))
+            continue
+        if found is None or found.weights is None:
+            yield MissingItem(kind="model", name=launch.checkpoint, size=size)
+        elif found.missing:
+            yield MissingItem(kind="model", name=launch.checkpoint, size=found.missing)
