@@ -143,7 +143,7 @@ servers = [factories.server(box, f"model-{number}", model="gemma-tiny") for numb
 
 def start(server):
     run = lifecycle.start(server, by=None)
-    with gpu_queue.alone(run) as is_alone:
+    with gpu_conflicts.lock_queue(run) as is_alone:
         if is_alone:
             Run.objects.filter(pk=run.pk).move(old=[RunState.QUEUED], new=RunState.CREATING)
 

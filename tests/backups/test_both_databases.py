@@ -70,7 +70,7 @@ other = threading.Thread(target=change)
 other.start()
 backups.take(Path({path!r}), passphrase="")
 other.join()
-found = archive.read(Path({path!r})).rows
+found = backup.read_archive(Path({path!r})).rows
 print([len(found["people"]), len(found["servers"])])
 """
 

@@ -81,7 +81,7 @@ class Open:
 
 @dataclass(frozen=True, kw_only=True)
 class AlertChange:
-    what: Literal["raise", "worse", "describe_debounce", "clear"]
+    what: Literal["raise", "worse", "words", "clear"]
     key: Key
     case: AlertCase | None = None  # None: clear
 
