@@ -185,7 +185,7 @@ def test_a_run_that_has_moved_on_wakes_who_looks_at_models_and_images(
         looks.append(now[0])
         return False
 
-    monkeypatch.setattr(f"{where}.pruning.look", look)
+    monkeypatch.setattr(f"{where}.work.find_prunable", look)
     shelves = inspection.ImageInventories(box)
     shelves.step()
     looks.clear()

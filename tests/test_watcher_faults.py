@@ -232,7 +232,7 @@ def test_a_wake_gathers_the_boxs_facts_anew_only_where_they_are_old(
     monkeypatch.setattr(loop, "TICK", 0.0)
     monkeypatch.setattr(loop, "RECONCILE_EVERY", 3600.0)
     monkeypatch.setattr(watcher, "_tidy", lambda: None)
-    monkeypatch.setattr("servers.watcher.loop.retention.tidy", lambda _box: None)
+    monkeypatch.setattr("servers.watcher.loop.writer.tidy_logs", lambda _box: None)
 
     on_thread("reconciling", watcher._run_reconciler)
 

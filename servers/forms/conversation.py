@@ -1,4 +1,4 @@
-"""A conversation as a browser sends it, within limits."""
+"""Conversations, prompts and chats as a browser sends them, within limits."""
 
 import json
 import re

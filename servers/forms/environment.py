@@ -1,4 +1,4 @@
-"""The form of an environment group, and what every box of variables understands."""
+"""The forms of environment groups, presets and starts, and what every box of variables understands."""
 
 import json
 from collections.abc import Callable, Mapping

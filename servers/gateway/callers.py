@@ -1,4 +1,4 @@
-"""Callers by their keys, cached for a while."""
+"""Callers of the gateway: their keys, the hosts that they may name, and refusals."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Records of requests: measured while they pass, written together."""
+"""One call through the gateway: its session, a cold start, and the record that is kept of it."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Capture of requests and answers, while an admin has switched it on."""
+"""Capture of requests and answers, and their transcript."""
 
 import json
 import re

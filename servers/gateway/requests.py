@@ -1,4 +1,4 @@
-"""A request to the gateway: its body, and the model that it names.
+"""A request to the gateway: its body, its model, its count, and paths that do not exist.
 
 Without it nothing is known of what most chat pages use. Who has not asked must not see it: some
 clients read the first of its choices, and it has none.

@@ -1,4 +1,4 @@
-"""Commands that need the tables of the database."""
+"""Commands on a console: the database that they need, permissions, passphrases, words."""
 
 import getpass
 import sys

@@ -1,4 +1,4 @@
-"""The one connection by which pages and boxes reach what is kept in Redis."""
+"""The one connection to Redis, its outages, and work that no worker has taken."""
 
 import logging
 import threading

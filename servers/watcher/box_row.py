@@ -1,4 +1,4 @@
-"""The box's own row: its heartbeat, and what it has and lacks."""
+"""The box's own row: its heartbeat, its host resources, and what it lacks."""
 
 import logging
 from collections.abc import Mapping

@@ -48,7 +48,7 @@ import threading
 from pathlib import Path
 from django.db import connection
 from servers.lifecycle.people import backups
-from servers.lifecycle.people.backups import archive, backup
+from servers.lifecycle.people.backups import backup
 
 rows_of, begun, changed = backup._row, threading.Event(), threading.Event()
 

@@ -276,8 +276,8 @@ def test_lines_that_were_cut_out_are_one_row_and_the_others_keep_their_numbers(
     open_log(page, stack, "#L9000")
     expect(page.locator(".is-target .log-text")).to_have_text("line 9000")
     stack.shell(
-        "from servers.watcher.logs import retention\n"
-        f"retention._cut({stack.run}, 20_000, 200_000, 'a test wanted it')"
+        "from servers.watcher.logs import writer\n"
+        f"writer._cut({stack.run}, 20_000, 200_000, 'a test wanted it')"
     )
     gap = stack.shell(f"g = Run.objects.get(pk={stack.run}).log_gap; print(g['first'], g['last'])")
     first, last = map(int, gap.split())

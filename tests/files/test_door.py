@@ -134,7 +134,7 @@ def test_a_planted_violation_is_seen(text: str) -> None:
         "'a b'.replace(' ', '')",
         "import os\nos.path.join('a', 'b'), os.environ['X'], os.O_RDONLY, os.fstat(3).st_size",
         "import re\nre.match('a', 'a').group('a')",
-        "from servers.host.weights import gguf_choice\ngguf_choice.is_file('x.gguf')",
+        "from servers.host.weights import stored\nstored.is_file('x.gguf')",
         "from pathlib import Path\nHERE = Path(__file__).resolve().parent",
         "from datetime import datetime\ndatetime.now().replace(hour=1)",
     ],

@@ -1,4 +1,4 @@
-"""The page context of external engines on a box."""
+"""The page context of a box's other workloads: external engines, clusters, other programs."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The page context of the gateway: requests, and names that may be asked for."""
+"""The page context of the gateway: requests, names that may be asked for, captures."""
 
 import hashlib
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The only module that connects to Docker Engine by its library; its errors become our own."""
+"""The only module that connects to Docker Engine: client, socket, requests, events; its errors become our own."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Throwaway containers: a command run in an image without network, mounts or GPUs."""
+"""Throwaway containers and trials: a command run in an image without network, mounts or GPUs."""
 
 import json
 import struct

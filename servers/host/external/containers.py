@@ -1,4 +1,4 @@
-"""Containers that somebody else made, as Docker tells them: to be looked at, and no more."""
+"""Containers that somebody else made: how they look, how they were started, how they are stopped."""
 
 import json
 import time

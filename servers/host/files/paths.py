@@ -1,4 +1,4 @@
-"""Paths of the box, also where inferdash itself runs in a container and sees it under a folder."""
+"""Paths of the box and its table of mounts, also where inferdash itself runs in a container."""
 
 import re
 from dataclasses import dataclass

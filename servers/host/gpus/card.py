@@ -1,4 +1,4 @@
-"""One card: what it says at one moment."""
+"""One card: its readings, the quick ones and the slow ones."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

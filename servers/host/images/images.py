@@ -1,4 +1,4 @@
-"""Images in Docker Engine: listed, pulled, asked about at their registry, named anew, removed."""
+"""Images in Docker Engine: listed, pulled, compared with their registry, tagged, removed."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Process ids that stay unique: pid, start time and boot."""
+"""Processes of the machine: ids that stay unique, programs, workers, units, and how one is ended."""
 
 import os
 import re

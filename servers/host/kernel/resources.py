@@ -1,4 +1,4 @@
-"""Host resources that starts need: disks, ports, NVIDIA's toolkit."""
+"""Host resources that starts need: disks, ports, cgroups, page cache, clock, NVIDIA's toolkit."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A checkpoint on the box: its config.json and the size of its weights."""
+"""A checkpoint on the box: its config.json, the size of its weights, and caches."""
 
 import json
 import re

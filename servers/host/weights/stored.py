@@ -1,4 +1,4 @@
-"""One checkpoint as it lies on a disk: its files, whether they are whole, what is written beside."""
+"""One checkpoint as it lies on a disk: its files, whether they are whole, and which GGUF is the model."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Alert cases of a box: memory, hardware, missing resources, silence."""
+"""Alert cases of a box: memory, hardware, missing resources, silence, downloads."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

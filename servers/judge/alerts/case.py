@@ -1,4 +1,4 @@
-"""One thing that a person should know of, in the words in which it is told."""
+"""One alert case, and the debounce that keeps it from flapping."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass

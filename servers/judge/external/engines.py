@@ -1,4 +1,4 @@
-"""An engine that runs on a box, or has run there, and that inferdash did not start."""
+"""External engines: what runs or has run on a box, and where it came from."""
 
 import shlex
 import signal

@@ -1,4 +1,4 @@
-"""Image names, and the rate and size of pulls. Pure."""
+"""Image names, the rate and size of pulls, and newer builds. Pure."""
 
 import re
 from collections import Counter, deque

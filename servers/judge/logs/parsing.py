@@ -1,4 +1,4 @@
-"""Parsing of log lines: colours and prefixes taken off."""
+"""Parsing of log lines: colours, prefixes, levels, and patterns that a log must hold."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping

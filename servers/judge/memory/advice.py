@@ -1,4 +1,4 @@
-"""Reasons and advice for verdicts on memory."""
+"""Reasons and advice for verdicts on memory, with the commands that cure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

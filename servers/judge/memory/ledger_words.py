@@ -1,4 +1,4 @@
-"""Descriptions of the ledger's parts: what they are, where the figure comes from, what can be done."""
+"""Descriptions of the ledger's parts and processes: where a figure comes from, what can be done."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Memory of each GPU for a launch, by the newest sample.
+"""Memory of each GPU for a launch, by the newest sample, and the guard on loads.
 
 Where GPU and programs share the memory, one that runs out of it does not fail: the machine hangs
 until its power is cut (dgx-spark-playbooks#97, #116; 34 to 12.7 GiB in 1.5 s were seen). What is

@@ -1,4 +1,4 @@
-"""Engines that ended lately, and the processes that they left.
+"""Engines that ended lately, the processes that they left, and the thresholds for both.
 
 The rule is that of docs/gpu-memory.md, where the names stand too.
 """

@@ -1,4 +1,4 @@
-"""Limits that are wider than they need to be, each with its reason and remedy."""
+"""Limits that are wider than they need to be, and the file that allows them."""
 
 import json
 import re

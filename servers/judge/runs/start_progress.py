@@ -1,4 +1,4 @@
-"""Progress of a start: phases, time left, and whether it has gone quiet."""
+"""Progress of a start: phases, timeline, time left, and whether it has gone quiet."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A launch as a command of the paste's kind again: what `docker run` and compose files say."""
+"""A launch as commands and compose files again."""
 
 import re
 import shlex

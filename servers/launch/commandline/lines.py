@@ -1,4 +1,4 @@
-"""Line continuations, also those that a web page broke."""
+"""Lines of a paste: continuations, kinds, comments."""
 
 import re
 from collections.abc import Collection, Mapping

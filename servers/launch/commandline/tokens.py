@@ -1,4 +1,4 @@
-"""Tokens of a shell line: words and their pieces, operators, here-documents."""
+"""Tokens of a shell line: words, operators, here-documents, placeholders, and the budget to read them."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""A set of changes to a launch: what a lint fix, an overlay or a recipe's migration says."""
+"""A set of changes to a launch, and the difference between two launches."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""The output of an engine's --help as a list of flags."""
+"""The output of an engine's --help as a list of flags, and the flags of an image."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The container of a launch on a box."""
+"""The container of a launch on a box: volumes, required paths, GPUs."""
 
 import posixpath
 import re

@@ -1,4 +1,4 @@
-"""A container that somebody else has made."""
+"""An external container: its workload, and the diagnosis of its exit."""
 
 import logging
 from collections.abc import Collection

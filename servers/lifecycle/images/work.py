@@ -1,4 +1,4 @@
-"""A job on images while its thread does it: how far it is, and whether it is still wanted."""
+"""A job on images while its thread does it, and the tags that it keeps and prunes."""
 
 import logging
 import threading

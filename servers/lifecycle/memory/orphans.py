@@ -1,4 +1,4 @@
-"""Orphans on this box, with what the database knows of them."""
+"""Orphans on this box, and how their memory is reclaimed."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Checks of a launch on a box, by the newest facts of the box."""
+"""Checks of a launch on a box, by the newest facts of the box and the features of engines."""
 
 from dataclasses import dataclass, replace
 

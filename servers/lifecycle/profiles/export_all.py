@@ -1,4 +1,4 @@
-"""The way out: files by which everything here starts with Docker alone. Nothing is stopped."""
+"""Exports: one profile, or files by which everything here starts with Docker alone."""
 
 import shlex
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""GPU conflicts of a start on its box, by rows and the newest sample."""
+"""GPU conflicts of a start on its box, the GPU queue, and free memory."""
 
 import logging
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""The docker run command that a start would amount to, for people to read and copy."""
+"""The docker run command that a start would amount to, and the allowances that it needs."""
 
 from dataclasses import dataclass, replace
 from typing import Any

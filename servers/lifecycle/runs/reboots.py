@@ -1,4 +1,4 @@
-"""Servers after a reboot of their box."""
+"""Servers after a reboot of their box, and limits that it left open."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""The restart policy: when a run is started again, how often, and why not.
+"""The restart policy: when a run is started again, crash loops, and reasons of an exit.
 
 Docker's own restart policies stay off: they know neither of a person's stop nor of memory
 that is still on its way back.

@@ -1,4 +1,4 @@
-"""Something that a person should know of: when, what, until when, and who knows of it."""
+"""Alerts, and the channels that tell them."""
 
 from datetime import timedelta
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""Conversations of the playground: private, unless shared."""
+"""Conversations and prompts of the playground: private, unless shared."""
 
 import secrets
 from collections.abc import Sequence

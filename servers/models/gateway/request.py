@@ -1,4 +1,4 @@
-"""Requests to the gateway: never the text, only the outcome."""
+"""Requests to the gateway (never the text, only the outcome), and legacy ports."""
 
 from datetime import timedelta
 from ipaddress import IPv4Address, IPv6Address, ip_address

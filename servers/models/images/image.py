@@ -1,4 +1,4 @@
-"""Facts of images on a box: engine version and flags, read once an image."""
+"""Facts of images on a box, and registry credentials."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta

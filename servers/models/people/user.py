@@ -1,4 +1,4 @@
-"""People: who they are, and what they may do."""
+"""People and roles: who they are, and what they may do."""
 
 import unicodedata
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""Launch profiles and their versions. A version never changes: a save makes the next one."""
+"""Launch profiles, presets and their versions. A version never changes: a save makes the next one."""
 
 from dataclasses import dataclass
 from datetime import datetime

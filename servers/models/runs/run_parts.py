@@ -1,4 +1,4 @@
-"""A run's start: its phases, their usual times, its progress."""
+"""Parts of a run: start, sleep, diagnosis, queue, release, serving, external."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""The model inventory of a box."""
+"""The model inventory of a box, and checkpoints."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Pages of alerts, open and past, and acknowledging them."""
+"""Pages of alerts, open and past, and of their channels."""
 
 from typing import Any, cast
 

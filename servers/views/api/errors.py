@@ -1,4 +1,4 @@
-"""Errors as JSON: what happened, to what, and what to do."""
+"""Errors and bodies of the API as JSON: what happened, to what, and what to do."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The playground: its page, and the stream between a browser and the engine of one run."""
+"""The playground: its page, its fixes, and the stream between a browser and the engine of one run."""
 
 import asyncio
 import logging

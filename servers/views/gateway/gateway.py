@@ -1,4 +1,4 @@
-"""The page of the one address for programs: how to use it, what is ready, who has asked what."""
+"""Pages of the gateway: its address, keys, usage, legacy ports."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import date, timedelta

@@ -1,4 +1,4 @@
-"""Images: what lies in the boxes' Docker, what it holds, who uses it, and what is newer elsewhere."""
+"""Pages of images: what lies in the boxes' Docker, who uses it, what is newer, registry credentials."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The admins' buttons for people: invite, role, disable, new password."""
+"""Admins' pages for people: invite, role, disable, new password, activity."""
 
 from collections.abc import AsyncIterator
 from typing import cast

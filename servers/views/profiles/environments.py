@@ -1,4 +1,4 @@
-"""Environment groups: sets of variables that the team has given a name, for its profiles."""
+"""Pages of environment groups and presets."""
 
 from dataclasses import dataclass
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Profiles: the list, and one profile."""
+"""Pages of profiles: the list, one profile, its versions, saves and exports."""
 
 import json
 from collections.abc import Callable, Collection, Mapping

@@ -1,4 +1,4 @@
-"""The buttons on a server's card. They answer 204: the socket changes the card everywhere."""
+"""Buttons and fixes on a server's card. They answer 204: the socket changes the card everywhere."""
 
 from dataclasses import asdict
 from typing import cast

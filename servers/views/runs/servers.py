@@ -1,4 +1,4 @@
-"""One server: its run from the click on, its log, its earlier runs, how to talk to it."""
+"""Pages of servers: the dashboard, one server, reboots, placements."""
 
 from dataclasses import asdict
 from typing import cast

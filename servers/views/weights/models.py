@@ -1,4 +1,4 @@
-"""Models: what lies on the boxes' disks, whether it is whole, and what is written beside it."""
+"""Pages of models: what lies on the boxes' disks, whether it is whole, and its deletion."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

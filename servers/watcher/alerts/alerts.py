@@ -1,4 +1,4 @@
-"""The alert monitor: rows and samples against the alerts that are open."""
+"""The alert monitor: rows and samples against open alerts, and their notifications."""
 
 import logging
 import threading

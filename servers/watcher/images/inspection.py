@@ -1,4 +1,4 @@
-"""Inspection of images for their engine's version and flags, one at a time."""
+"""Inspection of images for their engine's version and flags, and the image inventory."""
 
 import logging
 import time

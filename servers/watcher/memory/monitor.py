@@ -1,4 +1,4 @@
-"""The memory monitor: each sample is judged, and the baseline kept."""
+"""The memory monitor: samples are judged, history and snapshots kept, orphans and releases followed."""
 
 import logging
 import time

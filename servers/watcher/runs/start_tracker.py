@@ -1,4 +1,4 @@
-"""The tracker of starts: phases read from logs as they grow."""
+"""The tracker of starts: phases read from logs, downloads metered."""
 
 import threading
 import time

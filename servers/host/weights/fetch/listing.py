@@ -1,4 +1,4 @@
-"""The file listing of a repository at a revision, and whether it is gated."""
+"""The file listing of a repository at a revision: which files are wanted, and the room for them."""
 
 import fnmatch
 import json

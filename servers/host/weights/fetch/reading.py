@@ -1,4 +1,4 @@
-"""One file of the Hub, read by ranges into a part file that can be resumed."""
+"""One file of the Hub, read by ranges into a part file that can be resumed, and the pace of it."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Rules on cards: whether they answer, and persistence mode."""
+"""Rules on cards: whether they answer, persistence mode, heat and power."""
 
 from collections.abc import Iterator
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""A finding about hardware, as a person reads it."""
+"""A finding about hardware, and the samples and rules that lead to it."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping

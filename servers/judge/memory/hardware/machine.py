@@ -1,4 +1,4 @@
-"""The machine's own memory: programs that wait for it, and swap."""
+"""Rules on the machine: its own memory, links and disks."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Errors of the cards' own memory, and what the cards did about them."""
+"""Rules on errors of the cards' own memory, and on the driver."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Preflight of disks and shared memory."""
+"""Preflight of disks, shared memory, context length, clock and checkpoint."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The result of an estimate, and the sizes that it comes from."""
+"""The result of an estimate, what would change it, and the room on each GPU."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The backup of one moment, taken while everything runs.
+"""The backup of one moment, its archive and its encryption.
 
 manifest.json: "what" (always WHAT), "format" (FORMAT), "made_at", "box" (where it was made),
 "digest" (SHA-256 of rows.json), "needs" (images and models that the profiles name, with their

@@ -1,4 +1,4 @@
-"""The restore of a backup: checked first, then written in one transaction."""
+"""The restore of a backup: checked first, written in one transaction, and what is missing then."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
