@@ -6,7 +6,7 @@ import django
 from django.core.management import CommandError, call_command
 from django.db import Error
 
-from servers.management.console import count_migrations, name_database
+from servers.management.database import count_migrations, name_database
 
 
 class DatabaseError(Exception):

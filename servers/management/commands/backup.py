@@ -9,7 +9,8 @@ from django.core.management.base import CommandError
 from servers.lifecycle.people import backups
 from servers.lifecycle.people.backups.tables import TABLES
 from servers.management import console
-from servers.management.console import DatabaseCommand, format_counts
+from servers.management.console import format_counts
+from servers.management.database import DatabaseCommand
 
 LEFT_OUT = (
     "Not in it: runs with their logs and diagnoses, the history of GPUs, alerts, the audit log, "

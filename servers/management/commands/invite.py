@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from django.db import transaction
 from django.urls import reverse
 
-from servers.management.console import DatabaseCommand
+from servers.management.database import DatabaseCommand
 from servers.models import AuditEntry, Invite, Role, User
 
 

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 
 from servers.lifecycle.profiles import export_all
 from servers.lifecycle.profiles.export_all import ExportedFile
-from servers.management.console import DatabaseCommand
+from servers.management.database import DatabaseCommand
 from servers.models.people.key import SecretError
 
 

@@ -12,7 +12,7 @@ from servers.judge.profiles.preflight import WORDS
 from servers.launch.engines import parameters
 from servers.lifecycle.profiles import path_reports, preflight
 from servers.lifecycle.profiles.preflight import PreflightResult
-from servers.management.console import DatabaseCommand
+from servers.management.database import DatabaseCommand
 from servers.models import Server
 
 ANSWERS_WITHIN = 4  # seconds

@@ -11,7 +11,8 @@ from servers.lifecycle.people import backups
 from servers.lifecycle.people.backups.backup import Archive
 from servers.lifecycle.people.backups.tables import TABLES
 from servers.management import console
-from servers.management.console import DatabaseCommand, format_counts, size
+from servers.management.console import format_counts, size
+from servers.management.database import DatabaseCommand
 from servers.models import Box
 
 
