@@ -12,25 +12,26 @@ MAY = {
     "the door: files that others may have made": {
         *("host/files/box_files.py", "host/files/drafts.py"),
     },
-    "reads links on the way of a path, and whether it leads to something": {"host/files/paths.py"},
-    "the room of a file system, never a file": {"host/kernel/resources.py"},
+    "links on the way of a path, whether it leads to something, and the table of mounts": {
+        "host/files/paths.py"
+    },
+    "the room of a file system, cgroups and the page cache": {"host/kernel/resources.py"},
     "the kernel's own files: /proc, /sys, /dev/shm, /dev/kmsg": {
         *(
-            "host/kernel/cgroups.py",
             "host/kernel/proc.py",
             "host/kernel/log.py",
-            "host/files/mounts.py",
             "host/files/open_files.py",
         ),
         *(
-            "host/kernel/page_cache.py",
             "host/kernel/shm.py",
-            "host/external/start_command.py",
-            "host/kernel/workers.py",
+            "host/external/containers.py",
+            "host/kernel/processes.py",
         ),
     },
-    "whether /bin and /usr are there, for a container that tries options": {"host/docker/trial.py"},
-    "a log that a process has open, through that process": {"host/logs/printed.py"},
+    "whether /bin and /usr are there, for a container that tries options": {
+        "host/docker/throwaway.py"
+    },
+    "a log that a process has open, through that process": {"host/logs/log_stream.py"},
     "systemd's unit files": {"host/external/unit_files.py"},
     "starts this program itself, with no path of the box among its words": {
         *("consumers/log_search.py", "host/collector/parent.py", "host/weights/fetch/child.py"),
@@ -41,20 +42,20 @@ MAY = {
         *(
             "launch/engines/flaglist.py",
             "judge/logs/failure_catalog.py",
-            "judge/runs/metric_map.py",
+            "judge/runs/metrics.py",
         ),
         *(
-            "judge/memory/hardware/xid_catalog.py",
+            "judge/memory/hardware/events.py",
             "judge/logs/metric_rules.py",
-            "judge/logs/phases/rules.py",
+            "judge/logs/phases/reader.py",
         ),
         *("judge/profiles/lint_rules.py", "launch/recipes/catalogue.py"),
     },
     "inferdash's own: box.toml and its data folder": {
         *(
             "judge/runs/limits.py",
-            "lifecycle/people/backups/archive.py",
-            "lifecycle/runs/creation_lock.py",
+            "lifecycle/people/backups/backup.py",
+            "lifecycle/runs/creation.py",
         ),
         *("lifecycle/runs/permits.py", "watcher/box_row.py"),
     },
@@ -63,7 +64,7 @@ MAY = {
         *("management/commands/box.py", "management/commands/diagnose.py"),
         *("management/commands/leave.py", "management/commands/profile.py"),
         "management/commands/recipe.py",
-        "management/passphrase.py",
+        "management/console.py",
     },
 }
 
