@@ -1,11 +1,13 @@
 """What is known to fail is told in the form, on the page and at the start."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from servers.launch.engines.flaglist import Flag, FlagList
 from servers.lifecycle.profiles import checks
 from servers.models import Box, Profile, Role, Run, Server
 from servers.models.runs.run import RunState
@@ -61,6 +63,33 @@ def test_a_form_that_is_not_complete_says_what_is_missing(box: Box) -> None:
 
     assert 'data-field="id_image" data-text="This field is required." data-missing' in text
     assert '<a href="#id_image">Image</a>' in text
+
+
+def test_words_are_judged_before_the_form_is_complete(box: Box) -> None:
+    form = {"engine": "vllm", "image": "vllm/vllm-openai:v0.20.2", "flags": "--max-modle-len 1"}
+    answer = browser(Role.EDITOR).post("/profiles/check/", form | {"env": "VLLM_NO"})
+
+    marks = json.loads(answer.context["marks"])
+
+    (mark,) = marks["flags"]
+    assert (mark["word"], mark["instead"]) == ("--max-modle-len", "--max-model-len")
+    assert "vLLM 0.20.2 has no --max-modle-len." in mark["says"]
+    # What cannot be read is not judged, and what was told of it before stays.
+    assert marks["env"] is None
+    assert "data-marks=" in answer.content.decode()
+
+
+def test_words_are_judged_by_what_the_image_has_listed(box: Box) -> None:
+    flags = FlagList(engine="vllm", version="0.99.0", flags=(Flag(names=("--brand-new",)),))
+    factories.image_facts(box, flags)
+    form = {"engine": "vllm", "image": factories.ASKED, "box": box.pk}
+
+    answer = browser(Role.EDITOR).post(
+        "/profiles/check/", form | {"flags": "--brand-new 1 --max-model-len 1"}
+    )
+
+    (mark,) = json.loads(answer.context["marks"])["flags"]
+    assert (mark["word"], mark["severity"]) == ("--max-model-len", "error")
 
 
 def test_a_fix_changes_what_is_typed_and_saves_nothing(server: Server) -> None:

@@ -3,10 +3,9 @@
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 
-import { TOO_SLOW, advice, refuses } from "../../static/js/gateway/advice.js";
+import { TOO_SLOW, advice, reach, refuses } from "../../static/js/gateway/advice.js";
 import { Refused, ask, models, whyNot } from "../../static/js/gateway/ask.js";
 import { plan } from "../../static/js/gateway/checks.js";
-import { reach } from "../../static/js/gateway/reach.js";
 
 const PLANS = [
   ["chat", ["GET /v1/models", "POST /v1/chat/completions"]],

@@ -5,9 +5,7 @@ import { test } from "node:test";
 
 import { relative, span } from "../../static/js/page/ago.js";
 import { lines } from "../../static/js/memory/history-engines.js";
-import { spaced } from "../../static/js/memory/history-marks.js";
-import { opening, seconds } from "../../static/js/memory/history-range.js";
-import { heights, layers, tone } from "../../static/js/memory/history-stack.js";
+import { heights, layers, opening, seconds, spaced, tone } from "../../static/js/memory/history-places.js";
 
 const GIB = 2 ** 20; // KiB
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from servers.judge.profiles.facts import LintFinding
 from servers.judge.profiles.lint import lint
 from servers.launch.engines import ENGINES, SERVING
-from servers.launch.engines.flaglist import newest, of_image
+from servers.launch.engines.flaglist import all_shipped, newest, of_image
 from tests.cases import table
 from tests.lint.subjects import subject
 
@@ -50,6 +50,29 @@ def test_a_flag_of_no_release_is_doubted_where_the_version_is_not_known() -> Non
         assert finding.unknown == ("the flags of this image",)
         assert "Did you mean --context-length?" in finding.says
         assert finding.fix is None
+
+
+def test_a_flag_that_only_older_versions_have_is_told_where_the_version_is_not_known() -> None:
+    older = next(
+        each for each in all_shipped("vllm")[1:] if set(each.names) - set(newest("vllm").names)
+    )
+    gone = min(set(older.names) - set(newest("vllm").names))
+
+    finding = found(engine="vllm", flags=gone)["flag-elsewhere"]
+
+    assert (finding.severity, finding.fix, finding.about) == ("info", None, gone)
+    assert f" has {gone}, but {newest('vllm').version} has not." in finding.says
+    assert finding.unknown == ("the flags of this image",)
+    assert "flag-elsewhere" not in found(engine="vllm", version=older.version, flags=gone)
+
+
+def test_a_variable_of_no_release_is_doubted_where_the_version_is_not_known() -> None:
+    finding = found(engine="vllm", env={"VLLM_LOGING_LEVEL": "1"})["unknown-variable"]
+
+    assert (finding.severity, finding.fix) == ("info", None)
+    assert finding.says.endswith("Did you mean VLLM_LOGGING_LEVEL?")
+    assert "does nothing" not in finding.says
+    assert "unknown-variable" not in found(engine="vllm", env={"VLLM_LOGGING_LEVEL": "1"})
 
 
 def test_the_list_of_exactly_the_image_decides() -> None:

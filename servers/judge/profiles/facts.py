@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -92,6 +93,7 @@ class TypedFlags:
     values: tuple[str, ...]
     flag: Flag | None
     is_part: bool = False  # one key of a JSON value: --compilation-config.mode
+    nth: int = 0  # of those that are typed alike
 
     @property
     def value(self) -> str:
@@ -142,6 +144,7 @@ class LaunchFacts:
     @cached_property
     def typed(self) -> tuple[TypedFlags, ...]:
         found = []
+        seen = Counter[str]()
         for word, values in split_flags(self.launch.flags):
             if not word:
                 continue
@@ -152,8 +155,16 @@ class LaunchFacts:
             if is_part:
                 values = (f"{word.split('.', 1)[1]}={' '.join(values)}",)
             found.append(
-                TypedFlags(word=word, name=name, values=values, flag=flag, is_part=is_part)
+                TypedFlags(
+                    word=word,
+                    name=name,
+                    values=values,
+                    flag=flag,
+                    is_part=is_part,
+                    nth=seen[word],
+                )
             )
+            seen[word] += 1
         return tuple(found)
 
     def all_typed(self, name: str) -> list[TypedFlags]:

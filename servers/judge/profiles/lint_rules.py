@@ -9,7 +9,14 @@ from typing import Any
 import yaml
 
 from servers.judge.profiles.conditions import Condition, ConditionError, compile_condition
-from servers.judge.profiles.facts import SEVERITIES, LaunchFacts, LintFinding, RuleSource, Severity
+from servers.judge.profiles.facts import (
+    SEVERITIES,
+    LaunchFacts,
+    LintFinding,
+    RuleSource,
+    Severity,
+    TypedFlags,
+)
 from servers.judge.profiles.fixes import Fix, adapt_fix
 from servers.launch.engines.change import LaunchChange
 
@@ -196,6 +203,10 @@ class CheckHit:
     fix: LaunchChange | None = None
     severity: Severity | None = None
     unknown: tuple[str, ...] = ()
+    # For the form, which marks the word: the flag, which of its values, what to write instead.
+    typed: TypedFlags | None = None
+    value: int | None = None
+    instead: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,17 +2,22 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Literal
 
 from servers.judge.profiles.facts import (
     SECRET_FLAGS,
     LaunchFacts,
+    Severity,
+    Subject,
     TypedFlags,
     is_blank,
     is_json_object,
 )
 from servers.judge.profiles.fixes import Fix, adapt_fix
 from servers.judge.profiles.lint_rules import Check, CheckHit
-from servers.launch.engines import ENGINES, change
+from servers.launch.engines import ENGINES, change, parameters
 from servers.launch.engines.change import LaunchChange
 from servers.launch.engines.flaglist import FlagList, all_shipped, nearest_value
 
@@ -20,7 +25,6 @@ from servers.launch.engines.flaglist import FlagList, all_shipped, nearest_value
 _UPSTREAM = re.compile(
     r"(^|/)(lmsysorg/sglang|vllm/vllm-openai|ggml-org/llama\.cpp|ghcr\.io/ggml-org/)"
 )
-# Flags that count each time they are given.
 # How the names of an engine's own variables begin; others are read by libraries.
 ENV_PREFIXES = {
     "vllm": ("VLLM_",),
@@ -48,27 +52,36 @@ def _stray_words(facts: LaunchFacts) -> Iterator[CheckHit]:
 def _unknown_flags(facts: LaunchFacts) -> Iterator[CheckHit]:
     own = facts.flaglist
     title = ENGINES[facts.engine].title
+    lists = (own,) if own else all_shipped(facts.engine)
     for typed in facts.typed:
         if typed.flag is not None:
             continue
-        lists = (own,) if own else all_shipped(facts.engine)
-        several = next((found for each in lists if (found := each.matches(typed.word))), ())
-        if own and several:
-            yield _ambiguous(facts, typed, several, f"{title} {own.version}".strip())
+        of, several = next(
+            ((each, found) for each in lists if (found := each.matches(typed.word))), (lists[0], ())
+        )
+        if several:
+            hit = _ambiguous(facts, typed, several, f"{title} {of.version}".strip())
         elif own:
-            yield _unknown(facts, typed, own, f"{title} {own.version} has no".replace("  ", " "))
+            hit = _unknown(facts, typed, own, f"{title} {own.version} has no".replace("  ", " "))
         else:
-            yield _in_no_list(facts, typed, lists)
+            versions = ", ".join(each.version for each in reversed(lists))
+            hit = _unknown(
+                facts, typed, of, f"{title} {versions} {'have' if len(lists) > 1 else 'has'} no"
+            )
+        yield hit if own else _doubt(facts, hit)
 
 
 def _ambiguous(
     facts: LaunchFacts, typed: TypedFlags, several: tuple[str, ...], title: str
 ) -> CheckHit:
+    shortest = min(several, key=len)
     return CheckHit(
         says=f"{title} cannot tell what {typed.word} is short for, and refuses it: "
         f"{', '.join(several)}. Write the one that you mean.",
         about=typed.word,
-        fix=_find_rename(facts, typed, min(several, key=len)),
+        fix=_find_rename(facts, typed, shortest),
+        typed=typed,
+        instead=shortest,
     )
 
 
@@ -88,23 +101,39 @@ def _unknown(facts: LaunchFacts, typed: TypedFlags, flags: FlagList, has_no: str
         fix=_find_rename(facts, typed, near)
         if near
         else adapt_fix(Fix(change=LaunchChange(drop_flags=(typed.word,))), facts, reason=""),
+        typed=typed,
+        instead=near or "",
     )
 
 
-def _in_no_list(facts: LaunchFacts, typed: TypedFlags, lists: tuple[FlagList, ...]) -> CheckHit:
-    versions = ", ".join(each.version for each in reversed(lists))
-    title = ENGINES[facts.engine].title
-    hit = _unknown(
-        facts, typed, lists[0], f"{title} {versions} {'have' if len(lists) > 1 else 'has'} no"
-    )
-    is_upstream = bool(_UPSTREAM.search(facts.launch.image))
-    return CheckHit(
+def _doubt(facts: LaunchFacts, hit: CheckHit) -> CheckHit:
+    """Of an image whose flags are not known: the flag may only be younger or older."""
+    return replace(
+        hit,
         says=f"{hit.says} Which flags this image has is not known until it is asked.",
-        about=hit.about,
-        # A fix would say that the flag is wrong; here it may only be younger or older.
-        severity="warning" if is_upstream else "info",
+        fix=None,  # it would say that the flag is wrong
+        severity="warning" if _UPSTREAM.search(facts.launch.image) else "info",
         unknown=("the flags of this image",),
     )
+
+
+def _only_elsewhere(facts: LaunchFacts) -> Iterator[CheckHit]:
+    """Flags of older versions, where the image may be a newer one."""
+    newest, *older = all_shipped(facts.engine)
+    title = ENGINES[facts.engine].title
+    for typed in facts.typed if facts.flaglist is None else ():
+        if typed.flag is None or newest.matches(typed.word):
+            continue
+        has = next(each.version for each in older if each.find(typed.word))
+        near = newest.removed.get(typed.name)
+        hit = CheckHit(
+            says=f"{title} {has} has {typed.word}, but {newest.version} has not."
+            + (f" It has {near} instead." if near else ""),
+            about=typed.word,
+            typed=typed,
+            instead=near or "",
+        )
+        yield replace(_doubt(facts, hit), severity=None)
 
 
 def _find_rename(facts: LaunchFacts, typed: TypedFlags, name: str) -> LaunchChange | None:
@@ -120,8 +149,8 @@ def _values(facts: LaunchFacts) -> Iterator[CheckHit]:
         if typed.flag is None or is_blank(typed.value) or typed.is_part:
             continue
         yield from _number_of_values(facts, typed)
-        for value in typed.values:
-            yield from _choice(facts, typed, value)
+        for at, value in enumerate(typed.values):
+            yield from _choice(facts, typed, at, value)
 
 
 def _number_of_values(facts: LaunchFacts, typed: TypedFlags) -> Iterator[CheckHit]:
@@ -131,6 +160,8 @@ def _number_of_values(facts: LaunchFacts, typed: TypedFlags) -> Iterator[CheckHi
             says=f"{typed.word} takes no value; “{typed.value}” behind it is refused.",
             about=typed.word,
             fix=adapt_fix(Fix(change=LaunchChange(set_flags={typed.word: None})), facts, reason=""),
+            typed=typed,
+            value=0,
         )
     elif takes == "one" and count != 1:
         yield CheckHit(
@@ -143,6 +174,8 @@ def _number_of_values(facts: LaunchFacts, typed: TypedFlags) -> Iterator[CheckHi
             )
             if count
             else adapt_fix(Fix(change=LaunchChange(drop_flags=(typed.word,))), facts, reason=""),
+            typed=typed,
+            value=0,
         )
 
 
@@ -160,7 +193,7 @@ def _equals(facts: LaunchFacts) -> Iterator[CheckHit]:
             )
 
 
-def _choice(facts: LaunchFacts, typed: TypedFlags, value: str) -> Iterator[CheckHit]:
+def _choice(facts: LaunchFacts, typed: TypedFlags, at: int, value: str) -> Iterator[CheckHit]:
     flag = typed.flag
     if flag is None or flag.takes == "none":
         return
@@ -177,14 +210,24 @@ def _choice(facts: LaunchFacts, typed: TypedFlags, value: str) -> Iterator[Check
             if near and len(typed.values) == 1
             else None,
             severity=None if flag.choices else "warning",
+            typed=typed,
+            value=at,
+            instead=near or "",
         )
     elif flag.type in _NUMBERS and not _NUMBERS[flag.type].fullmatch(value.casefold()):
         what = "whole number" if flag.type == "int" else "number"
-        yield CheckHit(says=f"{typed.word} takes a {what}, not “{value}”.", about=typed.word)
+        yield CheckHit(
+            says=f"{typed.word} takes a {what}, not “{value}”.",
+            about=typed.word,
+            typed=typed,
+            value=at,
+        )
     elif value.startswith("{") and "json" in flag.type and not is_json_object(value):
         yield CheckHit(
             says=f"What {typed.word} says is no valid JSON: check quotes and braces.",
             about=typed.word,
+            typed=typed,
+            value=at,
         )
 
 
@@ -208,6 +251,7 @@ def _twice(facts: LaunchFacts) -> Iterator[CheckHit]:
             fix=adapt_fix(Fix(change=LaunchChange(set_flags={typed.word: last})), facts, reason="")
             if len(typed.values) < 2
             else None,
+            typed=typed,
         )
 
 
@@ -218,32 +262,42 @@ def _check_deprecated(facts: LaunchFacts) -> Iterator[CheckHit]:
                 says=f"{ENGINES[facts.engine].title} {facts.version_text} still takes "
                 f"{typed.word}, but means to drop it. {typed.flag.help}".strip(),
                 about=typed.word,
+                typed=typed,
             )
 
 
 def _variables(facts: LaunchFacts) -> Iterator[CheckHit]:
-    known = facts.known_env
-    if known is None:
+    is_certain = facts.flaglist is not None or facts.known_env is not None
+    lists = [each for each in all_shipped(facts.engine) if each.env is not None]
+    known = (
+        facts.known_env if is_certain else frozenset().union(*(each.env or () for each in lists))
+    )
+    if not known:
         return
-    title = f"{ENGINES[facts.engine].title} {facts.version_text}".strip()
+    versions = facts.version_text if is_certain else ", ".join(each.version for each in lists[::-1])
+    title = f"{ENGINES[facts.engine].title} {versions}".strip()
     for name in (*facts.launch.env, *facts.launch.secret_env):
         # SGLang reads SGL_X as SGLANG_X; llama.cpp's LLAMA_ARG_NO_X switches X off.
         meant = re.sub(r"^SGL_", "SGLANG_", name).replace("LLAMA_ARG_NO_", "LLAMA_ARG_")
         if not name.startswith(ENV_PREFIXES.get(facts.engine, ())) or {name, meant} & known:
             continue
         near = nearest_value(meant, tuple(sorted(known)), likeness=0.9)
-        yield CheckHit(
-            says=f"{title} does not read {name}, so it does nothing."
+        does = "does" if is_certain or len(lists) == 1 else "do"
+        hit = CheckHit(
+            says=f"{title} {does} not read {name}"
+            + (", so it does nothing." if is_certain else ".")
             + (f" Did you mean {near}?" if near else ""),
             about=name,
-            fix=adapt_fix(
-                Fix(rename_env={name: near})
-                if near and name in facts.launch.env
-                else Fix(change=LaunchChange(drop_env=(name,))),
-                facts,
-                reason="",
-            ),
+            instead=near or "",
         )
+        if is_certain:
+            fix = Fix(change=LaunchChange(drop_env=(name,)))
+            if near and name in facts.launch.env:
+                fix = Fix(rename_env={name: near})
+            yield replace(hit, fix=adapt_fix(fix, facts, reason=""))
+        else:
+            unknown = ("the variables that this image reads",)
+            yield replace(hit, severity="info", unknown=unknown)
 
 
 _FLAGS = ("engine-flags",)
@@ -252,6 +306,9 @@ CHECKS = (
     Check(id="stray-words", severity="error", source=_FLAGS, hits=_stray_words),
     Check(
         id="unknown-flag", severity="error", source=_FLAGS, hits=_unknown_flags, gives_way="error"
+    ),
+    Check(
+        id="flag-elsewhere", severity="info", source=_FLAGS, hits=_only_elsewhere, gives_way="info"
     ),
     Check(id="flag-value", severity="error", source=_FLAGS, hits=_values, gives_way="error"),
     Check(id="llamacpp-equals", severity="error", source=("llamacpp-server",), hits=_equals),
@@ -271,3 +328,49 @@ CHECKS = (
         gives_way="info",
     ),
 )
+
+type TextBox = Literal["flags", "env"]
+
+_BOXES: dict[TextBox, tuple[Check, ...]] = {"flags": CHECKS[:-1], "env": CHECKS[-1:]}
+# More are not told of one box: each misspelled word is compared with every name.
+MARKED = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordMark:
+    """A hit, and the word in the form's box of flags or variables that it is about."""
+
+    box: TextBox
+    severity: Severity
+    says: str
+    word: str  # flag or variable, as typed; "": what stands before the first flag
+    nth: int = 0  # of those that are typed alike
+    values: tuple[str, ...] | None = None  # the flag's; None where it is marked itself
+    value: int = 0  # which of them
+    instead: str = ""  # what to write for the word
+
+
+def find_marks(subject: Subject) -> list[WordMark]:
+    """What each word is told by itself, whoever else says it better of the launch."""
+    facts = LaunchFacts(replace(subject, launch=parameters.fill(subject.launch)))
+    if not ENGINES[facts.engine].serves_models:
+        return []
+    found: list[WordMark] = []
+    for box, checks in _BOXES.items():
+        hits = (_mark(box, each, hit) for each in checks for hit in each.hits(facts))
+        found += islice(hits, MARKED)
+    return found
+
+
+def _mark(box: TextBox, check: Check, hit: CheckHit) -> WordMark:
+    typed = hit.typed
+    return WordMark(
+        box=box,
+        severity=hit.severity or check.severity,
+        says=hit.says,
+        word="" if hit.about == "flags" else hit.about,
+        nth=typed.nth if typed else 0,
+        values=typed.values if typed and hit.value is not None else None,
+        value=hit.value or 0,
+        instead=hit.instead,
+    )

@@ -1,6 +1,7 @@
 """Checks of a launch before it costs twenty minutes: in the form, on the page, at the start."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 from django.contrib import messages
@@ -12,7 +13,8 @@ from servers import lifecycle, tasks
 from servers.forms import environment as form
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
-from servers.judge.profiles.facts import LintFinding
+from servers.judge.profiles import vocabulary
+from servers.judge.profiles.facts import LintFinding, Subject
 from servers.launch.engines import parameters
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.profiles import checks, knowledge, path_reports, preflight
@@ -35,8 +37,10 @@ type Start = tuple[Launch, Server | None]  # and the server that it would be of
 def profile_check(request: HttpRequest) -> HttpResponse:
     """What the form's launch would run into, and the command that it amounts to."""
     form, profile = _form(request)
-    if not form.is_valid():
-        context = {"form": form, "faults": form.faults()}
+    is_valid = form.is_valid()
+    marks = _marks(form, _box(form, profile))
+    if not is_valid:
+        context = {"form": form, "faults": form.faults(), "marks": marks}
         return render(request, "profiles/_check.html", context)
     launch, box = form.unsaved_launch(), _box(form, profile)
     asks_checkpoint = False
@@ -52,6 +56,7 @@ def profile_check(request: HttpRequest) -> HttpResponse:
         "profiles/_check.html",
         {
             "form": form,
+            "marks": marks,
             "checked": checked,
             "asks_checkpoint": asks_checkpoint,
             "findings": checked.findings,
@@ -61,6 +66,35 @@ def profile_check(request: HttpRequest) -> HttpResponse:
             "image": ImageFacts.objects.find_for_launch(launch, box) if box is not None else None,
             **_places(launch, box),
         },
+    )
+
+
+def _marks(form: ProfileForm, box: Box | None) -> str:
+    """JSON for the boxes of flags and variables, whatever else is still to be filled in.
+
+    A box that cannot be read has null: what was told of its words stays.
+    """
+    said = form.cleaned_data
+    launch = Launch(
+        engine=said.get("engine", ""),
+        image=said.get("image", ""),
+        checkpoint="",
+        flags=said.get("flags", ()),
+        env=said.get("env", {}),
+        parameters=said.get("parameters", {}),
+    )
+    found: list[vocabulary.WordMark] = []
+    if launch.engine:
+        subject = Subject(launch=launch)
+        if box is not None:
+            image = ImageFacts.objects.find_for_launch(launch, box)
+            subject = checks.subject_with(launch, box, image, None)
+        found = vocabulary.find_marks(subject)
+    return json.dumps(
+        {
+            name: [asdict(each) for each in found if each.box == name] if name in said else None
+            for name in ("flags", "env")
+        }
     )
 
 
@@ -235,7 +269,7 @@ def _form(request: HttpRequest) -> tuple[ProfileForm, Profile | None]:
 
 def _box(form: ProfileForm, profile: Profile | None) -> Box | None:
     if profile is None:
-        return cast(Box, form.cleaned_data["box"])
+        return cast(Box | None, form.cleaned_data.get("box"))
     server = profile.servers.select_related("box").order_by("pk").first()
     return server.box if server else None
 

@@ -81,8 +81,6 @@ def _lean(known: ImageFlags) -> dict[str, Any]:
     }
     if flags.env is None:
         said["lent_env"] = _lent_env(flags)
-    if not known.is_exact:
-        said["elsewhere"] = _elsewhere(flags)
     return said
 
 
@@ -136,11 +134,3 @@ def _lent_env(flags: FlagList) -> dict[str, Any] | None:
         if other.env is not None:
             return {"version": other.version, "names": sorted(other.env)}
     return None
-
-
-def _elsewhere(flags: FlagList) -> dict[str, str]:
-    """Names that only other versions have, with the newest that does: the image may be one."""
-    found = {
-        name: other.version for other in reversed(all_shipped(flags.engine)) for name in other.names
-    }
-    return {name: version for name, version in found.items() if name not in set(flags.names)}

@@ -1,5 +1,5 @@
 // @ts-check
-// What to do about a step that failed. The gateway's own message says what is wrong.
+// What to say beside a test: what to do about a step that failed, and where it cannot reach.
 
 export const TOO_SLOW = "too_slow"; // this page’s own: nobody has refused anything
 
@@ -43,4 +43,20 @@ export function advice(refused, step) {
 function foreign({ status }) {
   if (status && status !== 200) return "This is not inferdash’s own answer: a proxy between this browser and inferdash gave it. Look there.";
   return "Check that inferdash runs and that this machine is online, then test again.";
+}
+
+// Where the address that lines name leads elsewhere than to whom this page asks, which no test by
+// this browser can show. "" where it does not.
+const OWN = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
+
+/** @param {string} address @param {string} here */
+export function reach(address, here) {
+  const { origin, hostname } = new URL(address);
+  if (origin !== here) {
+    return `The lines say ${origin}, and this page is open at ${here}: a test asks the latter. Put it into the lines where the other is not reached.`;
+  }
+  if (OWN.test(hostname)) {
+    return `${hostname} works only on this machine. Open this page by the box’s hostname to get examples to share.`;
+  }
+  return "";
 }

@@ -3,11 +3,10 @@
 // what the program would, and shows each step while it goes on.
 
 import { element } from "../page/dom.js";
-import { TOO_SLOW, advice, refuses } from "./advice.js";
+import { advice, reach, refuses, TOO_SLOW } from "./advice.js";
 import { Refused, ask, models, whyNot } from "./ask.js";
 import { Models } from "./models.js";
 import { plan } from "./checks.js";
-import { reach } from "./reach.js";
 import { Step, milliseconds, shown } from "./steps.js";
 import { all, byId, find } from "../page/parts.js";
 import { whenReleased } from "../page/pointer-guard.js";

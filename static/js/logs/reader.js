@@ -4,12 +4,10 @@
 import { LogFind } from "./find.js";
 import { LogHits } from "./hits.js";
 import { LogModel } from "./model.js";
-import { LogNewer } from "./newer.js";
+import { LogNewer, LogStatus } from "./status.js";
 import { LogOutline } from "./outline.js";
 import { explain } from "./row.js";
-import { remember, remembered } from "./choices.js";
 import { LogSocket } from "./socket.js";
-import { LogStatus } from "./status.js";
 import { LogTarget } from "./target.js";
 import { LogView } from "./view.js";
 import { all, around, find } from "../page/parts.js";
@@ -22,7 +20,7 @@ const WINDOW = 1000;
 const FAR = 5000;
 const ANSWER_WITHIN = 10_000;
 
-export class LogReader {
+class LogReader {
   /** @type {LogSocket | undefined} */
   socket;
   /** When lines were asked for that have not come. @type {number | null} */
@@ -407,3 +405,47 @@ export class LogReader {
 
   #tellFollowing = () => this.status.following(this.view.isFollowing, this.model.upto);
 }
+
+// What a person has chosen of how logs look, in this browser.
+// Storage may be switched off in this browser: choices then last for one page.
+/** @param {string} key */
+function remembered(key) {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+/** @param {string} key @param {string} value */
+function remember(key, value) {
+  try {
+    localStorage.setItem(key, value);
+  } catch {
+    // See above.
+  }
+}
+
+// <run-log>: a run's log, live.
+class RunLog extends HTMLElement {
+  static observedAttributes = ["data-run"];
+
+  /** @type {LogReader | null} */
+  reader = null;
+
+  connectedCallback() {
+    this.reader = new LogReader(this);
+    this.reader.newer.look(); // one may have begun while the page was on its way
+  }
+
+  disconnectedCallback() {
+    this.reader?.close();
+  }
+
+  /** @param {string} _name @param {string | null} before @param {string | null} now */
+  attributeChangedCallback(_name, before, now) {
+    if (before !== null && before !== now) this.reader?.renew();
+  }
+}
+
+customElements.define("run-log", RunLog);

@@ -3,7 +3,7 @@
 
 import uPlot from "../../vendor/uplot/uPlot.esm.js";
 import { draw as drawEngines } from "./history-engines.js";
-import { spaced } from "./history-marks.js";
+import { spaced } from "./history-places.js";
 import { resolved, sectionOf } from "./plot.js";
 
 const ROWS = 4; // of labels

@@ -1,7 +1,7 @@
 // @ts-check
 // The charts of what engines did: a line a server, or the lines of the only one.
 
-import { tone } from "./history-stack.js";
+import { tone } from "./history-places.js";
 import { find } from "../page/parts.js";
 import { sectionOf } from "./plot.js";
 

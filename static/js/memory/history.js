@@ -2,8 +2,7 @@
 // <box-history>: charts over any range that is kept. The range stands in the address.
 
 import { Charts } from "./history-charts.js";
-import { opening, seconds } from "./history-range.js";
-import { heights, layers, tone } from "./history-stack.js";
+import { heights, layers, opening, seconds, tone } from "./history-places.js";
 import { all, around, find } from "../page/parts.js";
 import { sectionOf } from "./plot.js";
 

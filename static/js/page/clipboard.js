@@ -1,5 +1,5 @@
 // @ts-check
-// The clipboard, where browsers offer one and where they do not.
+// The clipboard, where browsers offer one and where they do not, and a button that copies.
 
 // Whether the text is there now.
 /** @param {string} text @returns {Promise<boolean>} */
@@ -16,4 +16,21 @@ export async function copy(text) {
   const copied = document.execCommand("copy");
   area.remove();
   return copied;
+}
+
+// A button that copies a text and says so.
+const SAID_FOR = 1500; // ms
+
+/** @param {string} title @param {() => string} text @param {string} [label] */
+export function copyButton(title, text, label = "Copy") {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "quiet copy";
+  button.textContent = label;
+  button.setAttribute("aria-label", title);
+  button.addEventListener("click", async () => {
+    button.textContent = (await copy(text())) ? "Copied" : "Not copied";
+    setTimeout(() => (button.textContent = label), SAID_FOR);
+  });
+  return button;
 }

@@ -1,7 +1,7 @@
 // @ts-check
-// Says when the page no longer hears from inferdash, because what it shows is then old.
+// Says what the page no longer hears: that the connection is gone, values are old, a request came to nothing.
 
-import { byId } from "./parts.js";
+import { all, around, byId } from "./parts.js";
 
 const PATIENCE = 1500; // ms; a socket that comes back at once is not worth a word
 // Codes after which the socket does not come back by itself.
@@ -41,3 +41,72 @@ document.addEventListener("htmx:ws:after:connection", () => {
   strip.hidden = true;
   document.documentElement.classList.remove("is-offline");
 });
+
+// Says what became of a button whose request was refused or never arrived.
+const trouble = byId("trouble", HTMLElement);
+
+/** @param {string} text */
+function say(text) {
+  const line = document.createElement("p");
+  line.textContent = text;
+  const close = document.createElement("button");
+  close.type = "button";
+  close.textContent = "Close";
+  close.addEventListener("click", () => trouble.replaceChildren());
+  trouble.replaceChildren(line, close);
+}
+
+/** @type {Record<number, string>} */
+const WORDS = {
+  403: "You may not do this. An admin can change your role under Settings.",
+  404: "This is gone: somebody removed it. Reload the page.",
+};
+
+document.addEventListener("htmx:after:request", async (event) => {
+  const { response, text } = event.detail.ctx;
+  const button = around(event, "[data-then]", HTMLElement);
+  if (response && response.status < 400) {
+    // An answer with text is a question, in a dialog of this page.
+    if (button?.dataset.then !== undefined && response.status === 204) location.assign(button.dataset.then);
+    return;
+  }
+  const type = response?.headers?.get("Content-Type") ?? "";
+  const said = type.startsWith("text/plain") ? text : "";
+  say(said || WORDS[response?.status ?? 0] || `inferdash answered with error ${response?.status}. Its log says why; then try again.`);
+});
+
+document.addEventListener("htmx:error", (event) => {
+  if (event.detail.ctx) say("inferdash could not be reached, so nothing was done. Is it still running? Then try again.");
+});
+
+// Greys a box whose values have stopped coming, and says since when. The socket renews
+// data-sampled every second; nothing tells the page that it no longer does.
+const LIMIT = 6000; // ms
+
+/** @type {Map<HTMLElement, {sampled: string | undefined, at: number}>} */
+const seen = new Map();
+
+function look() {
+  for (const box of all(document, "[data-sampled]", HTMLElement)) {
+    const sampled = box.dataset.sampled;
+    const last = seen.get(box);
+    if (!last || last.sampled !== sampled) {
+      seen.set(box, { sampled, at: performance.now() });
+      continue;
+    }
+    const silence = performance.now() - last.at;
+    /** @type {HTMLElement | null} */
+    const note = box.querySelector("[data-silence]");
+    // The watcher itself may already say why the values are old.
+    if (!note || note.dataset.silence === "told" || document.hidden) continue;
+    note.hidden = !sampled || silence < LIMIT;
+    if (!note.hidden) {
+      note.textContent = `No new values for ${Math.floor(silence / 1000)} s.`;
+      box.classList.add("is-stale");
+    }
+  }
+  for (const box of seen.keys()) if (!box.isConnected) seen.delete(box);
+}
+
+setInterval(look, 1000);
+document.addEventListener("visibilitychange", () => seen.clear());

@@ -28,16 +28,16 @@ def test_another_engine_or_image_brings_its_own_flags(page: Page) -> None:
     page.locator("#id_image").fill("lmsysorg/sglang:v0.5.23")
 
     knows(page, "Help knows the 532 flags of SGLang 0.5.23")
-    expect(marks).to_contain_text("--attention-config.backend is not known to SGLang 0.5.23")
+    expect(marks).to_contain_text("SGLang 0.5.23 has no --attention-config.backend")
     page.locator("#id_image").fill("lmsysorg/sglang:nightly")
     knows(page, "This image has not been asked yet")
-    expect(marks).to_contain_text("--attention-config.backend is not in the newest list")
+    expect(marks).to_contain_text("Which flags this image has is not known until it is asked.")
 
 
 def test_an_unknown_flag_is_saved_as_it_stands(page: Page, stack: WebStack) -> None:
     knows(page, "Help knows the 321 flags of vLLM 0.33.0")
     write(page, "#id_flags", "--zzz-of-our-fork 3\n")
-    expect(page.locator("#id_flags_marks")).to_contain_text("It is passed on as it stands.")
+    expect(page.locator("#id_flags_marks")).to_contain_text("has no --zzz-of-our-fork")
     page.locator("#id_name").fill("Our fork")
     page.locator("#id_checkpoint").fill("Qwen/Qwen3-8B")
     # Marks and the check of the whole form stand side by side.
@@ -56,14 +56,14 @@ def test_without_the_list_the_form_says_so_and_asks_again(page: Page) -> None:
     page.locator("#id_image").fill("vllm/vllm-openai:v0.20.2")
     knows(page, "no help and completion here")
     write(page, "#id_flags", "--nonsense 1\n")
-    expect(page.locator("#id_flags_marks").get_by_role("listitem")).to_have_count(0)
+    # What the check says needs no list.
+    expect(page.locator("#id_flags_marks")).to_contain_text("vLLM 0.20.2 has no --nonsense")
 
     page.unroute("**/flags.json?*")
     page.locator("#id_env").focus()
     page.locator("#id_flags").focus()
 
     knows(page, "240 flags of vLLM 0.20.2")
-    expect(page.locator("#id_flags_marks")).to_contain_text("--nonsense is not known")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -109,7 +109,7 @@ def test_help_knows_what_the_image_itself_has_listed(page: Page, stack: WebStack
     write(page, "#id_flags", "--brand-new 1 --max-model-len 1 ")
 
     marks = page.locator("#id_flags_marks")
-    expect(marks).to_contain_text("--max-model-len is not known to vLLM 0.99.0")
+    expect(marks).to_contain_text("vLLM 0.99.0 has no --max-model-len")
     expect(marks).not_to_contain_text("--brand-new")
     page.locator("#id_image").fill("team/vllm:broken")
     knows(page, "This image could not be asked, so help goes by the newest list")

@@ -20,7 +20,7 @@ def test_a_misspelled_flag_is_marked_and_mended_by_keyboard(page: Page) -> None:
     page.keyboard.type(" 4096")
 
     expect(marks).to_contain_text(
-        "Unknown --max-modle-len is not known to vLLM 0.33.0. Did you mean --max-model-len?"
+        "Error: vLLM 0.33.0 has no --max-modle-len. Did you mean --max-model-len?"
     )
     page.keyboard.press("Tab")
     expect(marks.get_by_role("button", name="Use --max-model-len")).to_be_focused()
@@ -129,5 +129,5 @@ def test_variables_are_completed_and_marked(page: Page) -> None:
 
     marks = page.locator("#id_env_marks").get_by_role("listitem")
     expect(marks).to_have_count(1)
-    expect(marks).to_contain_text("VLLM_LOGGING_LEVLE is not read by vLLM 0.33.0")
+    expect(marks).to_contain_text("vLLM 0.33.0 does not read VLLM_LOGGING_LEVLE")
     expect(marks.get_by_role("button")).to_have_text("Use VLLM_LOGGING_LEVEL")

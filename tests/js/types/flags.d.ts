@@ -30,8 +30,6 @@ declare namespace Flags {
     /** What other versions say of flags of which only the name is known. */
     lent: Record<string, Flag & { version: string }>;
     lent_env?: { version: string; names: string[] } | null;
-    /** The version that has a name which this one lacks. */
-    elsewhere?: Record<string, string>;
   }
 
   interface Span {
@@ -68,16 +66,24 @@ declare namespace Flags {
     more: number;
   }
 
-  type Standing = "known" | "unknown" | "several" | "elsewhere";
-
-  /** What is wrong with a word. */
-  interface Mark extends Span {
-    about: string;
-    kind: string;
+  /** What the check says of a word. */
+  interface Told {
+    severity: "error" | "warning" | "info";
     says: string;
-    isCertain: boolean;
-    fix: Word | null;
+    /** A flag or variable as typed; "": what stands before the first flag. */
+    word: string;
+    /** Of those that are typed alike. */
+    nth: number;
+    /** The flag's, where they are what is wrong. */
+    values: string[] | null;
+    /** Which of them. */
+    value: number;
+    instead: string;
   }
 
-  type LinedMark = Mark & { line: number };
+  /** The same where it stands: `wrong` is what `instead` takes the place of. */
+  interface Mark extends Told, Span {
+    wrong: Span;
+    line: number;
+  }
 }

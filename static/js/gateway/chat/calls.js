@@ -1,7 +1,7 @@
 // @ts-check
 // The calls of tools in an answer: what was called with what, and the results that a person types.
 
-import { copyButton } from "./copy.js";
+import { copyButton } from "../../page/clipboard.js";
 import { block, button, element, folded, inert } from "../../page/dom.js";
 import { excerpt, parse, tree } from "./json.js";
 import { knows, parametersOf, toolName } from "./tools.js";

@@ -5,21 +5,17 @@ import { outcome, receive } from "./answering.js";
 import { Beside } from "./sidebar.js";
 import { Composer } from "./composer.js";
 import { CsrfToken, keepFocus } from "../../page/dom.js";
-import { emptyState } from "./empty.js";
-import { End } from "./end.js";
+import { emptyState, Servers, Standing } from "./servers.js";
+import { End, Transcript } from "./transcript.js";
 import { Menus } from "./menu.js";
 import { button, viewOf } from "./message.js";
-import { hear } from "./news.js";
-import { $, idInAddress, page, putInAddress } from "./page.js";
+import { $, hear, idInAddress, page, putInAddress } from "./page.js";
 import { Parameters } from "./params.js";
 import { Presets } from "./presets.js";
-import { Servers } from "./servers.js";
 import { List } from "./list.js";
 import { newKey } from "./save.js";
 import { AwayError, Store, isArriving, newAnswer, newQuestion, titleOf } from "./store.js";
 import { asked, history, resultsOf } from "./request.js";
-import { Standing } from "./standing.js";
-import { Transcript } from "./transcript.js";
 import { follow, forgetEmpty, turn, versionsView } from "./versions.js";
 
 const LOOK_AGAIN = 3000; // ms, while another tab receives one

@@ -4,7 +4,7 @@
 import DOMPurify from "../../../vendor/dompurify/purify.es.mjs";
 import hljs from "../../../vendor/highlight/highlight.min.js";
 import { Lexer, Parser, Renderer } from "../../../vendor/marked/marked.esm.js";
-import { copyButton } from "./copy.js";
+import { copyButton } from "../../page/clipboard.js";
 
 /** @import { Links, Token, Tokens } from "marked" */
 

@@ -2,7 +2,7 @@
 // One message of the conversation as DOM.
 
 import { ResultView, arrivingCalls, callsView } from "./calls.js";
-import { copyButton } from "./copy.js";
+import { copyButton } from "../../page/clipboard.js";
 import { block, button, element, plural, seconds } from "../../page/dom.js";
 import { cached, figures } from "./figures.js";
 import { pictures, thumbnails } from "./images.js";

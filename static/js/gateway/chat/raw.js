@@ -1,7 +1,7 @@
 // @ts-check
 // What went over the wire for an answer: the request, and the stream as it came.
 
-import { copyButton } from "./copy.js";
+import { copyButton } from "../../page/clipboard.js";
 import { block, count, element, folded } from "../../page/dom.js";
 
 const HEAD = 64 * 1024; // characters of a stream that are kept of its beginning

@@ -1,8 +1,9 @@
 // @ts-check
-// Which servers can answer. The socket keeps the hidden list in the page up to date; this
-// shows it as a choice.
+// Which servers can answer, where the chosen one is, and what stands there while nothing has been said.
+// The socket keeps the hidden list in the page up to date; this shows it as a choice.
 
 import { all } from "../../page/parts.js";
+import { element } from "../../page/dom.js";
 
 /** @implements {Chat.Choice} */
 export class Servers extends EventTarget {
@@ -97,3 +98,42 @@ export class Servers extends EventTarget {
 /** @param {Chat.Server} server */
 const stateOf = (server) =>
   server.state === "ready" && server.wanted !== "running" ? "about to stop" : server.state || "not started";
+
+// Where the chosen server is and what it does: the socket sends that of all, one is shown.
+export class Standing {
+  /** @param {{root: HTMLElement, servers: Chat.Choice}} parts */
+  constructor({ root, servers }) {
+    this.root = root;
+    this.servers = servers;
+    servers.addEventListener("change", () => this.show());
+    new MutationObserver(() => this.show()).observe(root, { subtree: true, childList: true, attributeFilter: ["hidden"] });
+    this.show();
+  }
+
+  show() {
+    for (const each of all(this.root, "[data-standing]", HTMLElement)) {
+      const hidden = each.dataset.standing !== this.servers.wanted;
+      if (each.hidden !== hidden) each.hidden = hidden;
+    }
+  }
+}
+
+// What stands where nothing has been said yet.
+/** @param {Servers} servers @param {string} dashboard */
+export function emptyState(servers, dashboard) {
+  const { chosen, starting } = servers;
+  if (chosen) return [element("p", "", `Ask ${chosen.model} something. Enter sends, Shift+Enter makes a new line, Esc stops, Up edits your last question.`)];
+  if (servers.find(servers.wanted)) return []; // above stands where it is, and its start
+  /** @param {string} text @param {string} href */
+  const link = (text, href) => Object.assign(element("a", "", text), { href });
+  if (!starting.length) {
+    return [
+      element("h2", "", "No server is ready"),
+      element("p", "", "Start one on the ", link("dashboard", dashboard), "; it appears here by itself as soon as it is ready."),
+    ];
+  }
+  return [
+    element("h2", "", "No server is ready yet"),
+    ...starting.map((s) => element("p", "", link(s.slug, s.url), ` is ${s.state}. It appears here by itself when it is ready.`)),
+  ];
+}

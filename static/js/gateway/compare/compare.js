@@ -5,8 +5,8 @@
 import { outcome } from "../chat/answering.js";
 import { Composer } from "../chat/composer.js";
 import { CsrfToken, element } from "../../page/dom.js";
-import { emptyState } from "../chat/empty.js";
-import { End } from "../chat/end.js";
+import { emptyState } from "../chat/servers.js";
+import { End } from "../chat/transcript.js";
 import { pictures } from "../chat/images.js";
 import { Menus } from "../chat/menu.js";
 import { turnsOf } from "../chat/request.js";
@@ -15,12 +15,33 @@ import { AwayError, Store, newQuestion } from "../chat/store.js";
 import { begin, change, follow, forgetEmpty, versionsView } from "../chat/versions.js";
 import { Asking } from "./asking.js";
 import { Column } from "./column.js";
-import { $, page } from "./page.js";
 import { Panel } from "./panel.js";
 import { TITLES, Turn } from "./turns.js";
-import { told } from "../../page/parts.js";
+import { byId, partsOf, told } from "../../page/parts.js";
 
 /** @import { Pair } from "./asking.js" */
+
+// The parts of a comparison's page.
+const page = byId("compare", HTMLElement);
+const $ = partsOf({
+  "chat-composer": HTMLFormElement,
+  "chat-empty": HTMLElement,
+  "chat-files-menu": HTMLDetailsElement,
+  "chat-name": HTMLInputElement,
+  "chat-notice": HTMLElement,
+  "chat-params": HTMLDetailsElement,
+  "chat-servers": HTMLElement,
+  "chat-share": HTMLDetailsElement,
+  "chat-status": HTMLElement,
+  "chat-transcript": HTMLElement,
+  "compare-add": HTMLElement,
+  "compare-heads": HTMLElement,
+  "compare-order": HTMLSelectElement,
+  "compare-shared": HTMLElement,
+  "compare-system": HTMLTextAreaElement,
+  "compare-told": HTMLDetailsElement,
+  "compare-told-badge": HTMLElement,
+});
 
 /** @typedef {Partial<Chat.Settings> & {preselected?: string | undefined}} Settings */
 

@@ -5,7 +5,7 @@ import { Beside } from "../chat/sidebar.js";
 import { element } from "../../page/dom.js";
 import { Parameters } from "../chat/params.js";
 import { Presets } from "../chat/presets.js";
-import { Standing } from "../chat/standing.js";
+import { Standing } from "../chat/servers.js";
 import { partsOf } from "../../page/parts.js";
 
 /** @import { Column } from "./column.js" */

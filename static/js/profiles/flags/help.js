@@ -1,14 +1,13 @@
 // @ts-check
 // Help and completion in the profile form's boxes of flags and variables: what a flag takes,
-// names and values while they are typed, and a remark on what the engine would not understand.
+// names and values while they are typed, and what the form's check says of single words.
 
 import { sourceOf } from "./about.js";
 import { fetchList } from "./list.js";
-import { flagMarks, variableMarks } from "./marks.js";
+import { flags, here, placed, variables } from "./text.js";
 import { FlagOptions } from "./options.js";
 import { describeFlag, describeVariable, Remarks } from "./panel.js";
 import { suggest } from "./suggest.js";
-import { flags, here, variables } from "./text.js";
 import { all, byId, find } from "../../page/parts.js";
 import { whenReleased } from "../../page/pointer-guard.js";
 
@@ -25,6 +24,8 @@ class FlagHelp {
   /** The name whose help is shown. @type {string | null} */
   described = null;
   isTaking = false;
+  /** What the check has said last. @type {Flags.Told[]} */
+  told = [];
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   timer;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -148,10 +149,16 @@ class FlagHelp {
     return this.caret === null ? null : here(this.isFlags ? flags(value) : variables(value), value, this.caret);
   }
 
+  /** @param {Record<string, Flags.Told[] | null>} told by box */
+  heed(told) {
+    // null: what is typed could not be read, and says why itself.
+    this.told = told[this.box.name] ?? this.told;
+    this.#look();
+  }
+
   #look() {
     clearTimeout(this.timer);
-    const marks = this.isFlags ? flagMarks : variableMarks;
-    const found = this.list ? marks(this.list, this.box.value) : [];
+    const found = placed(this.told, this.isFlags, this.box.value);
     const typed = this.atCaret;
     this.remarks.show(found.filter((each) => this.remarks.has(each) || !isUnfinished(each, typed, this.caret)));
     if (!this.#help()) this.#forget();
@@ -181,10 +188,9 @@ class FlagHelp {
     if (joint && !isJoined) this.#suggest();
   }
 
-  /** @param {Flags.LinedMark} mark */
-  #use({ fix }) {
-    if (!fix) return;
-    this.#replace(fix.start, fix.end, fix.text);
+  /** @param {Flags.Mark} mark */
+  #use({ wrong, instead }) {
+    this.#replace(wrong.start, wrong.end, instead);
     this.#look();
   }
 
@@ -218,11 +224,18 @@ function jointOf(list, isFlags, name) {
 }
 
 // Whether the word that a remark is about is still being typed.
-/** @param {Flags.LinedMark} mark @param {Flags.Typed | null} typed @param {number | null} caret */
+/** @param {Flags.Mark} mark @param {Flags.Typed | null} typed @param {number | null} caret */
 function isUnfinished(mark, typed, caret) {
   if (!typed || typed.start !== mark.start) return false;
-  return mark.kind === "Value" || caret === null || caret <= mark.end;
+  return Boolean(mark.values) || caret === null || caret <= mark.end;
 }
 
 const form = byId("profile-form", HTMLFormElement);
-for (const element of all(form, ".flag-help", HTMLElement)) new FlagHelp(form, element);
+const check = byId("check", HTMLElement);
+const helps = all(form, ".flag-help", HTMLElement).map((element) => new FlagHelp(form, element));
+new MutationObserver(() => {
+  for (const { dataset } of all(check, "[data-marks]", HTMLElement)) {
+    const told = JSON.parse(dataset.marks ?? "{}");
+    whenReleased(() => helps.forEach((help) => help.heed(told)));
+  }
+}).observe(check, { childList: true });

@@ -1,11 +1,9 @@
 // @ts-check
-// The flags and variables of one image: finding, matching, and what a misspelled word means.
-// The rules are those of servers/launch/engines/flaglist.py; a test holds both against each other.
-
-import { closest, closestValue, likeness } from "./edit-distance.js";
+// The flags and variables of one image: finding what is typed, and what it may become.
+// Names are read as servers/launch/engines/flaglist.py does; a test holds both against each other.
 
 const AGAIN_AFTER = 30_000; // ms: by then the image may have been asked
-const LIKENESS = 0.7; // a word that shares less with a flag is no misspelling of it
+const LIKENESS = 0.6; // share of letter pairs that a misspelled name has in common with the right one
 
 /** @implements {Flags.List} */
 export class FlagList {
@@ -23,7 +21,6 @@ export class FlagList {
     this.written = said.written;
     this.lent = said.lent;
     this.lent_env = said.lent_env;
-    this.elsewhere = said.elsewhere;
     /** @type {Map<string, Flags.Flag>} */
     this.byName = new Map();
     /** @type {Map<string, Flags.Flag>} */
@@ -34,8 +31,6 @@ export class FlagList {
     }
     this.names = [...this.byName.keys()];
     this.read = this.env && new Set(this.env);
-    /** What was asked before: comparing with every name takes a while. @type {Map<string, string | null>} */
-    this.near = new Map();
   }
 
   get who() {
@@ -79,60 +74,6 @@ export class FlagList {
     return this.byName.get(name)?.off?.includes(name) ?? false;
   }
 
-  // A version that knows this name, where it is not certain which one the image has.
-  /** @param {string} typed */
-  elsewhereIn(typed) {
-    return this.elsewhere?.[this.spelled(typed)] ?? this.elsewhere?.[dashed(typed)] ?? "";
-  }
-
-  // "known", "unknown", "several" or "elsewhere".
-  /** @param {string} typed @returns {Flags.Standing} */
-  standing(typed) {
-    const found = this.matches(typed);
-    if (found.length === 1) return "known";
-    if (this.elsewhereIn(typed)) return "elsewhere";
-    return found.length ? "several" : "unknown";
-  }
-
-  /** @param {string} typed */
-  nearest(typed) {
-    if (!this.near.has(typed)) this.near.set(typed, this.#nearest(typed));
-    return this.near.get(typed) ?? null;
-  }
-
-  /** @param {string} typed */
-  #nearest(typed) {
-    const name = this.spelled(typed);
-    const other = name.replaceAll("_", "-");
-    for (const each of [name, other]) {
-      if (Object.hasOwn(this.removed, each)) return this.removed[each] ?? null;
-    }
-    if (this.byName.has(other)) return other;
-    if (other.startsWith("--")) return closest(other, this.names, LIKENESS);
-    if (other.length > 2) {
-      const long = this.names.filter((each) => each.startsWith(`-${other}`));
-      const meant = new Set(long.map((each) => this.byName.get(each)));
-      if (meant.size) return meant.size === 1 ? (long[0] ?? null) : null;
-    }
-    return this.#nearestShort(other);
-  }
-
-  // One letter of a short name may be meant to be either of two flags': then it is not guessed.
-  /** @param {string} typed */
-  #nearestShort(typed) {
-    const first = closest(typed, this.names, LIKENESS);
-    if (first === null) return null;
-    const others = this.names.filter((each) => each !== first);
-    const second = closest(typed, others, LIKENESS);
-    if (second === null || this.byName.get(first) === this.byName.get(second)) return first;
-    return likeness(first, typed) === likeness(second, typed) ? null : first;
-  }
-
-  /** @param {string} typed */
-  wasRemoved(typed) {
-    return Object.hasOwn(this.removed, dashed(typed));
-  }
-
   // Whether inferdash writes it from the form's other fields.
   /** @param {Flags.Flag} flag */
   isWritten(flag) {
@@ -155,12 +96,6 @@ export class FlagList {
   /** @param {string} variable */
   isOwn(variable) {
     return this.env_prefixes.some((prefix) => variable.startsWith(prefix));
-  }
-
-  /** @param {string} variable */
-  nearestVariable(variable) {
-    if (!this.near.has(variable)) this.near.set(variable, closestValue(meant(variable), this.env ?? [], 0.9));
-    return this.near.get(variable) ?? null;
   }
 
   // The flag that says the same as a variable.
@@ -186,8 +121,14 @@ export class FlagList {
     }
     const found = [...first.sort(byLengthOf(bare)), ...then.sort()];
     if (found.length || bare.length < 3 || this.find(typed)) return found;
-    const near = this.nearest(typed);
+    const near = this.removed[wanted] ?? this.#mostAlike(wanted);
     return near ? [near] : [];
+  }
+
+  /** @param {string} typed */
+  #mostAlike(typed) {
+    const alike = this.names.map((name) => ({ name, share: likeness(name, typed) }));
+    return alike.filter(({ share }) => share >= LIKENESS).sort((one, other) => other.share - one.share)[0]?.name;
   }
 
   /** @param {string} typed */
@@ -199,6 +140,15 @@ export class FlagList {
     return [...first, ...then];
   }
 }
+
+/** @param {string} one @param {string} other */
+function likeness(one, other) {
+  const [mine, theirs] = [pairs(one), pairs(other)];
+  return (2 * mine.filter((pair) => theirs.includes(pair)).length) / (mine.length + theirs.length);
+}
+
+/** @param {string} word */
+const pairs = (word) => [...word].slice(1).map((letter, at) => word[at] + letter);
 
 /** @param {string} name */
 const dashed = (name) => (name.startsWith("--") ? name.replaceAll("_", "-") : name);

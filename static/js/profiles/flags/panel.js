@@ -2,33 +2,34 @@
 // What stands under a text box of flags or variables: remarks, and the help of one flag.
 
 import { flagRows, flagSource, variableSays } from "./about.js";
-import { MOST } from "./marks.js";
+import { MOST } from "./text.js";
 import { find } from "../../page/parts.js";
 
 /** @import { FlagList } from "./list.js" */
 
 const SHOWN = 6; // remarks
+const SEVERITIES = { error: "Error:", warning: "Warning:", info: "Good to know:" };
 
 // Remarks that stay keep their element, so that only new ones are read out.
 export class Remarks {
-  /** @param {HTMLElement} element @param {(mark: Flags.LinedMark) => void} use */
+  /** @param {HTMLElement} element @param {(mark: Flags.Mark) => void} use */
   constructor(element, use) {
     this.element = element;
     this.use = use;
     /** @type {Map<string, HTMLElement>} */
     this.kept = new Map();
-    /** What an element says now: its sentence stays, its place may not. @type {WeakMap<HTMLElement, Flags.LinedMark>} */
+    /** What an element says now: its sentence stays, its place may not. @type {WeakMap<HTMLElement, Flags.Mark>} */
     this.marks = new WeakMap();
     this.more = document.createElement("li");
     this.more.className = "quiet";
   }
 
-  /** @param {Flags.LinedMark} mark */
+  /** @param {Flags.Mark} mark */
   has(mark) {
     return this.kept.has(keyOf(mark));
   }
 
-  /** @param {Flags.LinedMark[]} found */
+  /** @param {Flags.Mark[]} found */
   show(found) {
     /** @type {Map<string, HTMLElement>} */
     const shown = new Map();
@@ -50,7 +51,7 @@ export class Remarks {
     } else this.more.remove();
   }
 
-  /** @param {HTMLElement | undefined} kept @param {Flags.LinedMark} mark */
+  /** @param {HTMLElement | undefined} kept @param {Flags.Mark} mark */
   #item(kept, mark) {
     const item = kept ?? this.#made(mark);
     const line = find(item, ".line", HTMLElement);
@@ -60,17 +61,17 @@ export class Remarks {
     return item;
   }
 
-  /** @param {Flags.LinedMark} mark */
+  /** @param {Flags.Mark} mark */
   #made(mark) {
-    const { kind, about, says, fix, isCertain } = mark;
+    const { severity, word, says, instead } = mark;
     const item = document.createElement("li");
-    item.className = isCertain ? "flag-mark is-certain" : "flag-mark";
+    item.className = severity === "info" ? "flag-mark" : "flag-mark is-certain";
     const sentence = document.createElement("span");
-    sentence.append(made("strong", kind), " ", named(about), " ", ...withCode(says, fix?.text), " ");
+    sentence.append(made("strong", SEVERITIES[severity]), " ", ...withCode(says, [word, instead]), " ");
     sentence.append(made("span", "", "line quiet"));
     item.append(sentence);
-    if (fix) {
-      const button = made("button", `Use ${fix.text}`);
+    if (instead) {
+      const button = made("button", `Use ${instead}`);
       button.type = "button";
       button.addEventListener("click", () => this.use(this.marks.get(item) ?? mark));
       item.append(" ", button);
@@ -79,19 +80,19 @@ export class Remarks {
   }
 }
 
-// A sentence whose proposed name stands in a code's letters.
-/** @param {string} says @param {string | undefined} name */
-function withCode(says, name) {
-  const [before = "", after] = name ? says.split(name, 2) : [says];
-  return after === undefined || !name ? [before] : [before, named(name), after];
+// A sentence in which these names stand in a code's letters.
+/** @param {string} says @param {string[]} names */
+function withCode(says, names) {
+  const pieces = says.split(/([\s,“”]+|[.:?]+(?=\s|$))/);
+  return pieces.map((piece) => (piece && names.includes(piece) ? named(piece) : piece));
 }
 
 // A name in which no line breaks, unless it is as long as one.
 /** @param {string} name */
 const named = (name) => made("code", name, name.length < 36 ? "nowrap" : "");
 
-/** @param {Flags.LinedMark} mark */
-const keyOf = ({ about, says }) => `${about} ${says}`;
+/** @param {Flags.Mark} mark */
+const keyOf = ({ word, says }) => `${word} ${says}`;
 
 // The help of the flag or variable at the caret; what is shown stays until there is another one.
 /** @param {HTMLElement} element @param {FlagList} list @param {{name: string}} typed */

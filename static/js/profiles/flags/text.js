@@ -1,5 +1,5 @@
 // @ts-check
-// Reads the text boxes of flags and variables: which word stands where.
+// Reads the text boxes of flags and variables: which word stands where, and which one a mark means.
 
 // Words as a shell cuts them, with their places: {start, end, text}; and the comments.
 /** @param {string} text */
@@ -143,3 +143,27 @@ export function typing(flag, text, caret) {
   if (flag.values.length || !/^[ \t]+$/.test(between)) return null;
   return { part: "value", start: caret, end: caret, typed: "" };
 }
+
+// What the check says of single words (servers/judge/profiles/vocabulary.py), on the words of a box.
+export const MOST = 50; // as many as the check tells of one box
+
+// Only of words that still stand there as they were judged.
+/** @param {Flags.Told[]} told @param {boolean} isFlags @param {string} text */
+export function placed(told, isFlags, text) {
+  const typed = isFlags ? flags(text) : variables(text);
+  const found = told.map((each) => place(each, typed, text)).filter((each) => each !== null);
+  return found.sort((one, other) => one.start - other.start);
+}
+
+/** @param {Flags.Told} told @param {Flags.Typed[]} typed @param {string} text @returns {Flags.Mark | null} */
+function place(told, typed, text) {
+  const { word, nth, values, value } = told;
+  const flag = word ? typed.filter(({ name }) => name === word)[nth] : null;
+  const at = flag ?? (word ? null : stray(text));
+  if (!at || (values && !isAlike(values, flag?.values ?? []))) return null;
+  const { start, end } = at;
+  return { ...told, start, end, wrong: (values && flag?.values[value]) || { start, end }, line: text.slice(0, start).split("\n").length };
+}
+
+/** @param {string[]} judged @param {Flags.Word[]} values */
+const isAlike = (judged, values) => judged.length === values.length && values.every(({ text }, at) => text === judged[at]);

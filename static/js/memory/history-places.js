@@ -1,5 +1,5 @@
 // @ts-check
-// Points of a history as layers of a stack: who held how much, from the bottom up.
+// Where things of a history go: its range of time, the layers of a stack, marks beside each other.
 
 const KIB_PER_GIB = 2 ** 20;
 const TONES = 6;
@@ -55,4 +55,46 @@ export function heights(stack) {
     found.push(values.map((value, index) => (value === null ? null : value + (below?.[index] ?? 0))));
   }
   return found;
+}
+
+// Which of a chart's marks may cross it: many lines beside each other are a bar code over the data.
+const LEAST = 24; // px between two lines
+const MOST = 16; // lines in a chart
+
+/**
+ * Whether each of these places (px, from left to right) has room for a line across the chart. The
+ * others are ticks at its edge: what stands closely is looked at by a shorter range.
+ * @param {number[]} places @param {number} width px of the chart
+ * @returns {boolean[]}
+ */
+export function spaced(places, width) {
+  const room = Math.max(LEAST, width / MOST);
+  let last = -Infinity;
+  return places.map((place) => {
+    if (place - last < room) return false;
+    last = place;
+    return true;
+  });
+}
+
+// The range of time that a history opens with.
+const HOUR = 3600;
+const DAY = 86400;
+/** @type {Record<string, number>} */
+const UNITS = { s: 1, m: 60, h: HOUR, d: DAY };
+
+/** Seconds of a span as addresses write it, "3600", "1h" or "7d"; NaN where it is none.
+ * @param {string} text */
+export function seconds(text) {
+  const found = /^(\d+(?:\.\d+)?)([smhd]?)$/.exec(text.trim());
+  return found ? Number(found[1]) * (UNITS[found[2] || "s"] ?? NaN) : NaN;
+}
+
+/** Where something was recorded: the hours that a box has been known for, a day at most. `end` is null where
+ * that is now. `oldest` and `newest` are unix seconds; 0: not known.
+ * @param {number} oldest @param {number} newest @param {number} now */
+export function opening(oldest, newest, now) {
+  const hours = oldest ? Math.max(1, Math.ceil((now - oldest) / HOUR)) : 24;
+  const span = Math.min(DAY, hours * HOUR);
+  return { span, end: newest && now - newest > span ? newest : null };
 }
