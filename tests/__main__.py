@@ -39,8 +39,9 @@ def main(words: Sequence[str]) -> int:
 def start_lint(said: IO[str]) -> "subprocess.Popen[str]":
     """Beside the tests, which wait half of the time."""
     command = ["make", "--no-print-directory", "lint"]
-    # What mypy knows of a file goes by its text: a new checkout begins with it.
-    known = {"MYPY_CACHE_DIR": str(namespace.FOLDER / "mypy")}
+    # Outlives the checkout. Each path has its own: two runs that share one break it for both.
+    path = str(groups.ROOT.resolve()).strip("/").replace("/", "-")
+    known = {"MYPY_CACHE_DIR": str(namespace.FOLDER / "mypy" / path)}
     return subprocess.Popen(
         command, cwd=groups.ROOT, env=known | os.environ, stdout=said, stderr=said, text=True
     )
