@@ -19,10 +19,9 @@ from kombu.exceptions import OperationalError
 from servers import lifecycle
 from servers.host.docker.containers import ContainerError
 from servers.judge.runs.limits import LimitsError
-from servers.launch.engines import parameters
-from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import Place, VolumeError
 from servers.lifecycle.profiles import path_reports
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation, hardening
 from servers.lifecycle.weights import checkpoints, deletion, downloads
 from servers.models import Box, Run, StoredCheckpoint
@@ -101,11 +100,11 @@ def ask_for_paths(box: Box, wanted: Sequence[Place]) -> None:
         log.warning("Redis is away: %s", error)
 
 
-def look_at_mounts(launch: Launch, box: Box) -> None:
+def look_at_mounts(context: LaunchContext) -> None:
     """Have the box say what it mounts, where that is not plain: preflight reads its answer."""
-    if wanted := path_reports.to_ask(parameters.fill(launch), box):
-        ask_for_paths(box, wanted)
-        path_reports.wait_for_reports(box, wanted, seconds=MOUNTS_WITHIN)
+    if wanted := context.mounts_to_ask:
+        ask_for_paths(context.box, wanted)
+        context.wait_for_answer(context.paths_question, seconds=MOUNTS_WITHIN)
 
 
 def mount_refusal(box: Box, path: str) -> str:

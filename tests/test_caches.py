@@ -7,6 +7,7 @@ import pytest
 
 from servers.host.files.box_files import BoxFiles, DiskRoom
 from servers.lifecycle.profiles import path_reports
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation
 from servers.models import AuditEntry, Box
 from servers.watcher import box_row
@@ -86,6 +87,6 @@ def test_the_form_says_that_a_start_makes_it(home: Path) -> None:
         home=box.home, hf_cache=box.hf_cache,
     )  # fmt: skip
 
-    (told,) = path_reports.read_reports(box, wanted) or []
+    (told,) = LaunchContext(server.launch, box).folders or []
 
     assert (told.lies, told.is_made) == ("missing", True)

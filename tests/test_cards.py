@@ -12,6 +12,7 @@ from servers.launch.commandline import export, text_boxes
 from servers.launch.engines import placement
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import CardsError, Gpu
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs.gpu_assignment import settle
 from servers.models import Box
 from servers.models.runs.run import RunState
@@ -104,6 +105,6 @@ def test_the_preview_names_the_cards_that_a_start_would_take(box: Box) -> None:
     factories.run(factories.server(box, "busy", gpus="0"))
     launch = factories.server(box, gpus="1x RTX PRO 6000").profile.launch
 
-    assert "device=1" in lifecycle.preview(launch, box).command
+    assert "device=1" in lifecycle.preview(LaunchContext(launch, box)).command
     many = Launch(engine="vllm", image="i", checkpoint="c", gpus="8x RTX PRO 6000")
-    assert "this box has 4" in lifecycle.preview(many, box).problem
+    assert "this box has 4" in lifecycle.preview(LaunchContext(many, box)).problem

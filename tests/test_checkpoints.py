@@ -9,6 +9,7 @@ import pytest
 from servers.host.weights import checkpoints
 from servers.judge.memory import holders
 from servers.lifecycle.profiles import checks
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.profiles.preflight import of_profiles
 from servers.lifecycle.weights.checkpoints import source
 from servers.models import Box, CheckpointFacts, Profile, Server
@@ -211,8 +212,8 @@ def test_others_are_whoever_holds_gpu_memory_beside_the_own_container() -> None:
 def test_other_holders_on_a_spark_are_known_to_the_check(box: Box) -> None:
     server = place(box, tp=1)
     profile = Profile.objects.get()
-    assert checks.subject(server.profile.launch, box, profile).others is None
+    assert LaunchContext(server.profile.launch, box, profile).subject.others is None
 
     factories.tell(box, sample())
 
-    assert checks.subject(server.profile.launch, box, profile).others != ()
+    assert LaunchContext(server.profile.launch, box, profile).subject.others != ()

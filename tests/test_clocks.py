@@ -7,6 +7,7 @@ import pytest
 from servers.host.kernel.resources import ahead_of
 from servers.judge.profiles.preflight import ClockOffset, PreflightItem
 from servers.lifecycle.profiles import preflight
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.models import Box, HostResources
 from tests import factories
 from tests.test_preflight import around, checked
@@ -90,7 +91,10 @@ def test_a_silent_box_has_no_clock_that_counts() -> None:
     server = factories.server(Box.objects.get(slug="spark-1"), "wide", "minimax-m2.7")
     launch = server.profile.launch
 
-    items = {each.id: each for each in preflight.check(launch, boxes[0], server.profile).items}
+    items = {
+        each.id: each
+        for each in preflight.check(LaunchContext(launch, boxes[0], server.profile)).items
+    }
 
     assert "clock" not in items
     assert preflight.clocks(Box.objects.select_related("host_resources")) == {

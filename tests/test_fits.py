@@ -13,8 +13,8 @@ from django.utils import timezone
 from servers import events, tasks
 from servers.host.weights.checkpoints import CheckpointFiles
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.profiles import checks, knowledge
-from servers.lifecycle.profiles.knowledge import Knowledge, LaunchOnBox
+from servers.lifecycle.profiles import checks
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.weights import checkpoints
 from servers.models import Box, CheckpointFacts, Profile, Role, Run, Server
 from servers.models.runs.run import RunState
@@ -148,20 +148,24 @@ def test_the_dialog_of_a_start_makes_it_fit_and_goes_on(server: Server) -> None:
 def test_a_restart_counts_what_its_own_container_holds_as_free(server: Server) -> None:
     run = factories.run(server, RunState.READY)
     sample(server.box, 8.0, 94.0, held={run.container_id: 86.0})
-    known = checks.check_start(server.profile.launch, server.box, server.profile, server)
+    known = checks.check_start(
+        LaunchContext(server.profile.launch, server.box, server.profile, server)
+    )
     assert [each.rule for each in known.findings if each.severity == "error"] == []
 
     other = factories.server(
         server.box, "other", image="vllm/vllm-openai:v0.20.2", engine="vllm", gpus="0"
     )
-    known = checks.check_start(other.profile.launch, other.box, other.profile, other)
+    known = checks.check_start(LaunchContext(other.profile.launch, other.box, other.profile, other))
     assert "vllm-free-memory" in [each.rule for each in known.findings]
 
 
 def test_old_news_of_the_memory_is_none(server: Server) -> None:
-    start = LaunchOnBox(launch=server.profile.launch, box=server.box)
-    assert [each.free for each in knowledge.gather_rooms(start, Knowledge([start]))] == [None, None]
-    known = checks.check_start(server.profile.launch, server.box, server.profile)
+    assert [each.free for each in LaunchContext(server.profile.launch, server.box).rooms] == [
+        None,
+        None,
+    ]
+    known = checks.check_start(LaunchContext(server.profile.launch, server.box, server.profile))
     assert known.fit is not None
     assert known.fit.unknown == ("what is free now",)
 
@@ -170,18 +174,20 @@ def test_what_the_same_launch_took_outranks_the_formula(server: Server) -> None:
     sample(server.box, 94.0, 94.0)
     ran = factories.run(server, RunState.STOPPED, peak_memory=71 * GIB, gpus="0")
 
-    known = checks.check_start(server.profile.launch, server.box, server.profile, server)
+    known = checks.check_start(
+        LaunchContext(server.profile.launch, server.box, server.profile, server)
+    )
     assert known.fit is not None
     assert known.fit.is_measured
     assert "took 71.0 GiB on each GPU" in known.fit.says
     assert f"run {ran.pk}" in [each.source for each in known.fit.numbers]
 
     named = replace(server.profile.launch, served_name="another", host_port=8000)
-    known = checks.check_start(named, server.box, server.profile, server)
+    known = checks.check_start(LaunchContext(named, server.box, server.profile, server))
     assert known.fit is not None
     assert known.fit.is_measured
     other = replace(server.profile.launch, flags=("--gpu-memory-utilization", "0.5"))
-    known = checks.check_start(other, server.box, server.profile, server)
+    known = checks.check_start(LaunchContext(other, server.box, server.profile, server))
     assert known.fit is not None
     assert not known.fit.is_measured
 
@@ -239,7 +245,7 @@ def test_a_form_asks_again_where_the_answer_came_too_late_for_what_it_shows(
     path: str, box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sample(box, 94.0, 94.0)
-    known = checks.of_start
+    known = checks.check_start
 
     def answered_meanwhile(*args: Any) -> checks.CheckReport:
         said = known(*args)
@@ -247,7 +253,7 @@ def test_a_form_asks_again_where_the_answer_came_too_late_for_what_it_shows(
         answers.give(checkpoints.question("org/new@main", box), checkpoints.facts(found))
         return said
 
-    monkeypatch.setattr("servers.lifecycle.profiles.checks.of_start", answered_meanwhile)
+    monkeypatch.setattr("servers.lifecycle.profiles.checks.check_start", answered_meanwhile)
     monkeypatch.setattr("servers.tasks.ask_for_checkpoint", lambda _box, _name: None)
     monkeypatch.setattr("servers.views.profiles.checks.ANSWERS_WITHIN", 1)
     eva = browser(Role.EDITOR)
@@ -268,8 +274,8 @@ def test_a_box_that_has_no_such_model_says_so_once(
 
     monkeypatch.setattr("servers.tasks.ask_for_checkpoint", nothing)
     launch = Launch(engine="vllm", image="x", checkpoint="org/none")
-    assert checkpoints.is_to_be_asked(launch, box)
+    assert LaunchContext(launch, box).lacks_checkpoint_facts
     tasks.ask_for_checkpoint(box, "org/none@main")
 
-    assert not checkpoints.is_to_be_asked(launch, box)
-    assert checkpoints.find_facts(launch, box) is None
+    assert not LaunchContext(launch, box).lacks_checkpoint_facts
+    assert LaunchContext(launch, box).checkpoint is None

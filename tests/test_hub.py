@@ -12,6 +12,7 @@ import pytest
 from servers.host.weights import hub
 from servers.host.weights.hub import HubError, RemoteModel
 from servers.lifecycle.profiles import preflight
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.models import Box, CheckpointFacts, Secret, Server
 from servers.watcher.weights import inventory as watcher
 from tests import factories
@@ -166,7 +167,9 @@ def place(box: Box) -> Server:
 
 
 def items(server: Server) -> dict[str, tuple[str, str]]:
-    checked = preflight.check(server.profile.launch, server.box, server.profile, server)
+    checked = preflight.check(
+        LaunchContext(server.profile.launch, server.box, server.profile, server)
+    )
     return {each.id: (each.level, each.says) for each in checked.items}
 
 
@@ -182,7 +185,7 @@ def test_what_is_to_be_downloaded_is_judged_before_it_is(
 
     kept = CheckpointFacts.objects.get()
     assert (kept.remote, kept.weights, kept.missing) == ("open", 63 * GIB, 63 * GIB)
-    checked = preflight.check(server.profile.launch, box, server.profile, server)
+    checked = preflight.check(LaunchContext(server.profile.launch, box, server.profile, server))
     assert checked.fit is not None
     level, says = items(server)["checkpoint"]
     assert (level, says) == (

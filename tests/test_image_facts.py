@@ -12,6 +12,7 @@ from servers import lifecycle
 from servers.launch.engines.flaglist import Flag, FlagList, load_shipped
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.profiles import checks
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.models import Box, Role, Server
 from tests import factories
 from tests.factories import ASKED, image_facts
@@ -44,7 +45,7 @@ def test_the_check_goes_by_the_image_s_own_list(box: Box) -> None:
 
     image_facts(box, vllm("--brand-new", version="0.99.0"))
 
-    subject = checks.subject(typed, box)
+    subject = LaunchContext(typed, box).subject
     assert subject.engine_version == "0.99.0"
     assert subject.flaglist is not None
     assert not [each for each in checks.findings(typed, box) if each.about == "--brand-new"]
@@ -64,14 +65,14 @@ def test_another_box_s_image_of_that_name_is_another_image(box: Box) -> None:
     image_facts(factories.box("another"), vllm())
     typed = launch()
 
-    assert checks.subject(typed, box).flaglist is None
+    assert LaunchContext(typed, box).subject.flaglist is None
 
 
 def test_an_image_that_could_not_be_asked_leaves_the_shipped_lists(box: Box) -> None:
     image_facts(box, version="0.20.2", error="It ended with exit code 1.")
     typed = launch()
 
-    subject = checks.subject(typed, box)
+    subject = LaunchContext(typed, box).subject
 
     assert subject.flaglist is None
     assert subject.engine_version == "0.20.2"
@@ -143,16 +144,16 @@ def test_an_image_that_was_not_asked_yet_is_no_failure(box: Box) -> None:
 
 
 def test_the_command_begins_with_what_the_image_s_own_entrypoint_says(box: Box) -> None:
-    assert f"{ASKED} vllm serve m" in lifecycle.preview(launch(), box).command
+    assert f"{ASKED} vllm serve m" in lifecycle.preview(LaunchContext(launch(), box)).command
 
     image_facts(box, asked_at=None, asking="asking", entrypoint=["vllm", "serve"])
-    assert f"{ASKED} m --host" in lifecycle.preview(launch(), box).command
+    assert f"{ASKED} m --host" in lifecycle.preview(LaunchContext(launch(), box)).command
 
     # An official image that was built anew without its entrypoint.
     official = replace(launch(), image="vllm/vllm-openai:v0.32.0")
-    assert "v0.32.0 m --host" in lifecycle.preview(official, box).command
+    assert "v0.32.0 m --host" in lifecycle.preview(LaunchContext(official, box)).command
     image_facts(box, asked_at=None, reference=official.image, entrypoint=[])
-    assert "v0.32.0 vllm serve m" in lifecycle.preview(official, box).command
+    assert "v0.32.0 vllm serve m" in lifecycle.preview(LaunchContext(official, box)).command
 
 
 def test_the_part_of_the_page_that_goes_by_the_image_can_be_asked_for_alone(box: Box) -> None:
@@ -171,7 +172,7 @@ def test_the_part_of_the_page_that_goes_by_the_image_can_be_asked_for_alone(box:
 def test_what_inferdash_asks_every_other_second_stays_out_of_the_log(box: Box) -> None:
     image_facts(box, vllm())
 
-    preview = lifecycle.preview(launch(), box)
+    preview = lifecycle.preview(LaunchContext(launch(), box))
 
     assert f"{QUIET} /health,/metrics" in preview.command
 
@@ -181,8 +182,8 @@ def test_a_list_that_is_not_the_image_s_own_adds_no_flag_to_a_command(box: Box) 
     image_facts(box, version="0.32.0", error="It ended with exit code 1.")
     release = replace(launch(), image="vllm/vllm-openai:v0.32.0")
 
-    assert QUIET not in lifecycle.preview(launch(), box).command
-    assert QUIET not in lifecycle.preview(release, box).command
+    assert QUIET not in lifecycle.preview(LaunchContext(launch(), box)).command
+    assert QUIET not in lifecycle.preview(LaunchContext(release, box)).command
 
 
 def test_the_page_shows_what_is_added_to_the_command(box: Box) -> None:

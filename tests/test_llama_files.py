@@ -13,6 +13,7 @@ from servers.host.weights.fetch.places import RepositoryFile
 from servers.launch.engines import llamacpp
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.profiles import preflight
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.weights import checkpoints as lifecycle
 from servers.lifecycle.weights import download_offers
 from servers.lifecycle.weights.downloads import DownloadRequest
@@ -193,7 +194,10 @@ def test_a_gguf_that_is_not_here_is_offered_downloaded_and_found(
     watcher.look_at_checkpoints(box, watcher.HubSizes())
     facts = CheckpointFacts.objects.get()
     assert (facts.remote, facts.weights, facts.missing) == ("", size, 0)
-    assert download_offers.find_offer(server.profile.launch, box, server.profile) is None
+    assert (
+        download_offers.find_offer(LaunchContext(server.profile.launch, box, server.profile))
+        is None
+    )
 
 
 @pytest.mark.django_db
@@ -209,7 +213,7 @@ def test_a_path_where_nothing_lies_is_offered_too(
     )  # fmt: skip
     profile, made = server.profile, server.profile.launch
     watcher.look_at_checkpoints(box, watcher.HubSizes())
-    assert download_offers.find_offer(made, box, profile) is None, (
+    assert download_offers.find_offer(LaunchContext(made, box, profile)) is None, (
         "the watcher has not had its time"
     )
     assert profile.current is not None
@@ -224,7 +228,7 @@ def test_a_path_where_nothing_lies_is_offered_too(
     path.parent.mkdir(parents=True)
     path.write_bytes(header(QWEN))
     watcher.look_at_checkpoints(box, watcher.HubSizes())
-    assert download_offers.find_offer(made, box, profile) is None
+    assert download_offers.find_offer(LaunchContext(made, box, profile)) is None
 
 
 @pytest.mark.django_db

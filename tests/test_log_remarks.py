@@ -3,8 +3,8 @@
 import pytest
 from django.test import Client
 
+from servers.forms.profile_fields import read_box
 from servers.judge.logs import parsing as judge_patterns
-from servers.launch.commandline import text_boxes
 from servers.launch.commandline.text_boxes import WordsError
 from servers.models import LogChunk, Run, Server
 from servers.models.runs.run import RunState
@@ -51,7 +51,7 @@ def test_a_text_is_no_pattern() -> None:
 @pytest.mark.parametrize("text", ["x" * 201, "\n".join(map(str, range(21))), "a\x07b"])
 def test_the_form_bounds_the_texts(text: str) -> None:
     with pytest.raises(WordsError):
-        text_boxes.log_texts(text)
+        read_box("patterns", text)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -10,6 +10,7 @@ from servers.host.docker.containers import DockerContainers
 from servers.host.files import paths
 from servers.judge.runs import limits
 from servers.launch.engines.launch import Launch
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import reboots
 from servers.models import Box
 from tests import factories
@@ -105,14 +106,16 @@ def test_the_page_shows_them(box: Box, worker: DockerContainers, client: Any) ->
 def test_the_preview_says_what_a_start_on_this_box_takes_away(box: Box) -> None:
     launch = Launch(engine="vllm", image="x", checkpoint="m", gpus="none", host_port=8000)
 
-    assert "--cap-drop NET_RAW" in lifecycle.preview(launch, box).command
-    assert "--security-opt no-new-privileges" in lifecycle.preview(launch, box).command
+    assert "--cap-drop NET_RAW" in lifecycle.preview(LaunchContext(launch, box)).command
+    assert (
+        "--security-opt no-new-privileges" in lifecycle.preview(LaunchContext(launch, box)).command
+    )
     # A copy with a name or labels of ours would take the place of a run's container.
-    assert "--name" not in lifecycle.preview(launch, box).command
-    assert "--label" not in lifecycle.preview(launch, box).command
+    assert "--name" not in lifecycle.preview(LaunchContext(launch, box)).command
+    assert "--label" not in lifecycle.preview(LaunchContext(launch, box)).command
 
     box.facts = {"left_out": {"no-new-privileges": "refused"}, "limits": {"pids_limit": 99}}
-    command = lifecycle.preview(launch, box).command
+    command = lifecycle.preview(LaunchContext(launch, box)).command
 
     assert "no-new-privileges" not in command
     assert "--pids-limit 99" in command

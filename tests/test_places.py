@@ -10,6 +10,7 @@ from servers import tasks
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import Site, VolumeError, list_required_paths
 from servers.lifecycle.profiles import path_reports
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.models import Box, Role
 from servers.views.profiles import checks
 from tests import factories
@@ -141,7 +142,7 @@ def test_what_lies_in_a_missing_folder_is_not_told_of_its_own() -> None:
 
     answered(box, of)
 
-    told = path_reports.read_reports(box, path_reports.list_needed_paths(of, box))
+    told = LaunchContext(of, box).folders
     assert told is not None
     assert [(each.path, each.lies) for each in told] == [("/data/weights", "missing")]
 
@@ -155,4 +156,4 @@ def test_a_box_without_limits_gives_no_answer(settings: Any, tmp_path: Path) -> 
 
     answered(box, of)
 
-    assert path_reports.read_reports(box, path_reports.list_needed_paths(of, box)) is None
+    assert LaunchContext(of, box).folders is None

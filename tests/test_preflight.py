@@ -21,6 +21,7 @@ from servers.judge.profiles.preflight import OtherWorkload, PreflightItem, Start
 from servers.launch.engines.placement import Place
 from servers.lifecycle.profiles import path_reports
 from servers.lifecycle.profiles import preflight as lifecycle
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.models import (
     Box,
     CheckpointFacts,
@@ -260,7 +261,7 @@ def server(box: Box) -> Server:
 
 
 def check(server: Server) -> lifecycle.PreflightResult:
-    return lifecycle.check(server.profile.launch, server.box, server.profile, server)
+    return lifecycle.check(LaunchContext(server.profile.launch, server.box, server.profile, server))
 
 
 @pytest.mark.django_db
@@ -397,7 +398,9 @@ def test_another_server_on_the_same_gpu_or_port_is_named(box: Box, server: Serve
     assert check(server).errors == []
     assert "other runs on a GPU" in next(i.says for i in check(server).items if i.id == "shared")
     mine = server.profile.launch
-    wants = lifecycle.check(replace(mine, host_port=8000), box, server.profile, server)
+    wants = lifecycle.check(
+        LaunchContext(replace(mine, host_port=8000), box, server.profile, server)
+    )
     assert [item.id for item in wants.errors] == ["port"]
 
 
@@ -434,7 +437,7 @@ def test_a_gated_model_without_a_token_is_known_from_its_last_run(server: Server
     assert [item.id for item in check(server).errors] == ["token"]
 
     token = replace(server.profile.launch, env={"HF_TOKEN": "hf_x"})
-    found = lifecycle.check(token, server.box, server.profile, server)
+    found = lifecycle.check(LaunchContext(token, server.box, server.profile, server))
     assert [item.id for item in found.items if item.level == "warning"] == ["token"]
 
 

@@ -14,6 +14,7 @@ from docker import APIClient
 from servers.host.docker.containers import DockerContainers
 from servers.host.kernel import resources
 from servers.lifecycle.profiles import preflight
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation
 from servers.models import Box, HostResources, Server
 from servers.watcher import box_row
@@ -133,7 +134,7 @@ def test_what_docker_says_of_images_and_of_itself_stops_a_start(
     assert abs(known.found["clock"]["seconds"]) <= known.found["clock"]["within"] + ROUNDED
     told = {}
     for server in servers:
-        checked = preflight.check(server.profile.launch, box, server.profile, server)
+        checked = preflight.check(LaunchContext(server.profile.launch, box, server.profile, server))
         told[server.slug] = {item.id: item for item in checked.items}
     assert told["fine"]["image"].level == "ok"
     assert "driver" not in told["fine"]

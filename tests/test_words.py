@@ -1,5 +1,6 @@
 import pytest
 
+from servers.forms.profile_fields import read_box, show
 from servers.launch.commandline import text_boxes
 from servers.launch.commandline.text_boxes import WordsError
 
@@ -19,17 +20,17 @@ def test_harmless_names_are_not_secret(name: str) -> None:
     [("64g", 64 << 30), ("512M", 512 << 20), ("1.5G", 3 << 29), ("1024", 1024), ("", 0)],
 )
 def test_sizes_are_read_as_docker_reads_them(text: str, count: int) -> None:
-    assert text_boxes.size(text) == count
+    assert read_box("size", text) == count
 
 
 def test_a_size_is_written_so_that_it_reads_back() -> None:
     for count in (0, 1023, 1 << 20, 3 << 29, 64 << 30):
-        assert text_boxes.size(text_boxes.size_text(count)) == count
+        assert read_box("size", show("shm_size", count)) == count
 
 
 def test_nonsense_for_a_size_is_told() -> None:
     with pytest.raises(WordsError, match="64g"):
-        text_boxes.size("much")
+        read_box("size", "much")
 
 
 @pytest.mark.parametrize(
@@ -58,19 +59,19 @@ def test_ulimits_are_read() -> None:
     [("", 0), ("0", 0), ("90s", 90), ("20m", 1200), ("1h30m", 5400), (" 2H ", 7200)],
 )
 def test_lengths_of_time_are_read(text: str, seconds: int) -> None:
-    assert text_boxes.duration(text) == seconds
+    assert read_box("span", text) == seconds
 
 
 @pytest.mark.parametrize("text", ["20", "m", "soon", "-5m", "5m later", "1.5h"])
 def test_a_length_of_time_has_a_unit(text: str) -> None:
     with pytest.raises(WordsError, match="20m, 90s"):
-        text_boxes.duration(text)
+        read_box("span", text)
 
 
 @pytest.mark.parametrize("text", ["health", "http://evil/health", "/a b", "/a\nb", "/ü"])
 def test_a_path_of_an_engine_is_no_address(text: str) -> None:
     with pytest.raises(WordsError, match="is not a path"):
-        text_boxes.path(text)
+        read_box("path", text)
 
 
 def test_figures_are_read_a_line_each() -> None:

@@ -1,9 +1,7 @@
 """The profile form: what a person types, as a Launch."""
 
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -12,7 +10,7 @@ from django.urls import resolve, reverse
 from django.utils.text import slugify
 
 from servers.forms.environment import read_variables
-from servers.forms.profile_fields import ProfileFields
+from servers.forms.profile_fields import ProfileFields, list_boxes
 from servers.forms.profile_values import (
     initial,
     opens_the_box,
@@ -20,14 +18,12 @@ from servers.forms.profile_values import (
     to_launch,
 )
 from servers.judge.images import dockerfile
-from servers.launch.commandline import build_context, lines, text_boxes
+from servers.launch.commandline import lines
+from servers.launch.commandline.text_boxes import WordsError
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.other import OTHER
-from servers.launch.engines.placement import VolumeError, parse
 from servers.models import Profile, Secret, User
 from servers.models.profiles.profile import ABOUT
-
-_NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,40 +45,13 @@ class ProfileForm(ProfileFields):
     # Which save the person has seen: another one meanwhile is not overwritten.
     saves = forms.IntegerField(widget=forms.HiddenInput)
 
-    GROUPS = (
-        ("What it is", ("name", "box", "tags", "is_private", "notes")),
-        ("Model", ("checkpoint", "revision", "served_name", "aliases", "parameters")),
-        ("Engine", ("engine", "image", "flags")),
-        ("Environment", ("env", "mount_hf_cache", "pass_hf_token")),
-        ("GPUs and memory", ("gpus", "free_memory", "shm_size", "ipc_host", "drop_cache")),
-        ("Files", ("volumes", "digests")),
-        ("Network", ("port", "host_port", "host_address", "network")),
-        (
-            "Lifecycle",
-            (
-                *("grace", "init", "ready_path", "ready_limit"),
-                *("restart", "restart_tries", "restart_unhealthy", "start_with_box"),
-                *("start_on_request", "hold_requests", "stop_idle", "when_idle"),
-                *("ask_when_ready", "ask_every", "log_must", "log_must_not"),
-            ),
-        ),
-        ("Source", ("source", "hardware", "expected")),
-    )
-    RARE = (
-        "dockerfile",
-        "build_files",
-        "runtime",
-        "entrypoint",
-        "ulimits",
-        "cap_add",
-        "devices",
-        "security_opt",
-        "cpuset_cpus",
-        "user",
-        "workdir",
-        "pid",
-        "privileged",
-    )
+    # What stands in each beside the launch's own fields.
+    GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "What it is": ("name", "box", "tags", "is_private", "notes"),
+        **dict.fromkeys(("Model", "Engine", "Environment", "GPUs and memory"), ()),
+        **dict.fromkeys(("Files", "Network", "Lifecycle"), ()),
+        "Source": ("source",),
+    }
 
     def __init__(
         self,
@@ -126,12 +95,12 @@ class ProfileForm(ProfileFields):
 
     def groups(self) -> list[tuple[str, list[forms.BoundField]]]:
         return [
-            (title, [self[name] for name in names if name in self.fields])
-            for title, names in self.GROUPS
+            (title, [self[name] for name in (*own, *list_boxes(title)) if name in self.fields])
+            for title, own in self.GROUPS.items()
         ]
 
     def rare(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.RARE]
+        return [self[name] for name in list_boxes("")]
 
     @property
     def rare_is_used(self) -> bool:
@@ -166,7 +135,10 @@ class ProfileForm(ProfileFields):
         return name
 
     def clean_flags(self) -> tuple[str, ...]:
-        read = _read(lines.comment_flags, self.cleaned_data["flags"])
+        try:
+            read = lines.comment_flags(self.cleaned_data["flags"])
+        except WordsError as error:
+            raise ValidationError(str(error)) from error
         self.reasons |= read.reasons
         return read.words
 
@@ -175,96 +147,8 @@ class ProfileForm(ProfileFields):
         self.reasons |= read.reasons
         return read.values
 
-    def clean_shm_size(self) -> int:
-        return _read(text_boxes.size, self.cleaned_data["shm_size"])
-
-    def clean_free_memory(self) -> int:
-        return _read(text_boxes.size, self.cleaned_data["free_memory"])
-
-    def clean_digests(self) -> dict[str, str]:
-        return _read(text_boxes.digests, self.cleaned_data["digests"])
-
-    def clean_dockerfile(self) -> str:
-        text: str = self.cleaned_data["dockerfile"].replace("\r\n", "\n")
-        return f"{text.rstrip()}\n" if text.strip() else ""
-
-    def clean_build_files(self) -> dict[str, str]:
-        return _read(build_context.files, self.cleaned_data["build_files"])
-
-    def clean_gpus(self) -> str:
-        return _read(text_boxes.gpus, self.cleaned_data["gpus"])
-
-    def clean_ready_path(self) -> str:
-        return _read(text_boxes.path, self.cleaned_data["ready_path"])
-
-    def clean_ready_limit(self) -> int:
-        return _read(text_boxes.duration, self.cleaned_data["ready_limit"])
-
-    def clean_restart_unhealthy(self) -> int:
-        return _read(text_boxes.minutes, self.cleaned_data["restart_unhealthy"])
-
-    def clean_ask_every(self) -> int:
-        return _read(text_boxes.minutes, self.cleaned_data["ask_every"])
-
-    def clean_aliases(self) -> tuple[str, ...]:
-        return _read(text_boxes.aliases, self.cleaned_data["aliases"])
-
-    def clean_hold_requests(self) -> int:
-        return _read(text_boxes.parse_hold, self.cleaned_data["hold_requests"])
-
-    def clean_stop_idle(self) -> int:
-        return _read(text_boxes.minutes, self.cleaned_data["stop_idle"])
-
-    def clean_parameters(self) -> dict[str, str]:
-        return _read(text_boxes.parameters, self.cleaned_data["parameters"])
-
-    def clean_log_must(self) -> tuple[str, ...]:
-        return _read(text_boxes.log_texts, self.cleaned_data["log_must"])
-
-    def clean_log_must_not(self) -> tuple[str, ...]:
-        return _read(text_boxes.log_texts, self.cleaned_data["log_must_not"])
-
-    def clean_ulimits(self) -> dict[str, int]:
-        return _read(text_boxes.ulimits, self.cleaned_data["ulimits"])
-
-    def clean_entrypoint(self) -> tuple[str, ...]:
-        return _read(lines.comment_flags, self.cleaned_data["entrypoint"]).words
-
-    def clean_devices(self) -> tuple[str, ...]:
-        return text_boxes.lines(self.cleaned_data["devices"])
-
-    def clean_cap_add(self) -> tuple[str, ...]:
-        return tuple(self.cleaned_data["cap_add"].replace(",", " ").upper().split())
-
-    def clean_security_opt(self) -> tuple[str, ...]:
-        return tuple(self.cleaned_data["security_opt"].replace(",", " ").split())
-
     def clean_tags(self) -> str:
         return " ".join(dict.fromkeys(self.cleaned_data["tags"].replace(",", " ").lower().split()))
-
-    def clean_hardware(self) -> str:
-        return " ".join(self.cleaned_data["hardware"].split())
-
-    def clean_expected(self) -> dict[str, str]:
-        return _read(text_boxes.figures, self.cleaned_data["expected"])
-
-    def clean_volumes(self) -> tuple[str, ...]:
-        volumes = text_boxes.lines(self.cleaned_data["volumes"])
-        for number, volume in enumerate(volumes, start=1):
-            try:
-                # Any home will do: whether the box has one is told before the start.
-                parse(volume, home="/home")
-            except VolumeError as error:
-                raise ValidationError(f"Line {number}: {error}") from error
-        return volumes
-
-    def clean_network(self) -> str:
-        network: str = self.cleaned_data["network"].strip()
-        if network.startswith("container:"):
-            raise ValidationError("Another container's network cannot be shared here.")
-        if network == "none" or not _NETWORK.match(network):
-            raise ValidationError(f"“{network}” is not bridge, host, or a Docker network's name.")
-        return network
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -315,10 +199,3 @@ class ProfileForm(ProfileFields):
         """What was typed apart from the launch, to show it again."""
         names = (*ABOUT, "box", "message", "saves")
         return {name: self[name].value() for name in names if name in self.fields}
-
-
-def _read[Value](reader: Callable[[str], Value], text: str) -> Value:
-    try:
-        return reader(text)
-    except text_boxes.WordsError as error:
-        raise ValidationError(str(error)) from error

@@ -1,10 +1,22 @@
 """The fields of the profile form."""
 
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
 from django import forms
+from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 
-from servers.launch.commandline.docker_options import MOST_TRIES
+from servers.launch import durations, sizes
+from servers.launch.commandline import build_context, lines, text_boxes
+from servers.launch.commandline.text_boxes import WordsError
 from servers.launch.engines import choices
+from servers.launch.engines.fields import SPANS, LaunchField
+from servers.launch.engines.launch import FIELDS, Launch
+from servers.launch.engines.launch import LONGEST_TEXT as LONGEST_TEXT
+from servers.launch.recipes import notation
 from servers.models import Box
 
 # What Docker accepts as a reference; the registry decides whether it exists.
@@ -13,8 +25,6 @@ image_reference = RegexValidator(
     r"\A(?!.*[:/]{2})[a-z0-9](?:[A-Za-z0-9._:/-]*[A-Za-z0-9_-])?(?:@sha256:[0-9a-f]{64})?\Z",
     "This is not an image reference, such as vllm/vllm-openai:v0.20.2.",
 )
-# More is no command line or environment, and reading it would keep the web process busy.
-LONGEST_TEXT = 8_000
 LONG = {"spellcheck": "false", "autocomplete": "off", "autocapitalize": "off"}
 
 
@@ -45,276 +55,149 @@ class ProfileFields(forms.Form):
         assume_scheme="https",
         help_text="Where it was published: the guide, wiki or thread.",
     )
-    hardware = forms.CharField(
-        required=False,
-        max_length=100,
-        help_text="The hardware that the source used: 4x RTX PRO 6000.",
-    )
-    expected = forms.CharField(
-        required=False,
-        max_length=1000,
-        label="Expected performance",
-        widget=text_box(2, "tokens per second: 30-35\nfirst token: 0.3 s"),
-        help_text="From the source, one a line; shown beside measured values.",
-    )
-
-    checkpoint = forms.CharField(
-        label="Model",
-        max_length=300,
-        help_text="A Hugging Face id (Qwen/Qwen3-8B), or a path inside the container. Nothing "
-        "where the engine is Other.",
-    )
-    revision = forms.CharField(required=False, max_length=64, help_text="Branch, tag or commit.")
-    served_name = forms.CharField(
-        label="Served model name",
-        required=False,
-        max_length=200,
-        help_text="The model name in requests. Empty: the model's own name.",
-    )
-
-    aliases = forms.CharField(
-        required=False,
-        max_length=4_000,
-        label="Model aliases",
-        help_text="Further model names at the gateway: gpt-4o-mini, default.",
-    )
-
-    engine = forms.ChoiceField(
-        choices=choices,
-        help_text="Other: any program with a port and a readiness path. It needs both, and no "
-        "model; it has a log and memory, but no chat.",
-    )
-    image = forms.CharField(max_length=300, validators=[image_reference])
-    dockerfile = forms.CharField(
-        required=False,
-        max_length=64 << 10,
-        label="Dockerfile",
-        widget=text_box(4, "FROM vllm/vllm-openai:v0.20.2\nRUN pip install transformers==5.3.0"),
-        help_text="For a patched image. Built on the profile’s page.",
-    )
-    build_files = forms.CharField(
-        required=False,
-        max_length=1 << 20,
-        label="Files beside the Dockerfile",
-        widget=text_box(2, "==> fix.patch <==\n--- a/…"),
-        help_text="Small texts that COPY takes, each below a line ==> name <==.",
-    )
-    flags = forms.CharField(
-        label="Engine flags",
-        required=False,
-        max_length=LONGEST_TEXT,
-        widget=text_box(6, "--max-model-len 32768\n--gpu-memory-utilization 0.9"),
-        help_text="One a line or as pasted. # begins a comment. Model, name, host and port are added.",
-    )
-    parameters = forms.CharField(
-        required=False,
-        widget=text_box(2, "model=Qwen/Qwen3-8B\ncontext=32768"),
-        help_text="name=value lines. {{name}} in model, flags and environment is replaced; each "
-        "server may have values of its own.",
-    )
-    env = forms.CharField(
-        label="Environment",
-        required=False,
-        widget=text_box(4, "NCCL_P2P_LEVEL=SYS"),
-        help_text="NAME=value lines. Values of names like …_TOKEN or …_KEY are kept encrypted.",
-    )
-
-    port = forms.IntegerField(
-        required=False,
-        min_value=1,
-        max_value=65535,
-        label="Port in the container",
-        help_text="Empty: the engine's default.",
-    )
-    host_port = forms.IntegerField(
-        required=False,
-        min_value=1,
-        max_value=65535,
-        label="Port on the box",
-        help_text="Empty: a free one, unless set otherwise of 18000-18099.",
-    )
-    host_address = forms.GenericIPAddressField(
-        initial="127.0.0.1",
-        label="Address on the box",
-        help_text="127.0.0.1: this box only. 0.0.0.0: every network of the box.",
-    )
-    network = forms.CharField(
-        initial="bridge", max_length=100, help_text="bridge, host, or a Docker network."
-    )
-
-    volumes = forms.CharField(
-        required=False,
-        widget=text_box(3, "~/models:/models:ro"),
-        help_text="source:target or source:target:ro, one a line. ~ and $HOME are the box's home folder.",
-    )
-    digests = forms.CharField(
-        required=False,
-        max_length=LONGEST_TEXT,
-        widget=text_box(2, "9f86d081…0a08  /templates/chat.jinja"),
-        label="Files with their SHA-256",
-        help_text="Lines of sha256sum, with the path in the container. Another file there, and "
-        "the start is refused.",
-    )
-    mount_hf_cache = forms.BooleanField(
-        required=False, initial=True, label="Mount the box's Hugging Face cache"
-    )
-    pass_hf_token = forms.BooleanField(
-        required=False, initial=True, label="Pass the box's Hugging Face token"
-    )
-
-    gpus = forms.CharField(
-        label="GPUs",
-        initial="all",
-        max_length=100,
-        help_text="all, none, indices (0,1), or which: 2x RTX PRO 6000, 1x sm_103.",
-    )
-    shm_size = forms.CharField(
-        label="Shared memory",
-        required=False,
-        max_length=20,
-        help_text="16g. Empty: Docker's 64 MiB.",
-    )
-    ipc_host = forms.BooleanField(
-        required=False,
-        label="Share the box's IPC (--ipc=host)",
-        help_text="Segments of an engine that was killed stay behind on the box.",
-    )
-    free_memory = forms.CharField(
-        required=False,
-        max_length=20,
-        label="Wait for free memory",
-        help_text="90g: so much on each of its GPUs before it is started. Empty: no wait.",
-    )
-    drop_cache = forms.BooleanField(
-        required=False,
-        label="Drop the page cache first",
-        help_text="For engines that count only free memory. Files are read from disk again.",
-    )
-    grace = forms.IntegerField(
-        initial=120,
-        min_value=1,
-        max_value=3600,
-        label="Stop grace",
-        help_text="Seconds between SIGTERM and SIGKILL.",
-    )
-    ready_path = forms.CharField(
-        required=False,
-        max_length=200,
-        label="Readiness path",
-        help_text="Such as /health. Empty: the engine's own. The model must be listed, too.",
-    )
-    ready_limit = forms.CharField(
-        required=False,
-        max_length=20,
-        label="Start timeout",
-        help_text="20m, 90s. After it the start fails. Empty: no limit.",
-    )
-    restart = forms.ChoiceField(
-        required=False,
-        choices=[("", "never"), ("on-failure", "on failure"), ("always", "always")],
-        label="Restart policy",
-        help_text="When it exits unasked. Always: without a limit. Stop ends it.",
-    )
-    restart_tries = forms.IntegerField(
-        initial=2,
-        min_value=1,
-        max_value=MOST_TRIES,
-        label="Max restarts",
-        help_text="Failed starts in a row before inferdash gives up.",
-    )
-    restart_unhealthy = forms.CharField(
-        required=False,
-        max_length=20,
-        label="Restart if unhealthy for",
-        help_text="5m. Empty: an unhealthy server is shown and alerted, not restarted.",
-    )
-    start_with_box = forms.BooleanField(
-        required=False,
-        label="Start with the box",
-        help_text="After a reboot of the box, unless a person had stopped it.",
-    )
-    start_on_request = forms.BooleanField(
-        required=False,
-        label="Start on demand",
-        help_text="A request to the gateway starts it. Idle servers that were started on demand may be "
-        "stopped to make room; never one that serves, or that a person started.",
-    )
-    hold_requests = forms.CharField(
-        required=False,
-        initial="5m",
-        max_length=20,
-        label="Queue timeout while starting",
-        help_text="Requests that would wait longer get 503 with Retry-After. Empty: requests do not wait.",
-    )
-    stop_idle = forms.CharField(
-        required=False,
-        max_length=20,
-        label="Idle timeout",
-        help_text="30m without a request, if it was started on demand. Empty: never stopped.",
-    )
-    when_idle = forms.ChoiceField(
-        required=False,
-        choices=[
-            ("", "stop"),
-            ("sleep-1", "sleep, with the weights in main memory (level 1)"),
-            ("sleep-2", "sleep, and read the weights again (level 2)"),
-        ],
-        label="Idle action",
-        help_text="Only vLLM can sleep: it releases its GPU memory, and the next request wakes it.",
-    )
-    ask_when_ready = forms.BooleanField(
-        required=False,
-        initial=True,
-        label="Smoke test after start",
-        help_text="One short chat: is the answer language, and how fast is it?",
-    )
-    ask_every = forms.CharField(
-        required=False,
-        max_length=20,
-        label="Liveness probe interval",
-        help_text="10m: asks for one token after so long without a request. Empty: never.",
-    )
-    log_must = forms.CharField(
-        required=False,
-        widget=text_box(2, "Capture cuda graph end"),
-        label="Required log patterns",
-        help_text="Plain texts, one a line. Shown if missing once the server is ready.",
-    )
-    log_must_not = forms.CharField(
-        required=False,
-        widget=text_box(2, "falling back to"),
-        label="Forbidden log patterns",
-        help_text="Plain texts, one a line. Case does not matter.",
-    )
-
-    runtime = forms.CharField(
-        required=False, max_length=60, help_text="nvidia, where the box needs it."
-    )
-    entrypoint = forms.CharField(required=False, max_length=300, help_text="Replaces the image's.")
-    ulimits = forms.CharField(required=False, widget=text_box(2, "memlock=-1\nstack=67108864"))
-    cap_add = forms.CharField(
-        required=False, max_length=200, label="Capabilities", help_text="SYS_NICE"
-    )
-    devices = forms.CharField(required=False, widget=text_box(2, "/dev/infiniband"))
-    security_opt = forms.CharField(required=False, max_length=200, label="Security options")
-    cpuset_cpus = forms.CharField(required=False, max_length=100, label="CPUs", help_text="0-63")
-    user = forms.CharField(required=False, max_length=60)
-    workdir = forms.CharField(required=False, max_length=200, label="Working folder")
-    pid = forms.ChoiceField(
-        required=False,
-        choices=[("", "its own"), ("host", "the box's (--pid=host)")],
-        label="Processes",
-    )
-    privileged = forms.BooleanField(required=False, label="Privileged: the container owns the box")
-    init = forms.BooleanField(
-        required=False,
-        initial=True,
-        label="Init process (--init)",
-        help_text="Without it an engine ignores SIGTERM while it loads.",
-    )
     message = forms.CharField(
         required=False,
         max_length=200,
         label="Change note",
         help_text="Shown in the list of versions.",
     )
+
+
+type _Parse = Callable[[str], Any]
+type _Format = Callable[[Any], str]
+
+
+def _size(text: str) -> int:
+    return sizes.read(text) if text.strip() else 0
+
+
+def _dockerfile(text: str) -> str:
+    text = text.replace("\r\n", "\n")
+    return f"{text.rstrip()}\n" if text.strip() else ""
+
+
+def _items(text: str) -> tuple[str, ...]:
+    return tuple(text.replace(",", " ").split())
+
+
+def _pairs(said: Mapping[str, object]) -> str:
+    return "\n".join(f"{name}={value}" for name, value in said.items())
+
+
+# By the kind of the field: how the text in its box is read, and what stands there.
+_BOXES: dict[str, tuple[_Parse, _Format]] = {
+    "phrase": (lambda text: " ".join(text.split()), str),
+    "dockerfile": (_dockerfile, str),
+    "files": (build_context.files, build_context.text),
+    "size": (_size, lambda count: sizes.format_size(count) if count else ""),
+    "span": (durations.read, str),
+    "minutes": (notation.minutes, str),
+    "hold": (notation.parse_hold, str),
+    "path": (notation.path, str),
+    "network": (text_boxes.network, str),
+    "gpus": (text_boxes.gpus, str),
+    "words": (lambda text: lines.comment_flags(text).words, shlex.join),
+    "lines": (text_boxes.lines, "\n".join),
+    "items": (_items, " ".join),
+    "capabilities": (lambda text: _items(text.upper()), " ".join),
+    "aliases": (lambda text: notation.aliases(text.replace(",", "\n").splitlines()), ", ".join),
+    "patterns": (lambda text: notation.log_texts(text.splitlines()), "\n".join),
+    "volumes": (text_boxes.volumes, "\n".join),
+    "limits": (text_boxes.ulimits, _pairs),
+    "parameters": (text_boxes.parameters, _pairs),
+    "figures": (
+        text_boxes.figures,
+        lambda said: "\n".join(f"{name}: {value}" for name, value in said.items()),
+    ),
+    "digests": (
+        text_boxes.digests,
+        lambda said: "\n".join(f"{digest}  {path}" for path, digest in said.items()),
+    ),
+}
+
+
+def read_box(kind: str, text: str) -> Any:
+    """The value in a text box. Raises WordsError."""
+    if kind not in _BOXES:
+        return text
+    try:
+        return _BOXES[kind][0](text)
+    except ValueError as error:
+        raise WordsError(str(error)) from None
+
+
+def show(name: str, value: Any) -> Any:
+    """What stands in the box of a field of Launch."""
+    kind = FIELDS[name].kind
+    if kind in SPANS:
+        return durations.format_duration(value) if value else ""
+    if kind == "port":
+        return value or None
+    if name == "ipc":
+        return value == "host"
+    return _BOXES[kind][1](value) if kind in _BOXES else value
+
+
+class BoxField(forms.CharField):
+    """A text that stands for another value; `kind` is the LaunchField's."""
+
+    def __init__(self, *, kind: str, **more: Any) -> None:
+        super().__init__(**more)
+        self.kind = kind
+
+    def clean(self, value: Any) -> Any:
+        try:
+            return read_box(self.kind, super().clean(value))
+        except WordsError as error:
+            raise ValidationError(str(error)) from error
+
+
+class PortField(forms.IntegerField):
+    """0 where nothing is written."""
+
+    def clean(self, value: Any) -> int:
+        return super().clean(value) or 0
+
+
+def list_boxes(group: str) -> list[str]:
+    """The launch's fields of a group of the form, "" for those that are rarely needed."""
+    names: list[str] = []
+    late = {each.after: name for name, each in FIELDS.items() if each.after}
+    for name, each in FIELDS.items():
+        if each.group == group and each.kind != "hidden" and not each.after:
+            names.append(name)
+            if name in late:
+                names.append(late[name])
+    return [FIELDS[name].box or name for name in names]
+
+
+def _build_field(name: str, of: LaunchField) -> forms.Field:
+    about: dict[str, Any] = {"required": of.required, "help_text": of.help}
+    about |= {"label": of.label or None, "initial": _default(name) or None}
+    if of.kind == "engine":
+        return forms.ChoiceField(choices=choices, **about)
+    if of.choices:
+        return forms.ChoiceField(choices=of.choices, **about)
+    if of.kind == "switch":
+        return forms.BooleanField(**about)
+    if of.kind == "address":
+        return forms.GenericIPAddressField(**about)
+    if of.kind == "port":
+        return PortField(min_value=1, max_value=65535, **about)
+    if of.kind == "count":
+        return forms.IntegerField(min_value=of.least, max_value=of.most, **about)
+    if of.kind == "image":
+        about["validators"] = [image_reference]
+    widget = text_box(of.rows, of.placeholder) if of.rows else None
+    return BoxField(kind=of.kind, max_length=of.longest, widget=widget, **about)
+
+
+def _default(name: str) -> Any:
+    """What a new profile's form shows."""
+    found = next(each for each in fields(Launch) if each.name == name).default
+    return show(name, found) if found is not MISSING else None
+
+
+for _name, _field in FIELDS.items():
+    if _field.kind != "hidden":
+        ProfileFields.base_fields[_field.box or _name] = _build_field(_name, _field)

@@ -12,7 +12,7 @@ from servers.launch.engines.change import Difference, LaunchChange, field_text, 
 from servers.launch.engines.engine import secret_words
 from servers.launch.engines.flagtext import FlagRow
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.profiles import knowledge
+from servers.lifecycle.profiles import checks
 from servers.models import ImageFacts, Server
 from servers.models.people.key import MASK, mask
 
@@ -77,7 +77,7 @@ def severity_word(severity: str) -> str:
 @register.filter
 def fit_about(change: LaunchChange) -> str:
     """What tells a change from the others that would make a launch fit."""
-    return knowledge.describe_fix(change)
+    return checks.describe_fix(change)
 
 
 @register.filter

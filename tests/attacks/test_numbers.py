@@ -7,11 +7,12 @@ engines tell. Whoever reads them answers as for any other nonsense, and nothing 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from servers.forms.profile_fields import read_box
 from servers.judge.images import drivers
 from servers.launch import numbers
 from servers.launch.commandline.draft import DraftError, draft
 from servers.launch.commandline.paste import read
-from servers.launch.commandline.text_boxes import WordsError, duration, size, ulimits
+from servers.launch.commandline.text_boxes import WordsError, ulimits
 from servers.launch.commandline.tokens import PasteError
 from servers.launch.engines import flaglist, placement
 from tests.cases import table
@@ -36,8 +37,8 @@ def readers(n: str) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "version", lambda: flaglist.read_release(f"{n}.1.1")
     yield "cards", lambda: placement.parse_gpu_requirement(f"{n}x RTX PRO 6000")
     yield "ulimit", lambda: ulimits(f"memlock={n}")
-    yield "size", lambda: size(f"{n}g")
-    yield "time", lambda: duration(f"{n}m")
+    yield "size", lambda: read_box("size", f"{n}g")
+    yield "time", lambda: read_box("span", f"{n}m")
     for option in OPTIONS:
         yield option, lambda option=option: pasted(option.format(n=n))  # type: ignore[misc]
 

@@ -13,6 +13,7 @@ from servers.launch.commandline.process import draft_of_process
 from servers.launch.engines import placement
 from servers.launch.engines.placement import Site
 from servers.lifecycle import preview
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from tests import factories
 
 ENTRYPOINT = ("vllm", "serve")
@@ -126,7 +127,7 @@ def test_the_command_of_the_profile_shows_what_was_compared() -> None:
     box, made = factories.box(home="/home/ada"), draft_of(CONTAINER, IMAGE)
     hidden = dict.fromkeys(made.secrets, 1)
 
-    command = preview(replace(made.launch, secret_env=hidden), box).command
+    command = preview(LaunchContext(replace(made.launch, secret_env=hidden), box)).command
 
     for row in compared().values():
         kind, _space, name = row.what.partition(" ")

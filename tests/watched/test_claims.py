@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 
 from servers.lifecycle.profiles import checks
-from servers.lifecycle.profiles.knowledge import Knowledge, LaunchOnBox
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.models import Box
 from servers.models.profiles import record
 from servers.models.runs.run import RunState
@@ -35,8 +35,8 @@ def test_a_start_is_claimed_by_who_made_it(box: Box, is_watched: bool) -> None:
     assert (found.starts, found.ready) == ((0, 0) if is_watched else (1, 1))
     assert ("starts that worked" in page) is not is_watched
     assert "60.0 GiB" in page, "what it holds was seen all the same"
-    start = LaunchOnBox(launch=profile.launch, box=box, profile=profile)
-    assert (checks.find_last_good_run(start, Knowledge([start])) is None) is is_watched
+    start = LaunchContext(profile.launch, box, profile)
+    assert (checks.find_last_good_run(start) is None) is is_watched
 
 
 def test_a_life_of_others_that_failed_is_no_start_of_ours(box: Box) -> None:

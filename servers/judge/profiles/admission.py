@@ -17,7 +17,7 @@ from servers.judge.profiles.lint_rules import Check, CheckHit
 from servers.judge.weights.fit.demand import SHARE_FLAG, read_demand
 from servers.judge.weights.fit.result import find_used_rooms
 from servers.launch.engines.change import Difference, LaunchChange, compare_launches
-from servers.launch.engines.launch import Launch
+from servers.launch.engines.launch import SAYS_ONLY, Launch
 
 GIB = 2**30
 BALANCE = 0.9  # of one GPU's free memory must be free on every other
@@ -139,7 +139,6 @@ NOW = tuple(check.id for check in CHECKS)
 
 
 # What people write about a launch does not change what it does.
-_SAID_ABOUT = ("reasons", "hardware", "expected")
 # What is missing, rather than something that stands there.
 _MISSING = ("flags", "env")
 
@@ -168,7 +167,7 @@ def weigh(
     differences = {
         each.name: each
         for each in compare_launches(worked.launch, launch)
-        if each.name not in _SAID_ABOUT and each.before != each.after
+        if each.name not in SAYS_ONLY and each.before != each.after
     }
     weighed = [_weigh(each, differences, worked) for each in findings]
     return sorted(weighed, key=lambda each: SEVERITIES.index(each.severity))

@@ -10,7 +10,7 @@ from typing import Any
 
 from servers.launch.commandline.tokens import LaunchCommand
 from servers.launch.engines.engine import flag_value
-from servers.launch.engines.launch import Launch
+from servers.launch.engines.launch import MOST_TRIES, Launch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +174,6 @@ def _by_variable(command: LaunchCommand, env: Mapping[str, str]) -> RequestedGpu
 
 
 _ON_FAILURE = re.compile(r"on-failure(?::(\d{1,6}))?")
-MOST_TRIES = 100  # a form's limit, too
 
 
 def read_restart(policy: str) -> tuple[dict[str, Any], str]:

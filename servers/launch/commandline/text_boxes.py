@@ -2,13 +2,14 @@
 
 import re
 
-from servers.launch import durations, numbers, sizes
+from servers.launch import numbers
 from servers.launch.engines import parameters as engine_parameters
 from servers.launch.engines import placement
 from servers.launch.recipes import notation
 
 _TOKEN = re.compile(r"(hf_|sk-|nvapi-|ghp_)[A-Za-z0-9_-]{8,}\Z")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 UNLIMITED = -1  # of a --ulimit
 _SECRET = re.compile(r"(^|_)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)($|_)", re.IGNORECASE)
 
@@ -28,6 +29,28 @@ def is_variable(name: str) -> bool:
     return bool(VARIABLE.match(name))
 
 
+def volumes(text: str) -> tuple[str, ...]:
+    """source:target[:ro] lines. Raises WordsError."""
+    found = lines(text)
+    for number, volume in enumerate(found, start=1):
+        try:
+            # Any home will do: whether the box has one is told before the start.
+            placement.parse(volume, home="/home")
+        except placement.VolumeError as error:
+            raise WordsError(f"Line {number}: {error}") from None
+    return found
+
+
+def network(text: str) -> str:
+    """bridge, host, or a Docker network's name. Raises WordsError."""
+    name = text.strip()
+    if name.startswith("container:"):
+        raise WordsError("Another container's network cannot be shared here.")
+    if name == "none" or not _NETWORK.match(name):
+        raise WordsError(f"“{name}” is not bridge, host, or a Docker network's name.")
+    return name
+
+
 def figures(text: str) -> dict[str, str]:
     """ "what: figure" lines, such as "tokens per second: 30-35". Raises WordsError."""
     found: dict[str, str] = {}
@@ -42,40 +65,6 @@ def figures(text: str) -> dict[str, str]:
 def is_secret(name: str) -> bool:
     """Whether a variable's name says that its value is nobody else's business."""
     return bool(_SECRET.search(name))
-
-
-def size(text: str) -> int:
-    """Bytes of a size as Docker writes it: 64g. Empty is 0, Docker's default. Raises WordsError."""
-    if not text.strip():
-        return 0
-    try:
-        return sizes.read(text)
-    except ValueError as error:
-        raise WordsError(str(error)) from None
-
-
-def duration(text: str) -> int:
-    """Seconds of 20m, 90s or 1h30m; empty is 0, no limit. Raises WordsError."""
-    try:
-        return durations.read(text)
-    except ValueError as error:
-        raise WordsError(str(error)) from None
-
-
-def minutes(text: str) -> int:
-    """Seconds of 5m or 1h30m, a minute at least; empty is 0, never. Raises WordsError."""
-    try:
-        return notation.minutes(text)
-    except ValueError as error:
-        raise WordsError(str(error)) from None
-
-
-def path(text: str) -> str:
-    """A path of an engine's HTTP server, such as /health; empty stays. Raises WordsError."""
-    try:
-        return notation.path(text)
-    except ValueError as error:
-        raise WordsError(str(error)) from None
 
 
 def digests(text: str) -> dict[str, str]:
@@ -109,34 +98,6 @@ def parameters(text: str) -> dict[str, str]:
     if len(found) > engine_parameters.MOST:
         raise WordsError(f"A profile has at most {engine_parameters.MOST} parameters.")
     return found
-
-
-def aliases(text: str) -> tuple[str, ...]:
-    """Names of a model, one a line or with commas between. Raises WordsError."""
-    try:
-        return notation.aliases(text.replace(",", "\n").splitlines())
-    except ValueError as error:
-        raise WordsError(str(error)) from None
-
-
-def parse_hold(text: str) -> int:
-    """Seconds of 5m for which a request is held; empty is 0, not at all. Raises WordsError."""
-    try:
-        return notation.parse_hold(text)
-    except ValueError as error:
-        raise WordsError(str(error)) from None
-
-
-def log_texts(text: str) -> tuple[str, ...]:
-    """Plain texts to look for in a log, one a line. Raises WordsError."""
-    try:
-        return notation.log_texts(text.splitlines())
-    except ValueError as error:
-        raise WordsError(str(error)) from None
-
-
-def size_text(count: int) -> str:
-    return sizes.format_size(count) if count else ""
 
 
 def is_token(value: str) -> bool:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from servers.launch import durations, sizes
-from servers.launch.engines.launch import Launch
+from servers.launch.engines.fields import SPANS
+from servers.launch.engines.launch import FIELDS, Launch
 
 # vLLM, SGLang: all entries stand behind one flag.
 _BEHIND_ONE = ("--lora-modules", "--lora-paths", "--lora-target-modules", "--allowed-media-domains")
@@ -220,8 +221,6 @@ def with_flag(flags: tuple[str, ...], name: str, value: FlagValue) -> tuple[str,
 
 # Shown flag by flag, variable by variable.
 _ITEMISED = ("flags", "env", "secret_env", "reasons")
-# Lengths of time.
-_SPANS = ("ready_limit", "restart_unhealthy", "ask_every", "hold_requests", "stop_idle")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,9 +290,10 @@ def _variables(before: Launch, after: Launch) -> tuple[dict[str, str], dict[str,
 
 def field_text(name: str, value: object) -> str | None:
     """The value of a field of Launch as people write it; None where it says nothing."""
-    if name in ("shm_size", "free_memory") and isinstance(value, int):
+    kind = FIELDS[name].kind if name in FIELDS else ""
+    if kind == "size" and isinstance(value, int):
         return sizes.format_size(value) if value else None
-    if name in _SPANS and isinstance(value, int):
+    if kind in SPANS and isinstance(value, int):
         return durations.format_duration(value) if value else None
     if isinstance(value, bool):
         return "yes" if value else "no"

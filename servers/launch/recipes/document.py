@@ -10,7 +10,8 @@ import yaml
 
 from servers.launch import durations, sizes
 from servers.launch.engines import ENGINES, parameters
-from servers.launch.engines.launch import Launch
+from servers.launch.engines.fields import SPANS
+from servers.launch.engines.launch import FIELDS, Launch
 from servers.launch.engines.placement import (
     Gpu,
     GpuRequirement,
@@ -104,39 +105,14 @@ def launch_value(found: mapping.Mapping, name: str) -> Any:
     """The value of one field of Launch, as its default's type wants it. Raises DocumentError."""
     if name not in _FIELDS or name == "secret_env":
         raise found.error(f"A profile has no such key. {_nearest(name, _FIELDS)}", name)
-    if name == "flags":
-        return _flags(found)
-    if name == "env":
-        return _variables(found, name)
-    if name in ("shm_size", "free_memory"):
-        return found.read(name, sizes.read, 0)
-    if name == "ready_path":
-        return found.read(name, notation.path, "")
-    if name == "ready_limit":
-        return found.read(name, durations.read, 0)
-    if name == "hold_requests":
-        return found.read(name, notation.parse_hold, _default(name))
-    if name in ("restart_unhealthy", "ask_every", "stop_idle"):
-        return found.read(name, notation.minutes, 0)
-    if name == "when_idle":
-        return found.read(name, notation.when_idle, "")
-    if name == "restart":
-        return found.read(name, notation.restart, "")
-    if name == "digests":
-        listed = found.get_mapping(name)
-        return {path: listed.read(path, partial(notation.digest, path), "") for path in listed}
-    if name == "parameters":
-        return _parameters(found)
-    if name in ("log_must", "log_must_not"):
-        return _parse_list(found, name, notation.log_texts)
-    if name == "aliases":
-        return _parse_list(found, name, notation.aliases)
-    if name == "volumes":
-        return _volumes(found)
-    if name == "ulimits":
-        limits = found.get_mapping(name)
-        return {key: limits.read(key, notation.number, 0) for key in limits}
-    default = _default(name)
+    of, default = FIELDS[name], _default(name)
+    kind = of.kind
+    if kind in _READERS:
+        return found.read(name, _READERS[kind], default)
+    if kind in _STRUCTURES:
+        return _STRUCTURES[kind](found, name)
+    if of.words:
+        return found.read(name, partial(notation.choice, of), default)
     if isinstance(default, bool):
         return found.read(name, notation.yes_or_no, default)
     if isinstance(default, int):
@@ -156,10 +132,8 @@ def _default(name: str) -> Any:
     return of.default if isinstance(of.default, (str, int, tuple)) else ""
 
 
-def _flags(found: mapping.Mapping) -> tuple[str, ...]:
-    if found.is_list("flags"):
-        return found.texts("flags")
-    return found.read("flags", notation.flags, ())
+def _flags(found: mapping.Mapping, key: str) -> tuple[str, ...]:
+    return found.texts(key) if found.is_list(key) else found.read(key, notation.flags, ())
 
 
 def _variables(found: mapping.Mapping, key: str) -> dict[str, str]:
@@ -175,41 +149,71 @@ def _check_variable(found: mapping.Mapping, key: str, name: str) -> None:
         raise found.error(f"“{name}” is not a name for a variable.", key)
 
 
-def _volumes(found: mapping.Mapping) -> tuple[str, ...]:
-    volumes = found.texts("volumes")
+def _volumes(found: mapping.Mapping, key: str) -> tuple[str, ...]:
+    volumes = found.texts(key)
     for text in volumes:
         try:
             # Any home will do: where ~ leads is the box's business.
             parse(text, home="/home")
         except VolumeError as error:
-            raise found.error(str(error), "volumes") from error
+            raise found.error(str(error), key) from error
     return volumes
 
 
-def _parameters(found: mapping.Mapping) -> dict[str, str]:
-    values = found.get_mapping("parameters").values()
+def _parameters(found: mapping.Mapping, key: str) -> dict[str, str]:
+    values = found.get_mapping(key).values()
     for name, value in values.items():
         try:
             parameters.check(name, value)
         except ValueError as error:
-            raise found.error(str(error), "parameters") from error
+            raise found.error(str(error), key) from error
     if len(values) > parameters.MOST:
-        raise found.error(f"A profile has at most {parameters.MOST} parameters.", "parameters")
+        raise found.error(f"A profile has at most {parameters.MOST} parameters.", key)
     return values
 
 
+def _digests(found: mapping.Mapping, key: str) -> dict[str, str]:
+    listed = found.get_mapping(key)
+    return {path: listed.read(path, partial(notation.digest, path), "") for path in listed}
+
+
+def _limits(found: mapping.Mapping, key: str) -> dict[str, int]:
+    listed = found.get_mapping(key)
+    return {name: listed.read(name, notation.number, 0) for name in listed}
+
+
 def _parse_list(
-    found: mapping.Mapping, name: str, read: Callable[[Iterable[str]], tuple[str, ...]]
+    read: Callable[[Iterable[str]], tuple[str, ...]], found: mapping.Mapping, key: str
 ) -> tuple[str, ...]:
     try:
-        return read(found.texts(name))
+        return read(found.texts(key))
     except ValueError as error:
-        raise found.error(str(error), name) from error
+        raise found.error(str(error), key) from error
+
+
+# By the kind of the field: of what one text says, and of lists and mappings.
+_READERS: dict[str, Callable[[str], Any]] = {
+    "size": sizes.read,
+    "path": notation.path,
+    "span": durations.read,
+    "hold": notation.parse_hold,
+    "minutes": notation.minutes,
+}
+_STRUCTURES: dict[str, Callable[[mapping.Mapping, str], Any]] = {
+    "flags": _flags,
+    "env": _variables,
+    "digests": _digests,
+    "parameters": _parameters,
+    "patterns": partial(_parse_list, notation.log_texts),
+    "aliases": partial(_parse_list, notation.aliases),
+    "volumes": _volumes,
+    "limits": _limits,
+}
 
 
 def _count(found: mapping.Mapping, name: str) -> int:
     count = found.read(name, notation.number, 0)
-    most = 65535 if name in ("port", "host_port") else 10**9
+    most = 65535 if FIELDS[name].kind == "port" else 10**9
     if not 0 <= count <= most:
         raise found.error(f"{count} is not between 0 and {most}.", name)
     return count
@@ -261,19 +265,14 @@ def _goes_without_saying(key: str, value: Any, launch: Launch) -> bool:
 
 _WRITERS: dict[str, Callable[[Any], str]] = {
     "flags": notation.flags_text,
-    "shm_size": sizes.format_size,
-    "free_memory": sizes.format_size,
-    "ready_limit": durations.format_duration,
-    "restart_unhealthy": durations.format_duration,
-    "ask_every": durations.format_duration,
-    "hold_requests": durations.format_duration,
-    "stop_idle": durations.format_duration,
+    "size": sizes.format_size,
+    **dict.fromkeys(SPANS, durations.format_duration),
 }
 
 
 def _write_value(name: str, value: Any) -> Any:
-    if name in _WRITERS:
-        return _WRITERS[name](value)
+    if writer := _WRITERS.get(FIELDS[name].kind):
+        return writer(value)
     if isinstance(value, tuple):
         return list(value)
     return value

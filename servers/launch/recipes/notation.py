@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from servers.launch import durations
 from servers.launch.engines import flagtext
+from servers.launch.engines.fields import LaunchField
 
 LONGEST_ALIAS, MOST_ALIASES = 200, 20
 LONGEST_HOLD = 3600  # seconds
@@ -39,20 +40,12 @@ def path(text: str) -> str:
     return cleaned
 
 
-def restart(text: str) -> str:
-    """When inferdash starts it again; "" is never. Raises ValueError."""
+def choice(of: LaunchField, text: str) -> str:
+    """One of the field's choices; "" by any other of its words. Raises ValueError."""
     cleaned = text.strip().lower()
-    if cleaned not in ("", "never", "no", "on-failure", "always"):
-        raise ValueError(f"“{text[:60]}” is none of never, on-failure, always.")
-    return "" if cleaned in ("never", "no") else cleaned
-
-
-def when_idle(text: str) -> str:
-    """What becomes of an idle server; "" is that it is stopped. Raises ValueError."""
-    cleaned = text.strip().lower()
-    if cleaned not in ("", "stop", "sleep-1", "sleep-2"):
-        raise ValueError(f"“{text[:60]}” is none of sleep-1, sleep-2, stop.")
-    return "" if cleaned == "stop" else cleaned
+    if cleaned and cleaned not in of.words:
+        raise ValueError(f"“{text[:60]}” is none of {', '.join(of.words[: len(of.choices)])}.")
+    return cleaned if cleaned in dict(of.choices) else ""
 
 
 def minutes(text: str) -> int:

@@ -24,7 +24,7 @@ from servers.lifecycle.external.workload import (
     WorkloadEnd,
     format_lines,
 )
-from servers.lifecycle.profiles import checks
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation, restart_policy
 from servers.models import Box, ProfileVersion, Run
 from servers.models.logs.redaction import mask_tokens
@@ -266,4 +266,4 @@ class Autopsies:
         told = container.list_secrets(made) if made is not None else container.told_by_environment
         raw = mask("\n".join(raw), told).split("\n") if raw else []
         lines = [line.decode() for line in mask_tokens([line.encode() for line in raw])]
-        return lines, checks.subject(made.launch, self.box) if made is not None else None
+        return lines, LaunchContext(made.launch, self.box).subject if made is not None else None

@@ -16,10 +16,10 @@ from servers.judge.runs import gpu_conflicts as judge_gpu_conflicts
 from servers.judge.runs import health
 from servers.judge.runs.gpu_conflicts import OnDemandRun
 from servers.launch import durations
-from servers.launch.engines import ENGINES, parameters
-from servers.launch.engines.launch import Launch
+from servers.launch.engines import ENGINES
 from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import checks, preflight
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import commands, gpu_conflicts
 from servers.models import AuditEntry, Box, Run, Server, User
 from servers.models.people import data_disk
@@ -54,15 +54,15 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | N
         return None
     if said := why_not(server):
         raise NotStartedError(said, brief=why_not(server, is_brief=True))
-    launch = parameters.fill(server.profile.launch, server.values)
+    context = LaunchContext.of_server(server)
     run = server.runs.active().first()
     if run is not None:
         if run.state == RunState.QUEUED and run.on_request:
-            _make_room(server, launch, passing, by)
+            _make_room(context, server, passing, by)
         return None
     if server.run is not None and server.run.restart_at is not None:
         return None  # it is started again by itself
-    checked = preflight.check(launch, server.box, server.profile, server)
+    checked = preflight.check(context)
     errors = [each.says for each in checked.errors if each.id != "loading"]
     errors += [each.says for each in checked.lasting]
     if errors:
@@ -74,7 +74,7 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | N
         data_disk.check_room()  # before anything is stopped for it
     except data_disk.DiskFullError as error:
         raise NotStartedError(f"{server} is not started: {error}", brief=brief(server)) from error
-    _make_room(server, launch, passing, by, checked.known)
+    _make_room(context, server, passing, by, checked.known)
     patience = commands.QueueOptions(until=timezone.now() + WAITS)
     return commands.start(server, by=by, patience=patience, on_request=True)
 
@@ -88,7 +88,8 @@ def _wake(server: Server, run: Run, passing: Collection[int], by: User | None) -
         run.sleep_info, box_samples.newest(server.box.slug), run.gpus or "all"
     )
     if lacking:
-        _make_room(server, run.launch, passing, by, lacking=lacking)
+        context = LaunchContext.of_server(server, run.launch)
+        _make_room(context, server, passing, by, lacking=lacking)
     wakes = Run.objects.filter(pk=run.pk, wake_wanted_at=None).exclude(sleep=Sleep.WAKING)
     if wakes.update(wake_wanted_at=timezone.now()):
         events.wake_watcher(server.box.slug, events.Topic.RUNS)
@@ -137,8 +138,8 @@ def _failed_to_start(run: Run, server: Server) -> bool:
 
 
 def _make_room(
+    context: LaunchContext,
     server: Server,
-    launch: Launch,
     passing: Collection[int],
     by: User | None,
     known: checks.CheckReport | None = None,
@@ -146,8 +147,8 @@ def _make_room(
     lacking: int | None = None,
 ) -> None:
     """`lacking`: bytes, where that is known better than by an estimate. Raises NotStartedError when somebody is in its way whom nobody may stop for it."""
-    known = known or checks.check_start(launch, server.box, server.profile, server)
-    found = gpu_conflicts.before_start(launch, server, known)
+    known = known or checks.check_start(context)
+    found = gpu_conflicts.before_start(context, known)
     if claimed := claims.against_start(server, found.start.gpus, by):
         said = "; ".join(map(claims.describe, claimed))
         raise NotStartedError(

@@ -15,10 +15,8 @@ from servers.judge.images import names
 from servers.judge.images.names import BuildVerdict, is_for
 from servers.judge.profiles.facts import LintFinding
 from servers.judge.profiles.lint import lint
-from servers.launch.engines.launch import Launch
 from servers.lifecycle.images import build_names, inventory
-from servers.lifecycle.profiles.checks import subject_with
-from servers.lifecycle.weights import checkpoints
+from servers.lifecycle.profiles.knowledge import LaunchContext, describe_subject
 from servers.models import (
     Box,
     ImageFacts,
@@ -162,11 +160,9 @@ def _verdict(news: TagNews, server: Server) -> BuildVerdict:
         return names.explain_unknown_build(
             f"The newer image could not be asked for its flags: {newer.error}"
         )
-    today = ImageFacts.objects.find_for_launch(launch, news.box)
-    return names.judge_new_build(
-        _findings(launch, news.box, today), _findings(launch, news.box, newer)
-    )
+    context = LaunchContext(launch, news.box)
+    return names.judge_new_build(_findings(context, context.image), _findings(context, newer))
 
 
-def _findings(launch: Launch, box: Box, image: ImageFacts | None) -> list[LintFinding]:
-    return lint(subject_with(launch, box, image, checkpoints.find_facts(launch, box)))
+def _findings(context: LaunchContext, image: ImageFacts | None) -> list[LintFinding]:
+    return lint(describe_subject(context.launch, context.box, image, context.checkpoint))

@@ -17,7 +17,8 @@ from servers.judge.profiles.facts import LaunchFacts, RuleSource
 from servers.launch.engines import change as engines_change
 from servers.launch.engines import parameters
 from servers.launch.engines.change import Difference, LaunchChange
-from servers.lifecycle.profiles import attempts, checks
+from servers.lifecycle.profiles import attempts
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.models import Box, LogChunk, Run, User
 from servers.models.logs.log import NOTE
 from servers.models.runs.run import ACTIVE, RunState
@@ -127,7 +128,7 @@ def _build_ending(run: Run) -> Ending:
         oom_killed=run.oom_killed,
         is_over=run.is_watched and run.exit_code is None,
         docker_error=docker,
-        subject=checks.subject(run.launch, run.server.box),
+        subject=LaunchContext(run.launch, run.server.box).subject,
         was_ready=run.ready_at is not None,
         unheld=run.unattributed_at_start,
         oom=_oom_of(run),
@@ -198,7 +199,7 @@ def _steps(run: Run, remedies: tuple[Remedy, ...], groups: dict[str, str]) -> It
     server = run.server
     template = server.profile.launch
     launch = parameters.fill(template, server.values)
-    facts = LaunchFacts(checks.subject(launch, server.box))
+    facts = LaunchFacts(LaunchContext(launch, server.box).subject)
     for number, remedy in enumerate(remedies):
         if not remedy.fits(launch.engine, groups):
             continue

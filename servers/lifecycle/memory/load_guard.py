@@ -6,9 +6,8 @@ from django.utils import timezone
 
 from servers import events
 from servers.judge.memory.room import GpuRoom
-from servers.judge.weights.fit.result import Estimate
-from servers.lifecycle.profiles import checks, knowledge
-from servers.lifecycle.profiles.knowledge import Knowledge, LaunchOnBox
+from servers.lifecycle.profiles import checks
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs.reconcile import advance
 from servers.models import Run
 from servers.models.runs.run import DesiredState, RunState
@@ -30,10 +29,8 @@ def foreseen(run: Run) -> int | None:
     room = GpuRoom(
         index=card["index"], total=total, free=free, is_unified=True, others=total - free
     )
-    profile = run.server.profile
-    start = LaunchOnBox(launch=run.launch, box=box, profile=profile, server=run.server)
-    asked = replace(checks.subject(run.launch, box, profile), rooms=(room,))
-    found: Estimate | None = knowledge.estimate_fit(asked, start, Knowledge([start]))
+    context = LaunchContext.of_server(run.server, run.launch)
+    found = checks.estimate_fit(replace(context.subject, rooms=(room,)), context)
     return free - found.takes if found is not None and found.takes else None
 
 

@@ -10,11 +10,11 @@ from django.db.models import Q, QuerySet
 from servers.judge.logs import failure_catalog
 from servers.launch.engines import change
 from servers.launch.engines.change import Difference
+from servers.launch.engines.launch import SAYS_ONLY
 from servers.models import ProfileVersion, Run, User
 from servers.models.runs.run import RunState
 
 # What people write about a launch does not change what it does.
-_SAID_ABOUT = ("reasons", "hardware", "expected")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,7 @@ def _attempt(run: Run, before: Run | None) -> Attempt:
     told = tuple(
         each
         for each in compared
-        if each.name not in _SAID_ABOUT and (each.before != each.after or each.name == "order")
+        if each.name not in SAYS_ONLY and (each.before != each.after or each.name == "order")
     )
     images = before.image_id, run.image_id
     boots = before.around.get("boot"), run.around.get("boot")

@@ -4,19 +4,18 @@ from dataclasses import dataclass, replace
 
 from django.utils import timezone
 
-from servers.judge.memory import holders
 from servers.judge.profiles import features
 from servers.judge.profiles.admission import LastGoodRun, weigh
-from servers.judge.profiles.facts import BoxKind, LintFinding, Subject, TargetGpu
+from servers.judge.profiles.facts import LaunchFacts, LintFinding, Subject
 from servers.judge.profiles.features import MissingFeature
 from servers.judge.profiles.lint import lint
-from servers.judge.weights.fit.result import Estimate
+from servers.judge.weights.fit.estimate import estimate as judged
+from servers.judge.weights.fit.result import Estimate, PastMeasurement, on_this_box
 from servers.launch.engines import parameters
+from servers.launch.engines.change import LaunchChange, compare_launches
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.profiles import knowledge as profiles_knowledge
-from servers.lifecycle.profiles.knowledge import Knowledge, LaunchOnBox
-from servers.lifecycle.weights import checkpoints
-from servers.models import Box, CheckpointFacts, ImageFacts, Profile, Server
+from servers.lifecycle.profiles.knowledge import LaunchContext
+from servers.models import Box, Profile, Run, Server
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,37 +29,26 @@ class CheckReport:
     @property
     def every(self) -> list[LintFinding]:
         """With the changes that would make it fit."""
-        return [*self.findings, *profiles_knowledge.list_fit_findings(self.fit)]
+        return [*self.findings, *list_fit_findings(self.fit)]
 
 
-def check_start(
-    launch: Launch, box: Box | None, profile: Profile | None = None, server: Server | None = None
-) -> CheckReport:
+def check_start(context: LaunchContext) -> CheckReport:
     """What is known of a start now, with the memory that its GPUs have free at this moment.
 
     With the server, what only that one holds counts as free; else what all of the profile's do.
     """
-    if box is None:
-        return anywhere(launch)
-    start = LaunchOnBox(launch=launch, box=box, profile=profile, server=server)
-    return of_start(start, Knowledge([start]))
+    asked = replace(context.subject, rooms=context.rooms)
+    return CheckReport(
+        subject=asked,
+        findings=_weigh_findings(lint(asked), context),
+        fit=estimate_fit(asked, context),
+    )
 
 
 def anywhere(launch: Launch) -> CheckReport:
     """What holds on every box."""
     asked = Subject(launch=launch)
     return CheckReport(subject=asked, findings=lint(asked), fit=None)
-
-
-def of_start(start: LaunchOnBox, knowledge: Knowledge) -> CheckReport:
-    asked = replace(
-        _subject(start, knowledge), rooms=profiles_knowledge.gather_rooms(start, knowledge)
-    )
-    return CheckReport(
-        subject=asked,
-        findings=_weigh_findings(lint(asked), start, knowledge),
-        fit=profiles_knowledge.estimate_fit(asked, start, knowledge),
-    )
 
 
 def findings(launch: Launch, box: Box | None, profile: Profile | None = None) -> list[LintFinding]:
@@ -70,93 +58,22 @@ def findings(launch: Launch, box: Box | None, profile: Profile | None = None) ->
     """
     if box is None:
         return anywhere(launch).findings
-    start = LaunchOnBox(launch=launch, box=box, profile=profile)
-    knowledge = Knowledge([start])
-    return _weigh_findings(lint(_subject(start, knowledge)), start, knowledge)
+    context = LaunchContext(launch, box, profile)
+    return _weigh_findings(lint(context.subject), context)
 
 
-def _weigh_findings(
-    found: list[LintFinding], start: LaunchOnBox, knowledge: Knowledge
-) -> list[LintFinding]:
-    return weigh(found, start.launch, find_last_good_run(start, knowledge)) if found else found
+def _weigh_findings(found: list[LintFinding], context: LaunchContext) -> list[LintFinding]:
+    return weigh(found, context.launch, find_last_good_run(context)) if found else found
 
 
-def find_last_good_run(start: LaunchOnBox, knowledge: Knowledge) -> LastGoodRun | None:
+def find_last_good_run(context: LaunchContext) -> LastGoodRun | None:
     """What the profile's latest start on this box that became ready says of its launch; None of one
     that inferdash has not made."""
-    run = next(iter(knowledge.last_good(start)), None)
+    run = next(iter(context.last_good), None)
     if run is None or run.ready_at is None or run.is_watched:
         return None
     launch, day = parameters.fill(run.version.launch, run.values), timezone.localdate(run.ready_at)
     return LastGoodRun(launch=launch, version=run.version.number, day=day)
-
-
-def subject(launch: Launch, box: Box | None, profile: Profile | None = None) -> Subject:
-    if box is None:
-        return Subject(launch=launch)
-    start = LaunchOnBox(launch=launch, box=box, profile=profile)
-    return _subject(start, Knowledge([start]))
-
-
-def _subject(start: LaunchOnBox, knowledge: Knowledge) -> Subject:
-    alone = subject_with(
-        start.launch, start.box, knowledge.image(start), knowledge.checkpoint(start)
-    )
-    return replace(alone, others=_others(start, knowledge))
-
-
-def by_itself(launch: Launch, box: Box) -> Subject:
-    """Without a look at who else is on the box."""
-    return subject_with(
-        launch,
-        box,
-        ImageFacts.objects.find_for_launch(launch, box),
-        checkpoints.find_facts(launch, box),
-    )
-
-
-def _others(start: LaunchOnBox, knowledge: Knowledge) -> tuple[str, ...] | None:
-    """Who holds GPU memory beside the profile's own servers, which a start would replace."""
-    sample = knowledge.sample(start.box)
-    if sample is None:
-        return None
-    own = knowledge.find_replaced(replace(start, server=None))
-    return holders.others(sample, {run.container_id for run in own})
-
-
-def subject_with(
-    launch: Launch, box: Box, image: ImageFacts | None, checkpoint: CheckpointFacts | None
-) -> Subject:
-    known = Subject(
-        launch=launch,
-        engine_version=image.version if image else "",
-        flaglist=image.flaglist if image else None,
-        checkpoint_config=checkpoint.config if checkpoint else None,
-        weights=checkpoint.weights if checkpoint else None,
-    )
-    cards = box.gpus
-    if cards is None:
-        return known
-    gpus = tuple(
-        TargetGpu(
-            index=card["index"],
-            name=card["name"] or "",
-            compute_capability=card["compute_capability"] or "",
-            memory=card["total"],
-        )
-        for card in cards
-    )
-    return replace(
-        known,
-        gpus=gpus,
-        box_kind=_kind({card["kind"] or "" for card in cards}),
-        driver=box.facts.get("driver", ""),
-    )
-
-
-def _kind(kinds: set[BoxKind]) -> BoxKind:
-    """The box's, where all of its cards are of one kind."""
-    return kinds.pop() if len(kinds) == 1 else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +86,7 @@ class Chat:
 
 
 def find_abilities(server: Server) -> Chat:
-    subject = by_itself(server.launch, server.box)
+    subject = LaunchContext(server.launch, server.box).subject_alone
     found = features.lacks(subject)
     run = server.run
     # What runs is mostly what is saved: it is not looked at twice for every open page.
@@ -189,5 +106,70 @@ def find_abilities(server: Server) -> Chat:
 
 def list_features(server: Server) -> tuple[MissingFeature, ...]:
     """What the profile, as it is saved now, leaves chats with this server without."""
-    launch = parameters.fill(server.profile.launch, server.values)
-    return features.lacks(by_itself(launch, server.box))
+    return features.lacks(LaunchContext.of_server(server).subject_alone)
+
+
+RULE = "memory-fit"  # the name by which a page asks for one of its changes
+
+# What a launch may say differently and take the same memory.
+_NO_MATTER = (
+    "reasons", "hardware", "expected", "served_name", "port", "host_address", "host_port",
+    "network", "digests", "drop_cache", "free_memory", "grace", "ready_path", "ready_limit",
+    "restart", "restart_tries", "start_with_box", "log_must", "log_must_not", "parameters",
+    "pass_hf_token", "dockerfile", "build_files", "aliases", "start_on_request", "hold_requests",
+    "stop_idle", "when_idle",
+)  # fmt: skip
+
+
+def estimate_fit(subject: Subject, context: LaunchContext) -> Estimate | None:
+    """None for a launch without GPUs or models. `subject` holds the rooms."""
+    if not subject.launch.serves_models:
+        return None
+    return judged(subject, _past(subject, context))
+
+
+def list_fit_findings(found: Estimate | None) -> list[LintFinding]:
+    """Its changes as what a page's buttons ask for; `about` tells them apart."""
+    return [
+        LintFinding(
+            rule=RULE,
+            severity="warning",
+            says=found.says if found else "",
+            about=describe_fix(fix),
+            fix=fix,
+        )
+        for fix in (found.fixes if found else ())
+    ]
+
+
+def describe_fix(fix: LaunchChange) -> str:
+    return " ".join(sorted(fix.set_flags)) or "gpus"
+
+
+def _past(subject: Subject, context: LaunchContext) -> PastMeasurement | None:
+    """What the latest good start of the very same launch held; None without one."""
+    server, box = context.server, context.box
+    for run in context.last_good:
+        if server is not None and run.server_id != server.pk:
+            continue
+        if run.peak_memory and run.ready_at and _is_same(run.launch, subject.launch):
+            count = _count(run, subject, box)
+            if count:
+                day = timezone.localdate(run.ready_at)
+                return PastMeasurement(peak=run.peak_memory // count, day=day, run=run.pk)
+    return None
+
+
+def _is_same(ran: Launch, launch: Launch) -> bool:
+    launch = parameters.fill(launch)
+    return all(
+        each.name in _NO_MATTER or each.before == each.after
+        for each in compare_launches(ran, launch)
+    )
+
+
+def _count(run: Run, subject: Subject, box: Box) -> int:
+    """Over how many GPUs of the box its memory was spread; 0 where that is not known."""
+    said = run.gpus or run.version.launch.gpus
+    given = len(said.split(",")) if said.replace(",", "").isdigit() else len(box.gpus or ())
+    return min(given, on_this_box(LaunchFacts(subject)) or given)

@@ -1,23 +1,20 @@
-"""Facts around starts from rows and Redis, for one start or a whole list."""
+"""Launch contexts: facts around starts from rows and Redis, for one start or a whole list."""
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from django.db.models import Max
-from django.utils import timezone
 
-from servers.judge.memory import room
+from servers.judge.memory import holders, room
 from servers.judge.memory.room import GpuRoom
-from servers.judge.profiles.facts import LaunchFacts, LintFinding, Subject
+from servers.judge.profiles.facts import BoxKind, Subject, TargetGpu
 from servers.judge.profiles.preflight import OtherWorkload
-from servers.judge.weights.fit.estimate import estimate as judged
-from servers.judge.weights.fit.result import Estimate, PastMeasurement, on_this_box
 from servers.launch.engines import ENGINES, parameters
-from servers.launch.engines.change import LaunchChange, compare_launches
 from servers.launch.engines.launch import Launch
+from servers.launch.engines.placement import Place
 from servers.lifecycle.profiles import path_reports
 from servers.lifecycle.runs import gpu_assignment, port_holders
 from servers.lifecycle.weights import checkpoints
@@ -37,20 +34,155 @@ from servers.models.runs.run import RunState
 from servers.state import answers, box_samples
 
 
-@dataclass(frozen=True, kw_only=True)
-class LaunchOnBox:
-    """A launch, with its parameters filled in, on a box: of a profile and one of its servers."""
+class LaunchContext:
+    """A launch, with its parameters filled in, on a box: of a profile and one of its servers.
 
-    launch: Launch
-    box: Box
-    profile: Profile | None = None
-    server: Server | None = None
+    Made once for a request or a step and handed down: each fact around it is read when it is first
+    wanted, and stays what it was.
+    """
+
+    def __init__(
+        self, launch: Launch, box: Box, profile: Profile | None = None, server: Server | None = None
+    ) -> None:
+        self.launch = parameters.fill(launch)
+        self.box, self.profile, self.server = box, profile, server
+        self.knowledge = Knowledge([self])
+
+    @classmethod
+    def of_server(cls, server: Server, launch: Launch | None = None) -> Self:
+        """Of a start of the server, by default with what its profile says now."""
+        filled = parameters.fill(launch or server.profile.launch, server.values)
+        return cls(filled, server.box, server.profile, server)
+
+    @property
+    def sample(self) -> dict[str, Any] | None:
+        return self.knowledge.sample(self.box)
+
+    @property
+    def active(self) -> list[Run]:
+        """What runs or is about to on the box, with its server, version and who started it."""
+        return self.knowledge.active(self.box)
+
+    @property
+    def replaced(self) -> list[Run]:
+        """What a start would take the place of: of the server, else of the whole profile."""
+        if self.server is None:
+            return self.of_profile
+        return [run for run in self.active if run.server_id == self.server.pk]
+
+    @property
+    def of_profile(self) -> list[Run]:
+        profile = self.profile
+        return [
+            run
+            for run in self.active
+            if profile is not None and run.server.profile_id == profile.pk
+        ]
+
+    def choose_gpus(self) -> str:
+        """As a start by nobody in particular gets them. Raises CardsError."""
+        return gpu_assignment.choose(self.launch, self.box, busy=self.knowledge.busy(self.box))
+
+    @cached_property
+    def rooms(self) -> tuple[GpuRoom, ...]:
+        """What each GPU has for this start, which replaces what runs of its server."""
+        own = {run.container_id for run in self.replaced if run.container_id}
+        return room.rooms(self.sample, self.box.gpus or (), own=own)
+
+    @property
+    def image(self) -> ImageFacts | None:
+        return self.knowledge.image(self)
+
+    @cached_property
+    def source(self) -> str:
+        """The name of its checkpoint's facts; "" for one that inferdash cannot find on a box."""
+        return checkpoints.source(self.launch, self.box)
+
+    @property
+    def checkpoint(self) -> CheckpointFacts | None:
+        """What the watcher has written down, or the box has answered a moment ago."""
+        if not self.source:
+            return None
+        found = self.knowledge.checkpoint(self)
+        if found is not None:
+            return found
+        said = self.knowledge.answers.get(self.checkpoint_question)
+        return checkpoints.build_facts(self.source, self.box, said)
+
+    @property
+    def checkpoint_question(self) -> str:
+        return checkpoints.question(self.source, self.box)
+
+    @property
+    def lacks_checkpoint_facts(self) -> bool:
+        """Whether nobody has looked for it: the watcher does so for profiles that are saved."""
+        if not self.source or self.box.is_silent or self.knowledge.checkpoint(self) is not None:
+            return False
+        return self.checkpoint_question not in self.knowledge.answers
+
+    @cached_property
+    def needed_paths(self) -> tuple[Place, ...]:
+        return path_reports.list_needed_paths(self.launch, self.box)
+
+    @property
+    def paths_question(self) -> str:
+        return path_reports.question(self.box, self.needed_paths)
+
+    @property
+    def folders(self) -> list[path_reports.PathReport] | None:
+        """What the box has said of its paths in the last minute; None: it has to be asked."""
+        wanted = self.needed_paths
+        said = self.knowledge.answers.get(self.paths_question) if wanted else []
+        if said is None:
+            return None
+        return path_reports.merge(wanted, said, self.box, self.knowledge.list_stored(self.box))
+
+    @property
+    def mounts_to_ask(self) -> tuple[Place, ...]:
+        """What to ask the box before a start; empty where it is silent, or has said so."""
+        if self.box.is_silent or not path_reports.are_unsure(self.needed_paths, self.box):
+            return ()
+        return () if self.folders is not None else self.needed_paths
+
+    def wait_for_answer(self, question: str, *, seconds: float) -> None:
+        """Take in what the box says, once it was asked, if that is in time."""
+        said = answers.wait_for_answer(question, seconds=seconds)
+        if said is not None:
+            self.knowledge.answers[question] = said
+
+    @property
+    def last_good(self) -> list[Run]:
+        """Of the profile's servers on this box, the newest first."""
+        return self.knowledge.last_good(self)
+
+    @cached_property
+    def subject(self) -> Subject:
+        """What rules look at, whatever memory is free now."""
+        return replace(self.subject_alone, others=self._name_others())
+
+    @cached_property
+    def subject_alone(self) -> Subject:
+        """Without a look at who else is on the box."""
+        return describe_subject(self.launch, self.box, self.image, self.checkpoint)
+
+    def _name_others(self) -> tuple[str, ...] | None:
+        """Who holds GPU memory beside the profile's own servers, which a start would replace."""
+        if self.sample is None:
+            return None
+        return holders.others(self.sample, {run.container_id for run in self.of_profile})
+
+
+def share_knowledge(contexts: Sequence[LaunchContext]) -> None:
+    """Have a list of them read everything with no more questions than one."""
+    knowledge = Knowledge(contexts)
+    for each in contexts:
+        each.knowledge = knowledge
 
 
 class Knowledge:
     """Each answer is read when it is first wanted, for all of the starts at once."""
 
-    def __init__(self, starts: Sequence[LaunchOnBox]) -> None:
+    def __init__(self, starts: Sequence[LaunchContext]) -> None:
         self._starts = starts
         self._boxes = {each.box.pk for each in starts}
         self._samples: dict[str, dict[str, Any] | None] = {}
@@ -66,10 +198,6 @@ class Knowledge:
         """What runs or is about to, with its server and version."""
         return self._active[box.pk]
 
-    def find_replaced(self, start: LaunchOnBox) -> list[Run]:
-        """What this start would take the place of."""
-        return [run for run in self.active(start.box) if _is_of(run, start)]
-
     def other_workloads(self, box: Box) -> list[tuple[Run, OtherWorkload]]:
         """The same as a check of another start sees it."""
         if box.pk not in self._neighbours:
@@ -82,39 +210,19 @@ class Knowledge:
             self._busy[box.pk] = gpu_assignment.busy(box, self.active(box), self._claims[box.pk])
         return self._busy[box.pk]
 
-    def image(self, start: LaunchOnBox) -> ImageFacts | None:
+    def image(self, start: LaunchContext) -> ImageFacts | None:
         return self._images.get((start.box.pk, start.launch.image, start.launch.engine))
 
-    def checkpoint(self, start: LaunchOnBox) -> CheckpointFacts | None:
-        """What the watcher has written down, or the box has answered a moment ago."""
-        name = checkpoints.source(start.launch, start.box)
-        if not name:
-            return None
-        found = self._checkpoints.get((start.box.pk, name))
-        if found is not None:
-            return found
-        said = self._answers.get(checkpoints.question(name, start.box))
-        return checkpoints.build_facts(name, start.box, said)
+    def checkpoint(self, start: LaunchContext) -> CheckpointFacts | None:
+        """What the watcher has written down."""
+        return self._checkpoints.get((start.box.pk, start.source))
 
-    def folders(self, start: LaunchOnBox) -> list[path_reports.PathReport] | None:
-        """What the box has said of its paths in the last minute; None: it has to be asked."""
-        wanted = path_reports.list_needed_paths(start.launch, start.box)
-        if not wanted:
-            return []
-        said = self._answers.get(path_reports.question(start.box, wanted))
-        return (
-            None
-            if said is None
-            else path_reports.merge(wanted, said, start.box, self.list_stored(start.box))
-        )
-
-    def last_good(self, start: LaunchOnBox) -> list[Run]:
-        """Of the profile's servers on this box, the newest first."""
+    def last_good(self, start: LaunchContext) -> list[Run]:
         if start.profile is None:
             return []
         return self._good[start.profile.pk, start.box.pk]
 
-    def last_ended(self, start: LaunchOnBox) -> Run | None:
+    def last_ended(self, start: LaunchContext) -> Run | None:
         """Of the server, else of the profile on any box."""
         if start.profile is None:
             return None
@@ -123,7 +231,7 @@ class Knowledge:
         found = (self._ended.get(pk) for pk, of, _box in self._servers if of == start.profile.pk)
         return max(filter(None, found), key=lambda run: run.pk, default=None)
 
-    def download_total(self, start: LaunchOnBox) -> int | None:
+    def download_total(self, start: LaunchContext) -> int | None:
         """What the last download of this checkpoint to this box was in all."""
         return self._downloads.get((start.box.pk, start.launch.checkpoint))
 
@@ -149,7 +257,7 @@ class Knowledge:
     def _active(self) -> dict[int, list[Run]]:
         runs = Run.objects.active().filter(server__box__in=self._boxes)
         found: dict[int, list[Run]] = defaultdict(list)
-        for run in runs.select_related("server", "version"):
+        for run in runs.select_related("server", "version", "started_by"):
             found[run.server.box_id].append(run)
         return found
 
@@ -168,21 +276,15 @@ class Knowledge:
 
     @cached_property
     def _checkpoints(self) -> dict[tuple[int, str], CheckpointFacts]:
-        named = {checkpoints.source(each.launch, each.box) for each in self._starts}
+        named = {each.source for each in self._starts}
         found = CheckpointFacts.objects.filter(box__in=self._boxes, source__in=named)
         return {(each.box_id, each.source): each for each in found}
 
     @cached_property
-    def _answers(self) -> dict[str, Any]:
-        asked = set()
-        for each in self._starts:
-            if name := checkpoints.source(each.launch, each.box):
-                asked.add(checkpoints.question(name, each.box))
-            asked.add(
-                path_reports.question(
-                    each.box, path_reports.list_needed_paths(each.launch, each.box)
-                )
-            )
+    def answers(self) -> dict[str, Any]:
+        """What boxes have answered in the last minute, by the question."""
+        asked = {each.paths_question for each in self._starts}
+        asked |= {each.checkpoint_question for each in self._starts if each.source}
         return answers.all_kept(asked)
 
     def list_stored(self, box: Box) -> list[StoredCheckpoint]:
@@ -246,79 +348,36 @@ def _neighbour(run: Run, box: Box) -> OtherWorkload:
     )
 
 
-def _is_of(run: Run, start: LaunchOnBox) -> bool:
-    if start.server is not None:
-        return run.server_id == start.server.pk
-    return start.profile is not None and run.server.profile_id == start.profile.pk
-
-
-RULE = "memory-fit"  # the name by which a page asks for one of its changes
-
-# What a launch may say differently and take the same memory.
-_NO_MATTER = (
-    "reasons", "hardware", "expected", "served_name", "port", "host_address", "host_port",
-    "network", "digests", "drop_cache", "free_memory", "grace", "ready_path", "ready_limit",
-    "restart", "restart_tries", "start_with_box", "log_must", "log_must_not", "parameters",
-    "pass_hf_token", "dockerfile", "build_files", "aliases", "start_on_request", "hold_requests",
-    "stop_idle", "when_idle",
-)  # fmt: skip
-
-
-def gather_rooms(start: LaunchOnBox, knowledge: Knowledge) -> tuple[GpuRoom, ...]:
-    """What each GPU has for this start, which replaces what runs of its server."""
-    own = {run.container_id for run in knowledge.find_replaced(start) if run.container_id}
-    return room.rooms(knowledge.sample(start.box), start.box.gpus or (), own=own)
-
-
-def estimate_fit(subject: Subject, start: LaunchOnBox, knowledge: Knowledge) -> Estimate | None:
-    """None for a launch without GPUs or models. `subject` holds the rooms."""
-    if not subject.launch.serves_models:
-        return None
-    return judged(subject, _past(subject, start, knowledge))
-
-
-def list_fit_findings(found: Estimate | None) -> list[LintFinding]:
-    """Its changes as what a page's buttons ask for; `about` tells them apart."""
-    return [
-        LintFinding(
-            rule=RULE,
-            severity="warning",
-            says=found.says if found else "",
-            about=describe_fix(fix),
-            fix=fix,
+def describe_subject(
+    launch: Launch, box: Box, image: ImageFacts | None, checkpoint: CheckpointFacts | None
+) -> Subject:
+    known = Subject(
+        launch=launch,
+        engine_version=image.version if image else "",
+        flaglist=image.flaglist if image else None,
+        checkpoint_config=checkpoint.config if checkpoint else None,
+        weights=checkpoint.weights if checkpoint else None,
+    )
+    cards = box.gpus
+    if cards is None:
+        return known
+    gpus = tuple(
+        TargetGpu(
+            index=card["index"],
+            name=card["name"] or "",
+            compute_capability=card["compute_capability"] or "",
+            memory=card["total"],
         )
-        for fix in (found.fixes if found else ())
-    ]
-
-
-def describe_fix(fix: LaunchChange) -> str:
-    return " ".join(sorted(fix.set_flags)) or "gpus"
-
-
-def _past(subject: Subject, start: LaunchOnBox, knowledge: Knowledge) -> PastMeasurement | None:
-    """What the latest good start of the very same launch held; None without one."""
-    server, box = start.server, start.box
-    for run in knowledge.last_good(start):
-        if server is not None and run.server_id != server.pk:
-            continue
-        if run.peak_memory and run.ready_at and _is_same(run.launch, subject.launch):
-            count = _count(run, subject, box)
-            if count:
-                day = timezone.localdate(run.ready_at)
-                return PastMeasurement(peak=run.peak_memory // count, day=day, run=run.pk)
-    return None
-
-
-def _is_same(ran: Launch, launch: Launch) -> bool:
-    launch = parameters.fill(launch)
-    return all(
-        each.name in _NO_MATTER or each.before == each.after
-        for each in compare_launches(ran, launch)
+        for card in cards
+    )
+    return replace(
+        known,
+        gpus=gpus,
+        box_kind=_kind({card["kind"] or "" for card in cards}),
+        driver=box.facts.get("driver", ""),
     )
 
 
-def _count(run: Run, subject: Subject, box: Box) -> int:
-    """Over how many GPUs of the box its memory was spread; 0 where that is not known."""
-    said = run.gpus or run.version.launch.gpus
-    given = len(said.split(",")) if said.replace(",", "").isdigit() else len(box.gpus or ())
-    return min(given, on_this_box(LaunchFacts(subject)) or given)
+def _kind(kinds: set[BoxKind]) -> BoxKind:
+    """The box's, where all of its cards are of one kind."""
+    return kinds.pop() if len(kinds) == 1 else ""

@@ -49,18 +49,12 @@ def question(box: Box, wanted: Sequence[Place]) -> str:
     return f"paths:{box.slug}:{hashlib.sha256(paths.encode()).hexdigest()}"
 
 
-def read_reports(box: Box, wanted: Sequence[Place]) -> list[PathReport] | None:
-    """What the box has said of them in the last minute; None: it has to be asked."""
-    return _build_reports(box, wanted, answers.get_answer(question(box, wanted)))
-
-
 def wait_for_reports(
     box: Box, wanted: Sequence[Place], *, seconds: float
 ) -> list[PathReport] | None:
-    """What the box says, once it was asked; None when it does not answer in time."""
-    return _build_reports(
-        box, wanted, answers.wait_for_answer(question(box, wanted), seconds=seconds)
-    )
+    """What the box says of them, once it was asked; None when it does not answer in time."""
+    said = answers.wait_for_answer(question(box, wanted), seconds=seconds)
+    return None if said is None else merge(wanted, said, box, box.stored.defer("texts", "config"))
 
 
 def refusals(told: Iterable[PathReport]) -> tuple[str, ...]:
@@ -68,14 +62,11 @@ def refusals(told: Iterable[PathReport]) -> tuple[str, ...]:
     return tuple(each.refusal for each in told if each.refusal and each.of == "volumes")
 
 
-def to_ask(launch: Launch, box: Box) -> tuple[Place, ...]:
-    """What to ask the box before a start: a mount lies outside of the folders that it lets profiles
-    mount, by its name, and may lie inside by links. Empty where it is silent, or has said so."""
-    wanted = list_needed_paths(launch, box)
+def are_unsure(wanted: Iterable[Place], box: Box) -> bool:
+    """Whether only the box knows: a mount lies outside of the folders that it lets profiles mount,
+    by its name, and may lie inside by links."""
     roots = box.facts.get("limits", {}).get("mount_roots")
-    if box.is_silent or roots is None or all(_is_inside(each, roots) for each in wanted):
-        return ()
-    return () if read_reports(box, wanted) is not None else wanted
+    return roots is not None and not all(_is_inside(each, roots) for each in wanted)
 
 
 def _is_inside(place: Place, roots: Iterable[str]) -> bool:
@@ -108,12 +99,6 @@ def _look(path: str, roots: list[str], allowed: limits.Limits, files: BoxFiles) 
         return PathReport(path=path, lies="refused", refusal=refusal)
     found = lookup.look(path, roots, files)
     return PathReport(path=path, lies=found.lies, elsewhere=found.elsewhere)
-
-
-def _build_reports(box: Box, wanted: Sequence[Place], answered: Any) -> list[PathReport] | None:
-    if answered is None:
-        return None
-    return merge(wanted, answered, box, box.stored.defer("texts", "config"))
 
 
 def merge(

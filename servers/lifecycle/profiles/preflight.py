@@ -1,7 +1,7 @@
 """The preflight of a start, for pages, the API and commands."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -22,11 +22,11 @@ from servers.judge.profiles.preflight import (
 from servers.judge.weights.fit.result import Estimate
 from servers.launch.engines import parameters
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.profiles import checks, path_reports
-from servers.lifecycle.profiles.knowledge import Knowledge, LaunchOnBox
+from servers.lifecycle.profiles import checks
+from servers.lifecycle.profiles.knowledge import LaunchContext, share_knowledge
 from servers.lifecycle.runs import preview
 from servers.lifecycle.weights import checkpoints
-from servers.models import Box, Profile, Server
+from servers.models import Box, Profile
 
 LOOKED_WITHIN = timedelta(minutes=3)
 REFUSED = "hf-token-required"  # the diagnosis of a run that Hugging Face gave nothing
@@ -119,23 +119,15 @@ class PreflightResult:
         }
 
 
-def check(
-    launch: Launch, box: Box, profile: Profile | None = None, server: Server | None = None
-) -> PreflightResult:
+def check(context: LaunchContext) -> PreflightResult:
     """From what the box has last written down: nobody is asked and nothing is waited for.
 
     With the server, what runs of it is taken for replaced by the start; else what runs of the
     profile.
     """
-    start = LaunchOnBox(launch=parameters.fill(launch), box=box, profile=profile, server=server)
-    (checked,) = check_all([start])
-    return checked
-
-
-def check_all(starts: Sequence[LaunchOnBox]) -> list[PreflightResult]:
-    """The same of each, with no more questions than of one."""
-    knowledge = Knowledge(starts)
-    return [_check(start, knowledge) for start in starts]
+    known = checks.check_start(context)
+    items = preflight(known.subject, _build_start_context(context), known.fit)
+    return PreflightResult(items=items, known=known)
 
 
 def anywhere(launch: Launch) -> PreflightResult:
@@ -146,37 +138,24 @@ def anywhere(launch: Launch) -> PreflightResult:
 def of_profiles(profiles: Iterable[Profile]) -> dict[int, Count]:
     """By profile, on the box where it looks worst. Wants their servers and boxes fetched."""
     profiles = list(profiles)
-    starts = [
-        LaunchOnBox(
-            launch=parameters.fill(each.launch, server.values),
-            box=server.box,
-            profile=each,
-            server=server,
-        )
-        for each in profiles
-        for server in each.servers.all()
-    ]
+    servers = [server for each in profiles for server in each.servers.all()]
+    contexts = list(map(LaunchContext.of_server, servers))
+    share_knowledge(contexts)
     counts: dict[int, Count] = {}
-    for start, checked in zip(starts, check_all(starts), strict=True):
-        if start.profile is not None:
-            counts[start.profile.pk] = max(checked.count, counts.get(start.profile.pk, Count()))
+    for server, context in zip(servers, contexts, strict=True):
+        of = server.profile_id
+        counts[of] = max(check(context).count, counts.get(of, Count()))
     return {
         each.pk: counts[each.pk] if each.pk in counts else anywhere(each.launch).count
         for each in profiles
     }
 
 
-def _check(start: LaunchOnBox, knowledge: Knowledge) -> PreflightResult:
-    known = checks.of_start(start, knowledge)
-    items = preflight(known.subject, _build_context(start, knowledge), known.fit)
-    return PreflightResult(items=items, known=known)
-
-
-def _build_context(start: LaunchOnBox, knowledge: Knowledge) -> StartContext:
-    launch, box = start.launch, start.box
+def _build_start_context(context: LaunchContext) -> StartContext:
+    launch, box, knowledge = context.launch, context.box, context.knowledge
     host_resources = knowledge.host_resources(box)
-    mine = knowledge.find_replaced(start)
-    there, missing, remote = _checkpoint(start, knowledge)
+    mine = context.replaced
+    there, missing, remote = _checkpoint(context)
     return StartContext(
         box=str(box),
         is_silent=box.is_silent,
@@ -195,12 +174,12 @@ def _build_context(start: LaunchOnBox, knowledge: Knowledge) -> StartContext:
         checkpoint=there,
         missing=missing,
         remote=remote,
-        refusals=preview.list_refusals(start, knowledge),
+        refusals=preview.list_refusals(context),
         has_cache=bool(box.hf_cache),
         has_token=bool(box.hf_token_id and launch.pass_hf_token)
         or "HF_TOKEN" in launch.env
         or "HF_TOKEN" in launch.secret_env,
-        was_refused=_was_refused(start, knowledge),
+        was_refused=_was_refused(context),
         clocks=clocks(knowledge.boxes),
     )
 
@@ -217,24 +196,23 @@ def clocks(boxes: Iterable[Box]) -> dict[str, ClockOffset | None]:
     return found
 
 
-def _was_refused(start: LaunchOnBox, knowledge: Knowledge) -> bool:
+def _was_refused(context: LaunchContext) -> bool:
     """Whether the last run that ended was, over the very same checkpoint."""
-    last = knowledge.last_ended(start)
+    last = context.knowledge.last_ended(context)
     return (
         last is not None
         and last.cause == REFUSED
-        and last.version.launch.checkpoint == start.launch.checkpoint
+        and last.version.launch.checkpoint == context.launch.checkpoint
     )
 
 
 def _checkpoint(
-    start: LaunchOnBox, knowledge: Knowledge
+    context: LaunchContext,
 ) -> tuple[Literal["there", "part", "missing", "unknown"], int | None, str]:
     """Whether it is on the box, how many bytes of it are not, and what the Hub says of it."""
-    source = checkpoints.source(start.launch, start.box)
+    source, known = context.source, context.checkpoint
     if not source:
         return "unknown", None, ""
-    known = knowledge.checkpoint(start)
     if known is not None and known.remote:
         return "missing", known.missing or None, known.remote
     if known is not None:
@@ -242,30 +220,31 @@ def _checkpoint(
             return "part", known.missing, ""
         return ("there", 0, "") if known.weights is not None else ("part", None, "")
     if source.startswith("/"):
-        lies = _lies(source, knowledge.folders(start))
+        lies = _lies(context)
         if lies == "missing":
             return "missing", None, ""
         return ("there" if lies == "there" else "unknown"), None, ""
-    if not was_looked_for(source, start.box, start.profile):
+    if not _was_looked_for(context):
         return "unknown", None, ""
-    return "missing", knowledge.download_total(start), ""
+    return "missing", context.knowledge.download_total(context), ""
 
 
-def is_missing(path: str, launch: Launch, box: Box) -> bool:
-    """Whether the box has said a moment ago that nothing is at a path that the launch needs."""
-    return (
-        _lies(path, path_reports.read_reports(box, path_reports.list_needed_paths(launch, box)))
-        == "missing"
+def is_path_missing(context: LaunchContext) -> bool:
+    """Whether nothing is where its checkpoint's path leads, as far as the box has looked."""
+    return context.source.startswith("/") and (
+        _lies(context) == "missing" or _was_looked_for(context)
     )
 
 
-def _lies(path: str, told: Iterable[path_reports.PathReport] | None) -> str:
-    return next((each.lies for each in told or () if each.path == path), "unknown")
+def _lies(context: LaunchContext) -> str:
+    told = context.folders or ()
+    return next((each.lies for each in told if each.path == context.source), "unknown")
 
 
-def was_looked_for(source: str, box: Box, profile: Profile | None) -> bool:
+def _was_looked_for(context: LaunchContext) -> bool:
     """Whether the watcher has had the time to find it: it looks for what placed profiles name."""
+    profile, box = context.profile, context.box
     version = profile.current if profile is not None else None
     if version is None or box.is_silent or timezone.now() - version.created_at < LOOKED_WITHIN:
         return False
-    return checkpoints.source(parameters.fill(version.launch), box) == source
+    return checkpoints.source(parameters.fill(version.launch), box) == context.source

@@ -22,14 +22,16 @@ def settle(run: Run) -> str:
         box = Box.objects.select_for_update().get(pk=run.server.box_id)
         said = Run.objects.values_list("gpus", flat=True).get(pk=run.pk)
         if not said:
-            busy = _used_by_others(run, box) | _claimed_by_others(run.started_by_id, box)
-            said = choose(run.version.launch, box, busy=busy)
+            others = Run.objects.active().filter(server__box=box).exclude(pk=run.pk)
+            claims = box.claims.active().exclude(by=run.started_by_id)
+            taken = busy(box, others.select_related("version"), claims)
+            said = choose(run.version.launch, box, busy=taken)
             Run.objects.filter(pk=run.pk).update(gpus=said)
     run.gpus = said
     return said
 
 
-def choose(launch: Launch, box: Box, *, busy: Collection[int] | None = None) -> str:
+def choose(launch: Launch, box: Box, *, busy: Collection[int]) -> str:
     """ "all", "none" or indices. Raises CardsError when the box has too few, or says nothing yet."""
     wanted = placement.parse_gpu_requirement(launch.gpus)
     if wanted is None:
@@ -39,8 +41,6 @@ def choose(launch: Launch, box: Box, *, busy: Collection[int] | None = None) -> 
             f"The profile wants {wanted}, and {box} has not told its GPUs yet. Start again in a "
             "minute; if it still has not, the box's page says what is missing."
         )
-    if busy is None:
-        busy = _used_by_others(None, box) | _claimed_by_others(None, box)
     there: list[tuple[int, Gpu]] = [
         (card["index"], (card["name"] or "", card["compute_capability"] or "")) for card in box.gpus
     ]
@@ -48,26 +48,12 @@ def choose(launch: Launch, box: Box, *, busy: Collection[int] | None = None) -> 
 
 
 def busy(box: Box, active: Iterable[Run], claims: Iterable[Claim]) -> set[int]:
-    """What a start by nobody in particular finds taken or claimed."""
-    return _list_used_gpus(active, box) | {index for each in claims for index in each.gpus}
-
-
-def _used_by_others(run: Run | None, box: Box) -> set[int]:
-    """Cards that active runs of this box have, or will get because their profiles name them."""
-    others = Run.objects.active().filter(server__box=box).select_related("version")
-    return _list_used_gpus(others if run is None else others.exclude(pk=run.pk), box)
-
-
-def _list_used_gpus(runs: Iterable[Run], box: Box) -> set[int]:
-    used: set[int] = set()
-    for other in runs:
+    """Cards that these runs have, or will get because their profiles name them, and claimed ones."""
+    used = {index for each in claims for index in each.gpus}
+    for other in active:
         said = other.gpus or other.version.launch.gpus
         if said == "all":
             used.update(card["index"] for card in box.gpus or ())
         elif said.replace(",", "").isdigit():
             used.update(map(int, said.split(",")))
     return used
-
-
-def _claimed_by_others(person: int | None, box: Box) -> set[int]:
-    return {index for each in box.claims.active() if each.by_id != person for index in each.gpus}

@@ -25,12 +25,12 @@ from servers.judge.runs.gpu_conflicts import (
     find_conflict,
 )
 from servers.judge.weights.fit.result import on_this_box
-from servers.launch.engines.launch import Launch
 from servers.lifecycle.profiles import checks
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation, gpu_assignment
 from servers.lifecycle.runs.gpu_assignment import CardsError
 from servers.lifecycle.runs.secret_env import SecretsError
-from servers.models import AuditEntry, Box, Run, Server
+from servers.models import AuditEntry, Box, Run
 from servers.models.runs.run import ENDED
 from servers.state import box_samples
 
@@ -38,9 +38,9 @@ from servers.state import box_samples
 RETURNS_WITHIN = timedelta(minutes=10)
 
 
-def before_start(launch: Launch, server: Server, known: checks.CheckReport) -> GpuConflict:
+def before_start(context: LaunchContext, known: checks.CheckReport) -> GpuConflict:
     """Who would be in the way of a start that nobody has made yet."""
-    return _find_conflict(launch, server, known, "asked")
+    return _find_conflict(context, known, "asked")
 
 
 def find_run_conflict(run: Run) -> GpuConflict:
@@ -49,9 +49,8 @@ def find_run_conflict(run: Run) -> GpuConflict:
     if patience == "plain" and (run.despite or not run.server.box.is_unified):
         # Somebody has looked at what is there, and wanted it.
         return GpuConflict(start=GpuRequest(patience=patience, gpus=None), holders=())
-    server = run.server
-    known = checks.check_start(run.launch, server.box, server.profile, server)
-    return _find_conflict(run.launch, server, known, patience, run)
+    context = LaunchContext.of_server(run.server, run.launch)
+    return _find_conflict(context, checks.check_start(context), patience, run)
 
 
 def _patience(run: Run) -> Patience:
@@ -61,45 +60,42 @@ def _patience(run: Run) -> Patience:
 
 
 def _find_conflict(
-    launch: Launch,
-    server: Server,
-    known: checks.CheckReport,
-    patience: Patience,
-    run: Run | None = None,
+    context: LaunchContext, known: checks.CheckReport, patience: Patience, run: Run | None = None
 ) -> GpuConflict:
-    box, fit = server.box, known.fit
-    missing = _compute_shortfall(launch, known, box) if box.is_unified else 0
+    box, fit = context.box, known.fit
+    missing = _compute_shortfall(context, known) if box.is_unified else 0
     start = GpuRequest(
         patience=patience,
-        gpus=_find_wanted_gpus(launch, box, known.subject),
+        gpus=_find_wanted_gpus(context, known.subject),
         is_unified=box.is_unified,
         fits={"fits": True, "tight": False, "no": False}.get(fit.verdict) if fit else None,
         is_short=bool(missing) or (fit is not None and fit.verdict == "no"),
         missing=missing,
         since=(run.created_at, run.pk) if run else None,
     )
-    return find_conflict(start, tuple(_others(server, run)), box_samples.newest(box.slug))
+    return find_conflict(start, tuple(_others(context, run)), context.sample)
 
 
-def _compute_shortfall(launch: Launch, known: checks.CheckReport, box: Box) -> int:
+def _compute_shortfall(context: LaunchContext, known: checks.CheckReport) -> int:
     """Bytes of a shared pool that it lacks by the estimate, or by what its profile wants free."""
-    free = room.compute_free(box_samples.newest(box.slug), "all")
-    wanted = launch.free_memory - min(free.values()) if free and launch.free_memory else 0
+    free, wanted = room.compute_free(context.sample, "all"), context.launch.free_memory
+    lacks = wanted - min(free.values()) if free and wanted else 0
     if known.fit is None or known.fit.verdict != "no":
-        return max(0, wanted)
-    return max(wanted, known.fit.lacking, admission.compute_shortfall(LaunchFacts(known.subject)))
+        return max(0, lacks)
+    return max(lacks, known.fit.lacking, admission.compute_shortfall(LaunchFacts(known.subject)))
 
 
-def _find_wanted_gpus(launch: Launch, box: Box, subject: Subject) -> frozenset[int] | None:
+def _find_wanted_gpus(context: LaunchContext, subject: Subject) -> frozenset[int] | None:
     """The GPUs that the engine would fill; None where that is not known."""
-    if launch.gpus == "none":
+    wanted = context.launch.gpus
+    if wanted == "none":
         return frozenset()
     try:
-        chosen = gpu_assignment.choose(launch, box)
+        chosen = context.choose_gpus()
     except CardsError:
         return None
     facts = LaunchFacts(subject)
-    if chosen.replace(",", "").isdigit() and chosen != launch.gpus:
+    if chosen.replace(",", "").isdigit() and chosen != wanted:
         return frozenset(map(int, chosen.split(",")))
     if facts.used_gpus is None:
         return None
@@ -107,14 +103,15 @@ def _find_wanted_gpus(launch: Launch, box: Box, subject: Subject) -> frozenset[i
     return frozenset(seen[: on_this_box(facts) or None])
 
 
-def _others(server: Server, run: Run | None) -> Iterator[OtherRun]:
-    box = server.box
-    for other in Run.objects.active().filter(server__box=box).select_related(*_WITH):
-        if other.server_id != server.pk or (run is not None and other.pk != run.pk):
+def _others(context: LaunchContext, run: Run | None) -> Iterator[OtherRun]:
+    box, server = context.box, context.server
+    mine = server.pk if server is not None else None
+    for other in context.active:
+        if other.server_id != mine or (run is not None and other.pk != run.pk):
             yield _other(other, box, other.state)
     planned = Run.objects.filter(server__box=box, restart_at__isnull=False, state__in=ENDED)
     for other in planned.filter(server__removed_at=None).select_related(*_WITH):
-        if other.server.run_id == other.pk and other.server_id != server.pk:
+        if other.server.run_id == other.pk and other.server_id != mine:
             yield _other(other, box, "planned")
     ended = Run.objects.filter(
         server__box=box,

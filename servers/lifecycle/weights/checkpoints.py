@@ -55,23 +55,6 @@ def _gguf_source(launch: Launch) -> str:
     return f"{repository}:{wanted}@main"
 
 
-def find_facts(launch: Launch, box: Box) -> CheckpointFacts | None:
-    """What the watcher has written down, or the box has answered a moment ago."""
-    name = source(launch, box)
-    if not name:
-        return None
-    found = CheckpointFacts.objects.filter(box=box, source=name).first()
-    return found or build_facts(name, box, answers.get_answer(question(name, box)))
-
-
-def is_to_be_asked(launch: Launch, box: Box) -> bool:
-    """Whether nobody has looked for it: the watcher does so for profiles that are saved."""
-    name = source(launch, box)
-    if not name or box.is_silent or CheckpointFacts.objects.filter(box=box, source=name).exists():
-        return False
-    return answers.get_answer(question(name, box)) is None
-
-
 def look_soon(profile: Profile) -> None:
     """Have the profile's boxes look for what it names now, once that is saved."""
     for slug in profile.servers.values_list("box__slug", flat=True).distinct():

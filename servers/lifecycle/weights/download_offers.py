@@ -12,9 +12,10 @@ from servers.launch.engines import llamacpp
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import VolumeError, resolve
 from servers.lifecycle.profiles import preflight
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.weights import checkpoints
 from servers.lifecycle.weights.downloads import DownloadRequest
-from servers.models import Box, Download, ModelInventory, Profile
+from servers.models import Box, Download, ModelInventory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,13 +31,13 @@ class DownloadOffer:
         return f"{self.wish.repository}{first if is_quantization else ''}"
 
 
-def find_offer(launch: Launch, box: Box, profile: Profile) -> DownloadOffer | None:
+def find_offer(context: LaunchContext) -> DownloadOffer | None:
     """None where the box has it, nobody knows, or it is not the Hub's."""
-    wish = build_download_request(launch, box) if settings.HUB else None
-    if wish is None or not _is_missing(launch, box, profile):
+    wish = build_download_request(context.launch, context.box) if settings.HUB else None
+    if wish is None or not _is_missing(context):
         return None
-    running = Download.objects.open().filter(box=box, repository__iexact=wish.repository).first()
-    return DownloadOffer(wish=wish, running=running)
+    running = Download.objects.open().filter(box=context.box, repository__iexact=wish.repository)
+    return DownloadOffer(wish=wish, running=running.first())
 
 
 def build_download_request(launch: Launch, box: Box) -> DownloadRequest | None:
@@ -91,12 +92,9 @@ def _file(parts: tuple[str, ...]) -> tuple[str, ...]:
     return (f":{name}",) if stored.is_file(name) else ()
 
 
-def _is_missing(launch: Launch, box: Box, profile: Profile) -> bool:
+def _is_missing(context: LaunchContext) -> bool:
     """Whether a start would lack its model, as far as the box has looked."""
-    known = checkpoints.find_facts(launch, box)
+    known = context.checkpoint
     if known is not None:
         return bool((known.missing or known.remote) and known.remote != "gone")
-    source = checkpoints.source(launch, box)
-    return source.startswith("/") and (
-        preflight.is_missing(source, launch, box) or preflight.was_looked_for(source, box, profile)
-    )
+    return preflight.is_path_missing(context)

@@ -9,8 +9,8 @@ from django.core.management.base import CommandError
 
 from servers import tasks
 from servers.judge.profiles.preflight import WORDS
-from servers.launch.engines import parameters
-from servers.lifecycle.profiles import path_reports, preflight
+from servers.lifecycle.profiles import preflight
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.profiles.preflight import PreflightResult
 from servers.management.database import DatabaseCommand
 from servers.models import Server
@@ -52,19 +52,14 @@ class Command(DatabaseCommand):
             raise SystemExit(STOPPED)
 
     def _check_server(self, server: Server) -> PreflightResult:
-        launch = parameters.fill(server.profile.launch, server.values)
-        wanted = path_reports.list_needed_paths(launch, server.box)
-        if (
-            wanted
-            and not server.box.is_silent
-            and path_reports.read_reports(server.box, wanted) is None
-        ):
+        context = LaunchContext.of_server(server)
+        if not server.box.is_silent and context.folders is None:
             try:
-                tasks.ask_for_paths(server.box, wanted)
-                path_reports.wait_for_reports(server.box, wanted, seconds=ANSWERS_WITHIN)
+                tasks.ask_for_paths(server.box, context.needed_paths)
+                context.wait_for_answer(context.paths_question, seconds=ANSWERS_WITHIN)
             except redis.RedisError as error:
                 self.stderr.write(f"Which folders are there is not known: Redis is away: {error}")
-        return preflight.check(launch, server.box, server.profile, server)
+        return preflight.check(context)
 
 
 def _readable(server: Server, told: PreflightResult) -> str:

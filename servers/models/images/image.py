@@ -11,7 +11,6 @@ from django.utils import timezone
 from servers.launch.engines import ENGINES
 from servers.launch.engines.flaghelp import complete_image_flags
 from servers.launch.engines.flaglist import FlagList
-from servers.launch.engines.launch import Launch
 from servers.models.box import Box
 from servers.models.people.key import seal_text, unseal_text
 from servers.models.people.user import User
@@ -31,11 +30,8 @@ class InspectionState(models.TextChoices):
 
 
 class ImageFactsQuerySet(models.QuerySet["ImageFacts"]):
-    def find_for_launch(self, launch: Launch, box: Box) -> "ImageFacts | None":
-        """Of exactly the image that the launch names, on this box; without its flags at first."""
-        return self.find_named(launch.engine, launch.image, box)
-
     def find_named(self, engine: str, reference: str, box: Box) -> "ImageFacts | None":
+        """Of exactly the image that is named so, on this box; without its flags at first."""
         found = self.filter(box=box, reference=reference, engine=engine)
         return found.defer("flags").first()
 

@@ -10,11 +10,11 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from servers import lifecycle, tasks
-from servers.launch.engines import parameters
 from servers.lifecycle import QueueOptions
 from servers.lifecycle.external import guard
 from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import preflight
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import gpu_conflicts
 from servers.models import Claim, Permission, Run, Server
 from servers.views.api import errors
@@ -87,7 +87,7 @@ def runs(request: HttpRequest, slug: str, limit: int = 20) -> list[RunOut]:
 )
 def fit(request: HttpRequest, slug: str) -> dict[str, Any]:
     """Whether a start would do: every check, what is known to fail, and the estimate of memory."""
-    return _report_preflight(_find(slug)).to_json()
+    return _report_preflight(LaunchContext.of_server(_find(slug))).to_json()
 
 
 @router.post(
@@ -114,7 +114,8 @@ def start(request: HttpRequest, slug: str, how: StartIn | None = None) -> Server
 
 def _refuse(request: HttpRequest, found: Server, how: StartIn) -> None:
     """Raises ApiError for a start that would fail, or whose GPUs are taken."""
-    checked = _report_preflight(found)
+    context = LaunchContext.of_server(found)
+    checked = _report_preflight(context)
     may_despite = bool(how.despite.strip()) and person(request).may_edit
     errors = [each for each in checked.errors if each.id != "loading"]
     faults = checked.lasting if how.when_taken == "wait" else checked.faults
@@ -128,9 +129,7 @@ def _refuse(request: HttpRequest, found: Server, how: StartIn) -> None:
             "terminal: --despite REASON).",
             **checked.to_json(),
         )
-    there = gpu_conflicts.before_start(
-        parameters.fill(found.profile.launch, found.values), found, checked.known
-    )
+    there = gpu_conflicts.before_start(context, checked.known)
     if not how.despite_claim:
         _refuse_claimed(claims.against_start(found, there.start.gpus, person(request)))
     if how.when_taken != "refuse" or may_despite:
@@ -203,7 +202,6 @@ def _find(slug: str) -> Server:
     return errors.find_named(Server.objects.for_dashboard(), "server", slug)
 
 
-def _report_preflight(found: Server) -> preflight.PreflightResult:
-    launch = parameters.fill(found.profile.launch, found.values)
-    tasks.look_at_mounts(launch, found.box)
-    return preflight.check(launch, found.box, found.profile, found)
+def _report_preflight(context: LaunchContext) -> preflight.PreflightResult:
+    tasks.look_at_mounts(context)
+    return preflight.check(context)

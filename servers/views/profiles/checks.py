@@ -1,6 +1,7 @@
 """Checks of a launch before it costs twenty minutes: in the form, on the page, at the start."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Any, cast
 
@@ -15,12 +16,12 @@ from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.judge.profiles import vocabulary
 from servers.judge.profiles.facts import LintFinding, Subject
-from servers.launch.engines import parameters
+from servers.judge.runs.gpu_conflicts import GpuConflict
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.profiles import checks, knowledge, path_reports, preflight
-from servers.lifecycle.weights import checkpoints
+from servers.lifecycle.profiles import checks, preflight
+from servers.lifecycle.profiles.knowledge import LaunchContext, describe_subject
+from servers.lifecycle.runs import gpu_conflicts
 from servers.models import Box, ImageFacts, Permission, Profile, ProfileVersion, Server, User
-from servers.state import answers
 from servers.views.access import allow
 from servers.views.profiles.profiles import find, save_launch
 from servers.views.runs import starts
@@ -28,8 +29,6 @@ from servers.views.runs import starts
 ANSWERS_WITHIN = 4  # seconds
 # A form asks a box that does not answer this often, some three minutes in all.
 TRIES = 20
-
-type Start = tuple[Launch, Server | None]  # and the server that it would be of
 
 
 @require_POST
@@ -42,31 +41,22 @@ def profile_check(request: HttpRequest) -> HttpResponse:
     if not is_valid:
         context = {"form": form, "faults": form.faults(), "marks": marks}
         return render(request, "profiles/_check.html", context)
-    launch, box = form.unsaved_launch(), _box(form, profile)
-    asks_checkpoint = False
-    if box is not None:
-        tasks.look_at_mounts(parameters.fill(launch), box)
-        # Before the check: what the box answers meanwhile is not in it.
-        asks_checkpoint = checkpoints.is_to_be_asked(launch, box)
-        checked = preflight.check(launch, box, profile)
+    start = _read_context(form, profile)
+    around: dict[str, Any] = {"box": None}
+    if start is not None:
+        tasks.look_at_mounts(start)
+        checked = preflight.check(start)
+        around = {
+            "asks_checkpoint": start.lacks_checkpoint_facts,
+            "preview": lifecycle.preview(start),
+            "box": start.box,
+            "image": start.image,
+        }
     else:
-        checked = preflight.anywhere(launch)
-    return render(
-        request,
-        "profiles/_check.html",
-        {
-            "form": form,
-            "marks": marks,
-            "checked": checked,
-            "asks_checkpoint": asks_checkpoint,
-            "findings": checked.findings,
-            "fit": checked.fit,
-            "preview": lifecycle.preview(launch, box) if box is not None else None,
-            "box": box,
-            "image": ImageFacts.objects.find_for_launch(launch, box) if box is not None else None,
-            **_places(launch, box),
-        },
-    )
+        checked = preflight.anywhere(form.unsaved_launch())
+    found = {"form": form, "marks": marks, "checked": checked}
+    found |= {"findings": checked.findings, "fit": checked.fit}
+    return render(request, "profiles/_check.html", found | around | _places(start))
 
 
 def _marks(form: ProfileForm, box: Box | None) -> str:
@@ -88,7 +78,7 @@ def _marks(form: ProfileForm, box: Box | None) -> str:
         subject = Subject(launch=launch)
         if box is not None:
             image = ImageFacts.objects.find_for_launch(launch, box)
-            subject = checks.subject_with(launch, box, image, None)
+            subject = describe_subject(launch, box, image, None)
         found = vocabulary.find_marks(subject)
     return json.dumps(
         {
@@ -105,16 +95,13 @@ def profile_paths(request: HttpRequest) -> HttpResponse:
     form, profile = _form(request)
     if not form.is_valid():
         return HttpResponse()
-    launch, box = form.unsaved_launch(), _box(form, profile)
-    context = _places(launch, box)
-    if box is not None and context.get("places") is None and (wanted := context.get("wanted")):
-        tasks.ask_for_paths(box, wanted)
-        context = {
-            "wanted": wanted,
-            "places": path_reports.wait_for_reports(box, wanted, seconds=ANSWERS_WITHIN),
-        }
-    context |= {"box": box, "was_asked": True, "next_try": _next_try(request)}
-    return render(request, "profiles/_places.html", context)
+    context = _read_context(form, profile)
+    if context is not None and context.folders is None:
+        tasks.ask_for_paths(context.box, context.needed_paths)
+        context.wait_for_answer(context.paths_question, seconds=ANSWERS_WITHIN)
+    box = context.box if context is not None else None
+    asked = {"box": box, "was_asked": True, "next_try": _next_try(request)}
+    return render(request, "profiles/_places.html", _places(context) | asked)
 
 
 @require_POST
@@ -124,18 +111,17 @@ def profile_fit(request: HttpRequest) -> HttpResponse:
     form, profile = _form(request)
     if not form.is_valid():
         return HttpResponse()
-    launch, box = form.unsaved_launch(), _box(form, profile)
-    if box is None:
+    context = _read_context(form, profile)
+    if context is None:
         return HttpResponse()
-    _ask_for_model(launch, box)
-    is_silent = checkpoints.is_to_be_asked(launch, box)  # before the fit, as above
-    context = {
-        "box": box,
-        "fit": checks.check_start(launch, box, profile).fit,
-        "is_silent": is_silent,
+    _ask_for_model(context)
+    values = {
+        "box": context.box,
+        "fit": checks.check_start(context).fit,
+        "is_silent": context.lacks_checkpoint_facts,
         "next_try": _next_try(request),
     }
-    return render(request, "profiles/_form_fit.html", context)
+    return render(request, "profiles/_form_fit.html", values)
 
 
 def _next_try(request: HttpRequest) -> int:
@@ -145,19 +131,18 @@ def _next_try(request: HttpRequest) -> int:
     return number + 1 if number < TRIES else 0
 
 
-def _ask_for_model(launch: Launch, box: Box) -> None:
+def _ask_for_model(context: LaunchContext) -> None:
     """What its box says of a checkpoint that nobody has looked for is kept for a minute."""
-    if checkpoints.is_to_be_asked(launch, box):
-        name = checkpoints.source(launch, box)
-        tasks.ask_for_checkpoint(box, name)
-        answers.wait_for_answer(checkpoints.question(name, box), seconds=ANSWERS_WITHIN)
+    if context.lacks_checkpoint_facts:
+        tasks.ask_for_checkpoint(context.box, context.source)
+        context.wait_for_answer(context.checkpoint_question, seconds=ANSWERS_WITHIN)
 
 
-def _places(launch: Launch, box: Box | None) -> dict[str, Any]:
+def _places(context: LaunchContext | None) -> dict[str, Any]:
     """`places` is None while the box has not said."""
-    if box is None or not (wanted := path_reports.list_needed_paths(launch, box)):
+    if context is None or not context.needed_paths:
         return {}
-    return {"wanted": wanted, "places": path_reports.read_reports(box, wanted)}
+    return {"wanted": context.needed_paths, "places": context.folders}
 
 
 @require_POST
@@ -167,10 +152,11 @@ def profile_fix_form(request: HttpRequest, rule: str) -> HttpResponse:
     form, profile = _form(request)
     context: dict[str, Any] = {"form": form, "profile": profile, "has_box": Box.objects.exists()}
     if form.is_valid():
-        launch, box = form.unsaved_launch(), _box(form, profile)
-        if rule == knowledge.RULE and box is not None:
-            _ask_for_model(launch, box)
-        fix = _find_finding(request, rule, [(launch, None)], box, profile).fix
+        launch, start = form.unsaved_launch(), _read_context(form, profile)
+        if rule == checks.RULE and start is not None:
+            _ask_for_model(start)
+        reports = [checks.check_start(start) if start is not None else checks.anywhere(launch)]
+        fix = _find_finding(request, rule, reports).fix
         if fix is not None:
             typed = {name: form.cleaned_data["env"][name] for name in launch.secret_env}
             changed = replace(fix.apply(launch), secret_env={})
@@ -188,20 +174,18 @@ def profile_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
     """Save a published fix as a new version: what an operator may do without an editor."""
     found = find(request, slug)
     box = get_object_or_404(Box, slug=request.POST.get("box", ""))
-    placed = found.servers.filter(box=box)
-    starts: list[Start] = [
-        (parameters.fill(found.launch, server.values), server) for server in placed
-    ]
-    version = apply_fix(request, found, rule, starts or [(found.launch, None)], box)
+    placed = found.servers.filter(box=box).select_related("box")
+    starts = list(map(LaunchContext.of_server, placed))
+    version = apply_fix(request, found, rule, starts or [LaunchContext(found.launch, box, found)])
     messages.success(request, f"Saved as version {version.number}, with the fix.")
     return redirect("profile", slug=found.slug)
 
 
 def apply_fix(
-    request: HttpRequest, profile: Profile, rule: str, starts: list[Start], box: Box
+    request: HttpRequest, profile: Profile, rule: str, starts: list[LaunchContext]
 ) -> ProfileVersion:
     """Save what a check of these starts advises as the profile's newest version. Raises Http404."""
-    finding = _find_finding(request, rule, starts, box, profile)
+    finding = _find_finding(request, rule, map(checks.check_start, starts))
     if finding.fix is None:
         raise Http404(f"{rule} has no fix.")
     launch = finding.fix.apply(profile.launch)
@@ -216,33 +200,30 @@ def refusal(
     `launch` is what is to be started, if not what the profile says now. One that `replaces` what
     runs of the server already has its GPUs.
     """
-    is_of_profile = launch is None
-    launch = launch or parameters.fill(server.profile.launch, server.values)
-    tasks.look_at_mounts(launch, server.box)
-    checked = preflight.check(launch, server.box, server.profile, server)
-    asked = _objection(
-        request, server, launch, checked, is_of_profile=is_of_profile, replaces=replaces
-    )
-    if asked is not None or replaces:
+    context = LaunchContext.of_server(server, launch)
+    tasks.look_at_mounts(context)
+    checked = preflight.check(context)
+    found = None if replaces else gpu_conflicts.before_start(context, checked.known)
+    asked = _objection(request, server, found, checked, is_of_profile=launch is None)
+    if asked is not None or found is None:
         return asked
-    return starts.claim_question(request, server, launch, checked)
+    return starts.claim_question(request, server, found.start.gpus)
 
 
 def _objection(
     request: HttpRequest,
     server: Server,
-    launch: Launch,
+    found: GpuConflict | None,
     checked: preflight.PreflightResult,
     *,
     is_of_profile: bool,
-    replaces: bool,
 ) -> HttpResponse | None:
     person = cast(User, request.user)
     # Who is loading now, or has the memory now, can be waited for.
-    errors = [each for each in checked.errors if replaces or each.id != "loading"]
-    faults = checked.faults if replaces else checked.lasting
-    if not errors and not faults and not replaces:
-        asked = starts.question(request, server, launch, checked, is_of_profile=is_of_profile)
+    errors = [each for each in checked.errors if found is None or each.id != "loading"]
+    faults = checked.faults if found is None else checked.lasting
+    if not errors and not faults and found is not None:
+        asked = starts.question(request, server, found, checked, is_of_profile=is_of_profile)
         if asked is not None or form.read_start(request.POST).answer:
             return asked
     if errors or checked.faults:
@@ -268,23 +249,26 @@ def _form(request: HttpRequest) -> tuple[ProfileForm, Profile | None]:
 
 
 def _box(form: ProfileForm, profile: Profile | None) -> Box | None:
+    """The box that the form's launch is for; None where the profile has none."""
     if profile is None:
         return cast(Box | None, form.cleaned_data.get("box"))
     server = profile.servers.select_related("box").order_by("pk").first()
     return server.box if server else None
 
 
+def _read_context(form: ProfileForm, profile: Profile | None) -> LaunchContext | None:
+    """Of what is typed, on the box that it is for."""
+    box = _box(form, profile)
+    return LaunchContext(form.unsaved_launch(), box, profile) if box is not None else None
+
+
 def _find_finding(
-    request: HttpRequest,
-    rule: str,
-    starts: list[Start],
-    box: Box | None,
-    profile: Profile | None,
+    request: HttpRequest, rule: str, reports: Iterable[checks.CheckReport]
 ) -> LintFinding:
     """The first that fits of these. One rule may find several things: ?about= says which."""
     about = request.GET.get("about", "")
-    for launch, server in starts:
-        for each in checks.check_start(launch, box, profile, server).every:
+    for report in reports:
+        for each in report.every:
             if each.rule == rule and each.about == about:
                 return each
     raise Http404(f"{rule} has nothing to say about {about or 'this profile'} any more.")

@@ -28,11 +28,11 @@ from servers.launch.engines.launch import Launch
 from servers.launch.recipes import document
 from servers.lifecycle.profiles import preflight
 from servers.lifecycle.profiles.export_all import document_of, without_keys
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.weights import checkpoints, download_offers
 from servers.models import (
     AuditEntry,
     Box,
-    ImageFacts,
     Permission,
     Profile,
     ProfileImport,
@@ -120,16 +120,16 @@ def profile_known(request: HttpRequest, slug: str, server: str) -> HttpResponse:
 
 
 def _build_known(found: Profile, server: Server) -> dict[str, Any]:
-    launch = parameters.fill(found.launch, server.values)
-    tasks.look_at_mounts(launch, server.box)
-    checked = preflight.check(launch, server.box, found, server)
+    context = LaunchContext(parameters.fill(found.launch, server.values), server.box, found, server)
+    tasks.look_at_mounts(context)
+    checked = preflight.check(context)
     return {
-        "preview": lifecycle.preview(launch, server.box),
+        "preview": lifecycle.preview(context),
         "checked": checked,
         "findings": checked.findings,
         "fit": checked.fit,
-        "image": ImageFacts.objects.find_for_launch(launch, server.box),
-        "offer": download_offers.find_offer(launch, server.box, found),
+        "image": context.image,
+        "offer": download_offers.find_offer(context),
     }
 
 

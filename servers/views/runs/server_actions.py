@@ -13,6 +13,7 @@ from servers.launch.engines import parameters
 from servers.lifecycle.external import guard
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.models import Permission, Server, User
 from servers.views.access import allow
 from servers.views.profiles.checks import apply_fix, refusal
@@ -52,8 +53,7 @@ def start_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
     """Save what the dialog of a start advises, and go on to the start, which asks about the rest."""
     found = _find(slug)
     profile = find(request, found.profile.slug)
-    launch = parameters.fill(profile.launch, found.values)
-    apply_fix(request, profile, rule, [(launch, found)], found.box)
+    apply_fix(request, profile, rule, [LaunchContext.of_server(found)])
     if found.runs.active().exists():
         return server_restart(request, slug)
     return server_start(request, slug)

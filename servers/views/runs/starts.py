@@ -7,10 +7,9 @@ from django.shortcuts import render
 
 from servers import lifecycle, tasks
 from servers.forms import environment as form
-from servers.launch.engines.launch import Launch
+from servers.judge.runs.gpu_conflicts import GpuConflict
 from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import preflight
-from servers.lifecycle.runs import gpu_conflicts
 from servers.models import Run, Server, User
 
 
@@ -42,12 +41,12 @@ def begin(request: HttpRequest, server: Server, *, like: Run | None = None) -> R
 def question(
     request: HttpRequest,
     server: Server,
-    launch: Launch,
+    found: GpuConflict,
     checked: preflight.PreflightResult,
     *,
     is_of_profile: bool,
 ) -> HttpResponse | None:
-    """What to do about who is on its GPUs; None when nobody is, or it was answered.
+    """What to do about who is on its GPUs (`found`); None when nobody is, or it was answered.
 
     `is_of_profile`: it starts what its profile says now, which a fix of the profile changes.
     """
@@ -56,7 +55,6 @@ def question(
         return None
     if despite(request) and person.may_edit:
         return None
-    found = gpu_conflicts.before_start(launch, server, checked.known)
     is_refused = found.is_loading or bool(checked.faults)
     if not found.holders or (choice.answer == "beside" and not is_refused):
         return None
@@ -80,12 +78,11 @@ def question(
 
 
 def claim_question(
-    request: HttpRequest, server: Server, launch: Launch, checked: preflight.PreflightResult
+    request: HttpRequest, server: Server, gpus: frozenset[int] | None
 ) -> HttpResponse | None:
     """Whether to start it on what others have claimed; None when that was answered, or nobody has."""
     if not server.box.current_claims:
         return None
-    gpus = gpu_conflicts.before_start(launch, server, checked.known).start.gpus
     found = claims.against_start(server, gpus, cast(User, request.user))
     seen = request.POST.getlist("claim")
     if all(str(each.pk) in seen for each in found):
