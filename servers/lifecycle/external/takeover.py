@@ -37,7 +37,8 @@ from servers.lifecycle import external
 from servers.lifecycle.external import import_diff, monitored_runs, monitoring
 from servers.lifecycle.external.monitoring import ProfileError
 from servers.lifecycle.runs import commands, creation, secret_env
-from servers.models import Action, AuditEntry, Box, Profile, Run, Server, User
+from servers.models import Action, AuditEntry, Box, ManagedRun, Profile, Run, Server, User
+from servers.models.runs.ownership import require_managed
 from servers.models.runs.run import RunState
 from servers.state import box_samples
 
@@ -187,12 +188,12 @@ def _server(box: Box, old: _Old, by: User | None) -> Server:
     return server
 
 
-def _next_run(server: Server, old: _Old, by: User | None) -> Run:
+def _next_run(server: Server, old: _Old, by: User | None) -> ManagedRun:
     """With the very image that ran, where the profile still names that."""
     version = server.profile.current
     if version is None:
         raise TakeOverError(f"The profile {server.profile} has no version. Nothing was stopped.")
-    run = Run(server=server, version=version, started_by=by, values=server.values)
+    run = require_managed(Run(server=server, version=version, started_by=by, values=server.values))
     if old.other is not None and version.launch.image == old.other.image:
         run.pinned_image = old.other.container.image_id
     return run
@@ -383,7 +384,7 @@ def _check_it_stays_away(old: _Old) -> None:
         )
 
 
-def _start(run: Run, server: Server, old: _Old, by: User | None) -> str:
+def _start(run: ManagedRun, server: Server, old: _Old, by: User | None) -> str:
     for mine in Run.objects.active().filter(server=server, is_watched=True):
         monitored_runs.look(mine)
     with transaction.atomic():

@@ -21,6 +21,7 @@ from servers.judge.memory.room import GuardThresholds, MemoryGuard
 from servers.judge.memory.verdicts import Judge
 from servers.lifecycle.memory import load_guard, orphans, releases
 from servers.models import Box, HistoryChunk, HostResources, Run
+from servers.models.runs.ownership import is_managed
 from servers.models.runs.run import ACTIVE, DesiredState, RunState
 from servers.state import box_samples
 from servers.watcher.memory.rollups import Rollups
@@ -292,7 +293,7 @@ class LoadMonitor:
                 left = load_guard.foreseen(run)
                 self._guards[pk] = MemoryGuard(self._thresholds, foreseen=left)
             told = self._guards[pk].step(sample["t"], available=available, swapped=swapped)
-            if told.level == "stop" and not run.is_watched:
+            if told.level == "stop" and is_managed(run):
                 if load_guard.stop(run, told.says):
                     log.warning("run %s is stopped: %s", pk, told.says)
             elif told.says or run.memory_warning:
