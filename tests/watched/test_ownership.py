@@ -9,6 +9,8 @@ import pytest
 
 from servers import lifecycle
 from servers.host.docker.containers import ContainerError
+from servers.lifecycle.external import ProcessWorkload, find_end, monitored_runs, monitoring
+from servers.lifecycle.external.process import end_process_run
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.lifecycle.memory import load_guard
@@ -19,7 +21,9 @@ from tests import factories
 from tests.watched import rows
 
 ADA = factories.person
+KINDS = (ManagedRun, ManagedServer, ExternalRun, ExternalServer)
 ERROR = ContainerError("gone", kind="away")
+LIFE = ProcessWorkload(rows.found(container="pid-4711-99", pid=4711))
 WAIT = gpu_conflicts.QueueReason(says="", why="", is_for_turn=False)
 
 # Each line is an error of mypy's that is expected: an ignore that ignores nothing is one, too.
@@ -49,6 +53,15 @@ VERBS: dict[str, Callable[[ExternalServer, ExternalRun], object]] = {
     "gateway.scale_to_zero.keep": lambda server, _: scale_to_zero.keep(server, by=ADA()),  # type: ignore[arg-type]
     "gateway.scale_to_zero.let": lambda server, _: scale_to_zero.let(server, by=ADA()),  # type: ignore[arg-type]
 }
+# The few that there are for what somebody else has started.
+LOOKS: dict[str, Callable[[ManagedServer, ManagedRun], object]] = {
+    "external.find_end": lambda _, run: find_end(run),  # type: ignore[arg-type]
+    "external.monitored_runs.look": lambda _, run: monitored_runs.look(run),  # type: ignore[arg-type]
+    "external.monitored_runs.look_surely": lambda _, run: monitored_runs.look_surely(run),  # type: ignore[arg-type]
+    "external.monitoring.go_on": lambda server, _: monitoring.go_on(server, LIFE),  # type: ignore[arg-type]
+    "external.monitoring.unwatch": lambda server, _: monitoring.unwatch(server, by=None),  # type: ignore[arg-type]
+    "external.process.end_process_run": lambda _, run: end_process_run(run, LIFE.life),  # type: ignore[arg-type]
+}
 
 
 @pytest.fixture
@@ -76,10 +89,10 @@ def test_every_verb_is_tried() -> None:
         module = import_module(each.name)
         for name, does in inspect.getmembers(module, inspect.isfunction):
             taken = next(iter(inspect.signature(does).parameters.values()), None)
-            is_verb = taken is not None and taken.annotation in (ManagedRun, ManagedServer)
+            is_verb = taken is not None and taken.annotation in KINDS
             if is_verb and does.__module__ == each.name and not name.startswith("_"):
                 found.add(f"{each.name.removeprefix('servers.lifecycle.')}.{name}")
-    assert found == set(VERBS)
+    assert found == {*VERBS, *LOOKS}
 
 
 @pytest.mark.django_db
@@ -91,9 +104,8 @@ def test_a_request_does_not_start_it_either(theirs: ExternalRun) -> None:
 
 
 @pytest.mark.django_db
-def test_what_inferdash_has_started_is_not_watched() -> None:
+@pytest.mark.parametrize("look", LOOKS)
+def test_what_inferdash_has_started_is_not_watched(look: str) -> None:
     run = factories.run(factories.server(factories.box()))
-    for row in (run, run.server):
-        assert require_managed(row) is row
-        with pytest.raises(ValueError, match="inferdash's own"):
-            require_external(row)
+    with pytest.raises(ValueError, match="inferdash's own"):
+        LOOKS[look](require_managed(run.server), run)

@@ -8,8 +8,8 @@ import pytest
 from servers.host.kernel.processes import ProcessId
 from servers.lifecycle.external import monitoring
 from servers.lifecycle.jobs import actions
-from servers.models import ExternalEngine, LogChunk, Run, Server
-from servers.models.runs.ownership import ExternalRunError, require_managed
+from servers.models import ExternalEngine, LogChunk, Run
+from servers.models.runs.ownership import ExternalRunError, require_external, require_managed
 from servers.models.runs.run import RunState
 from tests import factories
 from tests.chaos.place import ChaosSite
@@ -109,7 +109,7 @@ def test_a_process_is_watched_until_it_is_gone_and_followed_when_it_comes_again(
         place.waits_for_state(again, RunState.READY)
         assert again.server_id == run.server_id
         assert again.container_id == venv.sees(process.pid)
-        monitoring.unwatch(Server.objects.get(pk=run.server_id), by=factories.person())
+        monitoring.unwatch(require_external(run.server), by=factories.person())
         again.refresh_from_db()
         assert (again.state, again.status_message) == (
             RunState.STOPPED,

@@ -6,6 +6,7 @@ alone, so that mypy refuses anything else; a NewType is gone at run time, so `ve
 
 from collections.abc import Callable
 from functools import wraps
+from inspect import signature
 from typing import Any, Concatenate, TypeGuard, overload
 
 from django.core.exceptions import PermissionDenied
@@ -49,14 +50,18 @@ def require_external(row: Any) -> Any:
     return row
 
 
-def verb[M: (ManagedRun, ManagedServer), **P, R](
+def verb[M: (ManagedRun, ManagedServer, ExternalRun, ExternalServer), **P, R](
     does: Callable[Concatenate[M, P], R],
 ) -> Callable[Concatenate[M, P], R]:
-    """Something done to what it is given first, which raises ExternalRunError if that is watched."""
+    """Something done to what it is given first, which raises for one of the other kind."""
+    takes = next(iter(signature(does).parameters.values())).annotation
+    require: Callable[[Any], object] = (
+        require_external if takes in (ExternalRun, ExternalServer) else require_managed
+    )
 
     @wraps(does)
     def check(row: M, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        require_managed(row)
+        require(row)
         return does(row, *args, **kwargs)
 
     return check

@@ -107,6 +107,11 @@ class Server(models.Model):
         return bool(self.watches)
 
     @property
+    def can_start(self) -> bool:
+        """Whether it is inferdash's own and does not run."""
+        return not (self.is_watched or (self.run is not None and self.run.is_active))
+
+    @property
     def runs_again(self) -> bool:
         """Whether the container that it took over from was started again."""
         old = self.took_over.get("container")

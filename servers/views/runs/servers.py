@@ -126,7 +126,7 @@ def profile_place(request: HttpRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=request.POST.get("box", ""))
     _check_may(request, found)
     values = _values(request, found)
-    if values or not found.servers.filter(box=box, watches={}).exists():
+    if values or not found.servers.filter_managed().filter(box=box).exists():
         said = next(iter(values.values()), "").rstrip("/").rpartition("/")[2] or box.slug
         made = Server.objects.create(
             profile=found, box=box, slug=_free_slug(f"{found.slug}-{said}"), values=values

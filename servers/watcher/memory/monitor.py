@@ -65,7 +65,7 @@ def snapshot_containers(box: Box) -> list[dict[str, Any]]:
     active = runs.filter(state__in=ACTIVE)
     ended = runs.filter(ended_at__gt=timezone.now() - REMEMBERED).exclude(state__in=ACTIVE)
     # A watched container that was started again is that of two runs.
-    ended = ended.exclude(container_id__in=active.filter(is_watched=True).values("container_id"))
+    ended = ended.exclude(container_id__in=active.filter_external().values("container_id"))
     return [
         {
             "id": run.container_id,
