@@ -36,7 +36,8 @@ TRIED = "Tried which rights Docker takes from containers."
 
 @shared_task(base=DjangoTask, ignore_result=True, name="servers.advance")
 def advance(run_id: int) -> None:
-    run = Run.objects.select_related("server__box", "version").filter(pk=run_id).first()
+    runs = Run.objects.filter_managed().select_related("server__box", "version")
+    run = runs.filter(pk=run_id).first()
     if run is None:
         log.info("run %s is gone", run_id)
         return

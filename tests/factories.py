@@ -25,7 +25,10 @@ from servers.models import (
     Claim,
     Download,
     EnvironmentGroup,
+    ExternalRun,
     ImageFacts,
+    ManagedRun,
+    ManagedServer,
     NotificationChannel,
     Profile,
     ProfileVersion,
@@ -38,6 +41,7 @@ from servers.models import (
     User,
 )
 from servers.models.profiles.environment import only_variables
+from servers.models.runs.ownership import require_external, require_managed
 from servers.models.runs.run import ENDED, DesiredState, RunState
 from servers.models.weights.download import key_of
 from servers.watcher.memory import monitor
@@ -106,17 +110,32 @@ def download(on: Box, name: str = "Qwen/Qwen3-8B", **values: Any) -> Download:
     return Download.objects.create(box=on, repository=name, key=key, **values)
 
 
-def server(on: Box, name: str = "qwen3-8b", model: str = "", **launch: Any) -> Server:
+def server(on: Box, name: str = "qwen3-8b", model: str = "", **launch: Any) -> ManagedServer:
     engine, image, checkpoint = MODELS[model or (name if name in MODELS else "qwen3-8b")]
     values = {"engine": engine, "image": image, "checkpoint": checkpoint, **launch}
     slug = slugify(name)
     profile = Profile.objects.create(slug=slug, name=name, owner=person())
     profile.save_version(Launch(**values), by=person(), message="First version")
-    return Server.objects.create(slug=slug, profile=profile, box=on)
+    return require_managed(Server.objects.create(slug=slug, profile=profile, box=on))
 
 
-def run(of: Server, state: RunState = RunState.READY, *, age: float = 7200, **values: Any) -> Run:
+def run(
+    of: Server, state: RunState = RunState.READY, *, age: float = 7200, **values: Any
+) -> ManagedRun:
     """A run that was asked for `age` seconds ago and is in this state now."""
+    return require_managed(_make_run(of, state, age, **values))
+
+
+def external_run(
+    of: Server, state: RunState = RunState.READY, *, age: float = 7200, **values: Any
+) -> ExternalRun:
+    """The same of an engine that somebody else has started."""
+    return require_external(
+        _make_run(of, state, age, is_watched=True, **{"started_by": None, **values})
+    )
+
+
+def _make_run(of: Server, state: RunState, age: float, **values: Any) -> Run:
     clicked = timezone.now() - timedelta(seconds=age)
     at = [clicked + timedelta(seconds=age * part) for part in (0.02, 0.05, 0.07, 0.2)]
     version = of.profile.current

@@ -13,7 +13,8 @@ from docker.errors import ImageNotFound
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.lifecycle.runs import creation
-from servers.models import AuditEntry, Box, Role, Run, Server
+from servers.models import AuditEntry, Box, ManagedRun, Role, Run, Server
+from servers.models.runs.ownership import require_managed
 from servers.models.runs.run import RunState
 from servers.watcher.runs import runs as watcher
 from tests import factories
@@ -35,7 +36,7 @@ def box() -> Box:
     return factories.box("rtx8")
 
 
-def tuesday(box: Box, launch: dict[str, Any] | None = None, **values: Any) -> Run:
+def tuesday(box: Box, launch: dict[str, Any] | None = None, **values: Any) -> ManagedRun:
     """A run of the first version; its profile says something else by now."""
     server = factories.server(box, **{"image": ENGINE, "gpus": "none", **(launch or {})})
     run = factories.run(server, RunState.STOPPED, **values)
@@ -50,7 +51,7 @@ def browser(role: Role) -> Client:
     return client
 
 
-def click(role: Role, run: Run, **data: str) -> Any:
+def click(role: Role, run: ManagedRun, **data: str) -> Any:
     return browser(role).post(f"/servers/{run.server.slug}/runs/{run.pk}/start/", data)
 
 
@@ -140,8 +141,8 @@ def worker(
     monkeypatch.setattr(creation, "docker", lambda: docker)
 
 
-def repeated(run: Run) -> Run:
-    again = lifecycle.start(run.server, by=None, like=run)
+def repeated(run: ManagedRun) -> ManagedRun:
+    again = lifecycle.start(require_managed(run.server), by=None, like=run)
     assert again is not None
     lifecycle.advance(again)
     again.refresh_from_db()
@@ -158,7 +159,7 @@ def test_the_container_is_of_the_image_that_it_ran_whatever_the_tag_means(
     Run.objects.filter(pk=run.pk).update(container_id="")
     said = run.version.spec | {"image": "registry.example/not/there:1"}
     type(run.version).objects.filter(pk=run.version.pk).update(spec=said)
-    run = Run.objects.get(pk=run.pk)
+    run = Run.objects.filter_managed().get(pk=run.pk)
 
     again = repeated(run)
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.lifecycle.runs import creation
-from servers.models import AuditEntry, Box, Run, Server
+from servers.models import AuditEntry, Box, ManagedRun, ManagedServer, Run, Server
 from servers.models.runs.run import DesiredState, RunState
 from tests import factories
 from tests.images import ENGINE
@@ -30,7 +30,7 @@ def boot(box: Box, at: datetime | None = None) -> None:
     lifecycle.note_boot(box, "after", at or timezone.now(), seen_before=box.seen_at)
 
 
-def failed_in_the_shutdown(box: Box, name: str = "qwen3-8b", **launch: Any) -> Run:
+def failed_in_the_shutdown(box: Box, name: str = "qwen3-8b", **launch: Any) -> ManagedRun:
     """The engine got Docker's SIGTERM, and inferdash had time to write that down."""
     run = factories.run(
         factories.server(box, name, **launch),
@@ -130,13 +130,13 @@ def test_a_start_that_takes_the_box_down_with_it_is_not_repeated_for_ever(box: B
 @pytest.fixture
 def running(
     docker: DockerContainers, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[Server], Run]:
+) -> Callable[[ManagedServer], ManagedRun]:
     settings.INSTALL = docker.install
     settings.BOX_FILE = tmp_path / "box.toml"
     settings.BOX_FILE.write_text("")
     monkeypatch.setattr(creation, "docker", lambda: docker)
 
-    def start(server: Server) -> Run:
+    def start(server: ManagedServer) -> ManagedRun:
         run = lifecycle.start(server, by=factories.person())
         assert run is not None
         lifecycle.advance(run)

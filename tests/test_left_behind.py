@@ -17,7 +17,7 @@ from servers.judge.memory.orphans import Orphan
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.memory import orphans as memory_orphans
 from servers.lifecycle.runs import creation
-from servers.models import Action, AuditEntry, Box, Run, Server
+from servers.models import Action, AuditEntry, Box, ManagedRun, ManagedServer, Run, Server
 from servers.models.jobs.action import ActionKind
 from servers.models.runs.run import DesiredState, RunState
 from tests import factories
@@ -42,22 +42,22 @@ def box() -> Box:
 
 
 @pytest.fixture
-def server(box: Box) -> Server:
+def server(box: Box) -> ManagedServer:
     return factories.server(box, image=ENGINE, gpus="none", env={"ENGINE_SECONDS": "0"})
 
 
-def started(server: Server) -> Run:
+def started(server: ManagedServer) -> ManagedRun:
     run = lifecycle.start(server, by=factories.person())
     assert run is not None
     lifecycle.advance(run)
     return fresh(run)
 
 
-def fresh(run: Run) -> Run:
-    return Run.objects.select_related("server__box", "version").get(pk=run.pk)
+def fresh(run: ManagedRun) -> ManagedRun:
+    return Run.objects.filter_managed().select_related("server__box", "version").get(pk=run.pk)
 
 
-def ended(run: Run, docker: DockerContainers) -> Run:
+def ended(run: ManagedRun, docker: DockerContainers) -> ManagedRun:
     docker.signal(run.container_id, "SIGKILL")
     for _line in docker.logs(run.container_id, follow=True):
         pass
@@ -82,13 +82,13 @@ def wanted(box: Box, kind: ActionKind, left: Orphan) -> Action:
     return Action.objects.latest("pk")
 
 
-def of_container(box: Box, run: Run) -> list[Orphan]:
+def of_container(box: Box, run: ManagedRun) -> list[Orphan]:
     """Not what tests beside this one leave on the same machine."""
     return [each for each in found(box, "process") if each.container == run.container_id]
 
 
 def test_a_worker_that_outlived_its_container_is_found_and_ended(
-    box: Box, server: Server, docker: DockerContainers, orphan: Callable[[str], int]
+    box: Box, server: ManagedServer, docker: DockerContainers, orphan: Callable[[str], int]
 ) -> None:
     run = started(server)
     pid = orphan(run.container_id)
@@ -112,7 +112,7 @@ def test_a_worker_that_outlived_its_container_is_found_and_ended(
 
 
 def test_it_is_known_as_ours_when_even_its_container_is_removed(
-    box: Box, server: Server, docker: DockerContainers, orphan: Callable[[str], int]
+    box: Box, server: ManagedServer, docker: DockerContainers, orphan: Callable[[str], int]
 ) -> None:
     run = started(server)
     pid = orphan(run.container_id)
@@ -125,7 +125,7 @@ def test_it_is_known_as_ours_when_even_its_container_is_removed(
 
 
 def test_the_database_alone_makes_no_other_program_ours(
-    box: Box, server: Server, docker_host: str
+    box: Box, server: ManagedServer, docker_host: str
 ) -> None:
     """Whoever can write rows could name any container as one that we had."""
     other = DockerContainers("somebody-else", docker_host)
@@ -165,7 +165,7 @@ def test_one_of_which_nothing_is_known_is_shown_and_not_touched(
 
 
 def test_a_number_that_was_given_to_another_process_is_left_alone(
-    box: Box, server: Server, docker: DockerContainers, orphan: Callable[[str], int]
+    box: Box, server: ManagedServer, docker: DockerContainers, orphan: Callable[[str], int]
 ) -> None:
     run = started(server)
     pid = orphan(run.container_id)
@@ -181,7 +181,7 @@ def test_a_number_that_was_given_to_another_process_is_left_alone(
 
 
 def test_a_wish_that_nobody_heard_in_time_is_not_obeyed(
-    box: Box, server: Server, docker: DockerContainers, orphan: Callable[[str], int]
+    box: Box, server: ManagedServer, docker: DockerContainers, orphan: Callable[[str], int]
 ) -> None:
     run = started(server)
     pid = orphan(run.container_id)
@@ -243,7 +243,7 @@ def test_shared_memory_that_somebody_uses_again_stays(
 
 
 def test_a_container_of_the_latest_run_is_nothing_left_behind(
-    box: Box, server: Server, docker: DockerContainers
+    box: Box, server: ManagedServer, docker: DockerContainers
 ) -> None:
     run = started(server)
     assert found(box, "container") == []
@@ -254,7 +254,7 @@ def test_a_container_of_the_latest_run_is_nothing_left_behind(
 
 
 def test_a_container_of_an_earlier_run_is_removed_once_its_log_is_read(
-    box: Box, server: Server, docker: DockerContainers
+    box: Box, server: ManagedServer, docker: DockerContainers
 ) -> None:
     run = ended(started(server), docker)
     later = factories.run(server, RunState.FAILED, container_id="")
@@ -272,14 +272,14 @@ def test_a_container_of_an_earlier_run_is_removed_once_its_log_is_read(
     assert later.pk != run.pk
 
 
-def forget(run: Run) -> None:
+def forget(run: ManagedRun) -> None:
     """As a database that was restored from before the start."""
     Server.objects.update(run=None)
     Run.objects.filter(pk=run.pk).delete()
 
 
 def test_a_container_that_no_run_knows_is_adopted_as_the_run_that_it_was(
-    box: Box, server: Server, docker: DockerContainers
+    box: Box, server: ManagedServer, docker: DockerContainers
 ) -> None:
     run = started(server)
     forget(run)
@@ -290,7 +290,7 @@ def test_a_container_that_no_run_knows_is_adopted_as_the_run_that_it_was(
     done = wanted(box, ActionKind.ADOPT, left)
 
     assert done.state == "done", done.said
-    adopted = Run.objects.select_related("server").get()
+    adopted = Run.objects.filter_managed().select_related("server").get()
     assert (adopted.pk, adopted.state, adopted.container_id) == (
         run.pk, RunState.STARTING, run.container_id,
     )  # fmt: skip
@@ -305,7 +305,9 @@ def test_a_container_that_no_run_knows_is_adopted_as_the_run_that_it_was(
     assert Run.objects.get().state in (RunState.STOPPING, RunState.STOPPED)
 
 
-def test_a_run_that_ended_in_the_database_alone_is_taken_up_again(box: Box, server: Server) -> None:
+def test_a_run_that_ended_in_the_database_alone_is_taken_up_again(
+    box: Box, server: ManagedServer
+) -> None:
     run = started(server)
     Run.objects.filter(pk=run.pk).update(
         state=RunState.STOPPED,
@@ -323,7 +325,7 @@ def test_a_run_that_ended_in_the_database_alone_is_taken_up_again(box: Box, serv
     assert not run.log_complete
 
 
-def test_a_server_that_runs_already_adopts_nothing(box: Box, server: Server) -> None:
+def test_a_server_that_runs_already_adopts_nothing(box: Box, server: ManagedServer) -> None:
     run = started(server)
     forget(run)
     factories.run(server, RunState.READY)
@@ -335,7 +337,7 @@ def test_a_server_that_runs_already_adopts_nothing(box: Box, server: Server) -> 
 
 
 def test_a_container_of_a_server_that_is_gone_can_only_be_removed(
-    box: Box, server: Server, docker: DockerContainers
+    box: Box, server: ManagedServer, docker: DockerContainers
 ) -> None:
     run = started(server)
     forget(run)

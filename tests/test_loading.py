@@ -12,7 +12,7 @@ from servers.host.docker.containers import DockerContainers
 from servers.judge.memory.room import GuardThresholds, MemoryGuard
 from servers.judge.runs import limits
 from servers.lifecycle.memory import load_guard
-from servers.models import Box, CheckpointFacts, Run, Server
+from servers.models import Box, CheckpointFacts, ManagedRun, ManagedServer, Run
 from servers.models.runs.run import DesiredState, RunState
 from servers.watcher.memory.monitor import LoadMonitor
 from tests import factories
@@ -106,7 +106,7 @@ def sample(t: float, left: float, kind: str = "unified") -> dict[str, Any]:
 
 
 @pytest.fixture
-def server(spark: Box) -> Server:
+def server(spark: Box) -> ManagedServer:
     CheckpointFacts.objects.create(
         box=spark, source="org/m2@main", config=models.MINIMAX_M2, weights=int(60 * GB),
         changed_at=timezone.now(),
@@ -118,7 +118,7 @@ def server(spark: Box) -> Server:
 
 
 @pytest.mark.django_db
-def test_what_should_be_left_follows_from_the_estimate(server: Server) -> None:
+def test_what_should_be_left_follows_from_the_estimate(server: ManagedServer) -> None:
     run = factories.run(server, RunState.STARTING, around={"free": 112 * GIB})
     run.version.spec["gpus"] = "all"
     run.version.save()
@@ -133,7 +133,7 @@ def test_what_should_be_left_follows_from_the_estimate(server: Server) -> None:
 
 
 @pytest.mark.django_db
-def test_an_alarm_is_on_the_run_for_as_long_as_it_lasts(server: Server) -> None:
+def test_an_alarm_is_on_the_run_for_as_long_as_it_lasts(server: ManagedServer) -> None:
     run = factories.run(server, RunState.STARTING)
     guard = LoadMonitor(server.box)
 
@@ -146,7 +146,7 @@ def test_an_alarm_is_on_the_run_for_as_long_as_it_lasts(server: Server) -> None:
 
 
 @pytest.mark.django_db
-def test_a_ready_engine_and_a_discrete_card_are_let_alone(server: Server) -> None:
+def test_a_ready_engine_and_a_discrete_card_are_let_alone(server: ManagedServer) -> None:
     run = factories.run(server, RunState.READY)
     LoadMonitor(server.box).step(sample(1, 1.0))
     Run.objects.update(state=RunState.STARTING)
@@ -157,7 +157,7 @@ def test_a_ready_engine_and_a_discrete_card_are_let_alone(server: Server) -> Non
 
 
 @pytest.fixture
-def starting(asking: DockerContainers, server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[Run]:  # fmt: skip
+def starting(asking: DockerContainers, server: ManagedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[ManagedRun]:  # fmt: skip
     monkeypatch.setattr(settings, "BOX_FILE", tmp_path / "box.toml")
     settings.BOX_FILE.write_text(limits.default_text("/home/ada"))
     Box.objects.update(hf_cache="")
@@ -173,7 +173,7 @@ def starting(asking: DockerContainers, server: Server, monkeypatch: pytest.Monke
 
 @pytest.mark.docker
 @pytest.mark.django_db(transaction=True)
-def test_a_load_that_runs_the_machine_out_of_memory_is_killed_at_once(starting: Run) -> None:
+def test_a_load_that_runs_the_machine_out_of_memory_is_killed_at_once(starting: ManagedRun) -> None:
     guard = LoadMonitor(starting.server.box)
     guard.step(sample(1, 30.0))
     guard.step(sample(2, 2.4))

@@ -80,7 +80,7 @@ def test_a_ready_run_whose_log_lacks_a_text_is_ready_but(own_redis: object) -> N
 def test_lines_that_come_later_count_and_none_is_read_twice(own_redis: object) -> None:
     box = factories.box()
     on = factories.server(box, log_must=("KV cache",), log_must_not=("OOM",))
-    run = factories.run(on)
+    run: Run = factories.run(on)
     write(run, "one", "two")
     run = searched(run)
     assert [each.text for each in run.log_remarks] == ["KV cache"]

@@ -18,7 +18,8 @@ from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import Site
 from servers.launch.recipes import document
 from servers.launch.recipes.document import Document
-from servers.models import Box, Profile, Server
+from servers.models import Box, ManagedServer, Profile, Server
+from servers.models.runs.ownership import require_managed
 from servers.models.runs.run import RunState
 from servers.watcher.runs import probes
 from tests import factories
@@ -49,10 +50,10 @@ def client(box: Box) -> Client:
     return made
 
 
-def server(on: Box) -> Server:
+def server(on: Box) -> ManagedServer:
     profile = Profile.objects.create(slug="asr", name="asr", owner=factories.person())
     profile.save_version(ASR, by=None)
-    return Server.objects.create(slug="asr", profile=profile, box=on)
+    return require_managed(Server.objects.create(slug="asr", profile=profile, box=on))
 
 
 def test_it_gets_its_own_words_and_nothing_of_the_box() -> None:

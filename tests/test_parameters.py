@@ -15,7 +15,7 @@ from servers.launch.engines import parameters
 from servers.launch.engines.change import compare_launches
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes.document import read
-from servers.models import AuditEntry, Box, Role, Server
+from servers.models import AuditEntry, Box, ManagedServer, Role, Server
 from servers.models.runs.run import RunState
 from tests import factories
 
@@ -115,7 +115,7 @@ def box() -> Box:
 
 
 @pytest.fixture
-def server(box: Box) -> Server:
+def server(box: Box) -> ManagedServer:
     values = {f: getattr(TABLE, f) for f in ("checkpoint", "flags", "parameters")}
     return factories.server(box, "table", "gpt-oss-120b", **values)
 
@@ -134,7 +134,9 @@ def place(client: Client, **values: str) -> Any:
 
 
 @pages
-def test_one_profile_has_several_servers_on_a_box_each_with_its_values(server: Server) -> None:
+def test_one_profile_has_several_servers_on_a_box_each_with_its_values(
+    server: ManagedServer,
+) -> None:
     place(browser(), **{"value-model": "zai-org/GLM-5", "value-context": "32768"})
 
     made = Server.objects.get(slug="table-glm-5")
@@ -147,14 +149,14 @@ def test_one_profile_has_several_servers_on_a_box_each_with_its_values(server: S
 
 
 @pages
-def test_without_values_a_box_gets_one_server(server: Server) -> None:
+def test_without_values_a_box_gets_one_server(server: ManagedServer) -> None:
     place(browser())
 
     assert Server.objects.count() == 1
 
 
 @pages
-def test_values_count_from_the_next_start_on_and_the_run_keeps_them(server: Server) -> None:
+def test_values_count_from_the_next_start_on_and_the_run_keeps_them(server: ManagedServer) -> None:
     client = browser()
     client.post("/servers/table/values/", {"value-model": "a/small", "value-context": ""})
     server.refresh_from_db()
@@ -167,14 +169,14 @@ def test_values_count_from_the_next_start_on_and_the_run_keeps_them(server: Serv
     assert Server.objects.get().launch.checkpoint == "a/small", "what runs now"
     type(run).objects.filter(pk=run.pk).update(state=RunState.STOPPED)
     assert Server.objects.get().launch.checkpoint == "a/large"
-    repeated = lifecycle.start(Server.objects.get(), by=None, like=run)
+    repeated = lifecycle.start(Server.objects.filter_managed().get(), by=None, like=run)
     assert repeated is not None
     assert repeated.launch.checkpoint == "a/small"
     assert AuditEntry.objects.filter(action="set parameters").count() == 2
 
 
 @pages
-def test_a_value_that_cannot_be_one_is_refused(server: Server) -> None:
+def test_a_value_that_cannot_be_one_is_refused(server: ManagedServer) -> None:
     assert browser().post("/servers/table/values/", {"value-model": "a\x07"}).status_code == 400
 
 

@@ -123,7 +123,7 @@ def test_on_one_pool_of_memory_the_second_waits_until_the_first_has_loaded() -> 
     Run.objects.filter(pk=first.pk).update(state=RunState.STARTING, started_at=timezone.now())
 
     wait = gpu_conflicts.check_turn(
-        Run.objects.select_related("server__box", "version").get(pk=second.pk)
+        Run.objects.filter_managed().select_related("server__box", "version").get(pk=second.pk)
     )
     Run.objects.filter(pk=second.pk).update(status_message=wait.says)
 

@@ -10,7 +10,7 @@ from servers import lifecycle
 from servers.host.docker.containers import ContainerError, DockerContainers
 from servers.host.kernel import resources
 from servers.lifecycle.runs import creation
-from servers.models import Run
+from servers.models import ManagedRun
 from servers.models.runs.run import RunState
 from tests import factories, samples
 from tests.images import ENGINE
@@ -35,7 +35,7 @@ def worker(
     return tmp_path / "box.toml"
 
 
-def started(*, clients: bool = False) -> Run:
+def started(*, clients: bool = False) -> ManagedRun:
     box = factories.box("rtx8")
     held = [(100, 30.0)] if clients else []
     factories.tell(box, samples.sample([samples.card(0, held)], [samples.process(100)]))

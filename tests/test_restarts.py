@@ -13,7 +13,8 @@ from servers import lifecycle
 from servers.host.docker.containers import ContainerError, DockerContainers
 from servers.judge.memory.room import compute_unheld
 from servers.lifecycle.runs import creation, restart_policy
-from servers.models import AuditEntry, Box, Run, Server
+from servers.models import AuditEntry, Box, ManagedRun, ManagedServer, Run, Server
+from servers.models.runs.ownership import require_managed
 from servers.models.runs.run import DesiredState, RunState
 from tests import factories, samples
 from tests.images import ENGINE
@@ -26,7 +27,7 @@ def box() -> Box:
     return factories.box("rtx8")
 
 
-def failed(of: Server, **values: Any) -> Run:
+def failed(of: ManagedServer, **values: Any) -> ManagedRun:
     """A run that has just failed, with what inferdash notes on it."""
     run = factories.run(of, RunState.FAILED, failure="The engine ended by itself.", **values)
     Run.objects.filter(pk=run.pk).update(**restart_policy.plan(run))
@@ -44,7 +45,7 @@ def latest(of: Server) -> Run:
     return found
 
 
-def card(of: Server) -> str:
+def card(of: ManagedServer) -> str:
     client = Client()
     client.force_login(factories.person())
     return " ".join(client.get("/").content.decode().split())
@@ -60,7 +61,7 @@ def test_a_failed_run_is_started_again_after_pauses_that_grow_until_the_tries_ar
     box: Box,
 ) -> None:
     server = factories.server(box, restart="on-failure", restart_tries=2)
-    run = failed(server, image_id="sha256:1", despite="I know")
+    run: Run = failed(server, image_id="sha256:1", despite="I know")
     pauses = []
     for _ in range(2):
         assert run.restart_at is not None
@@ -74,7 +75,7 @@ def test_a_failed_run_is_started_again_after_pauses_that_grow_until_the_tries_ar
         assert run.despite == "I know"
         assert run.pinned_image == "sha256:1"
         values = {"state": RunState.FAILED, "ended_at": timezone.now()}
-        Run.objects.filter(pk=run.pk).update(**values, **restart_policy.plan(run))
+        Run.objects.filter(pk=run.pk).update(**values, **restart_policy.plan(require_managed(run)))
         run.refresh_from_db()
 
     assert pauses == [10, 60]
@@ -166,7 +167,7 @@ def test_a_persons_stop_calls_the_planned_start_off(box: Box, is_running: bool) 
 def test_a_stop_in_the_moment_of_the_end_is_a_stop(box: Box) -> None:
     server = factories.server(box, restart="always")
     run = factories.run(server, RunState.READY)
-    stale = Run.objects.get(pk=run.pk)
+    stale = Run.objects.filter_managed().get(pk=run.pk)
     lifecycle.stop(run, by=factories.person("ben"))
     Run.objects.filter(pk=run.pk).update(state=RunState.FAILED, **restart_policy.plan(stale))
     make_due(run)
@@ -247,10 +248,10 @@ def worker(
 
 
 @pytest.fixture
-def ended(docker: DockerContainers, worker: None) -> Callable[[Run], Run]:
+def ended(docker: DockerContainers, worker: None) -> Callable[[ManagedRun], ManagedRun]:
     """Start it, let the container end, and observe it as the watcher does."""
 
-    def observe(run: Run) -> Run:
+    def observe(run: ManagedRun) -> ManagedRun:
         lifecycle.advance(run)
         run.refresh_from_db()
         for _line in docker.logs(run.container_id, follow=True):
@@ -262,7 +263,7 @@ def ended(docker: DockerContainers, worker: None) -> Callable[[Run], Run]:
     return observe
 
 
-def started(server: Server) -> Run:
+def started(server: ManagedServer) -> ManagedRun:
     run = lifecycle.start(server, by=factories.person())
     assert run is not None
     return run
@@ -308,7 +309,7 @@ def test_an_image_that_is_gone_is_told_and_not_tried_again(box: Box, worker: Non
     lifecycle.start_due(box)
     again = latest(server)
 
-    lifecycle.advance(again)
+    lifecycle.advance(require_managed(again))
 
     again.refresh_from_db()
     assert again.state == RunState.FAILED

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from servers import lifecycle
 from servers.judge.memory import room
-from servers.models import Box, Run, Server
+from servers.models import Box, ManagedRun, Run, Server
 from servers.models.runs.run import RunState
 from tests import factories, samples
 from tests.images import ENGINE
@@ -27,7 +27,7 @@ def box() -> Box:
     return factories.box("rtx8")
 
 
-def queued(box: Box, **launch: Any) -> Run:
+def queued(box: Box, **launch: Any) -> ManagedRun:
     server = factories.server(
         box, **{"image": ENGINE, "gpus": "1,2", "free_memory": 60 * GIB, **launch}
     )
@@ -40,10 +40,10 @@ def holding(*held: float) -> dict[str, Any]:
     return samples.sample([samples.card(i, [(100 + i, each)]) for i, each in enumerate(held)], [])
 
 
-def advanced(run: Run) -> Run:
-    run = Run.objects.select_related("server__box", "version").get(pk=run.pk)
+def advanced(run: ManagedRun) -> ManagedRun:
+    run = Run.objects.filter_managed().select_related("server__box", "version").get(pk=run.pk)
     lifecycle.advance(run)
-    return Run.objects.get(pk=run.pk)
+    return Run.objects.filter_managed().get(pk=run.pk)
 
 
 def card(of: Server) -> str:
@@ -112,7 +112,7 @@ def test_after_a_pull_it_waits_too(box: Box) -> None:
     Run.objects.filter(pk=run.pk).update(state=RunState.PULLING)
     factories.tell(box, holding(0, 90, 0))
 
-    lifecycle.finish_pull(Run.objects.get(pk=run.pk))
+    lifecycle.finish_pull(Run.objects.filter_managed().get(pk=run.pk))
 
     run.refresh_from_db()
     assert run.state == RunState.QUEUED

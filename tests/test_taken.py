@@ -17,6 +17,7 @@ from servers.judge.runs.gpu_conflicts import (
 )
 from servers.lifecycle.runs import gpu_conflicts
 from servers.models import ActiveUser, AuditEntry, Box, HostResources, Role, Run, Server, User
+from servers.models.runs.ownership import require_managed
 from servers.models.runs.run import DesiredState, RunState
 from servers.templatetags.format import clock
 from tests import factories, samples
@@ -361,7 +362,7 @@ def test_a_restart_asks_nothing_about_the_gpus_that_it_has(
 def test_the_page_names_who_waits_and_until_when(ivan: Client, glm: Server, qwen: Server) -> None:
     ivan.post("/servers/qwen/start/", {"do": "wait", "wait": "1800"})
     run = newest(qwen)
-    gpu_conflicts.check_turn(run)
+    gpu_conflicts.check_turn(require_managed(run))
 
     for page in ("/", "/servers/glm-5/", "/boxes/rtx8/"):
         said = words(ivan.get(page))

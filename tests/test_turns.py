@@ -8,7 +8,8 @@ from django.utils import timezone
 
 from servers import lifecycle
 from servers.lifecycle import QueueOptions
-from servers.models import AuditEntry, Box, Run, Server
+from servers.models import AuditEntry, Box, ManagedRun, ManagedServer, Run, Server
+from servers.models.runs.ownership import require_managed
 from servers.models.runs.run import RunState
 from tests import factories, samples
 from tests.images import ENGINE
@@ -42,11 +43,13 @@ def spark() -> Box:
     return box("unified", 1)
 
 
-def server(on: Box, name: str, gpus: str = "all", **launch: Any) -> Server:
+def server(on: Box, name: str, gpus: str = "all", **launch: Any) -> ManagedServer:
     return factories.server(on, name, engine="llamacpp", image=ENGINE, gpus=gpus, **launch)
 
 
-def queued(of: Server, *, waits: bool = True, minutes: int | None = None, by: str = "ada") -> Run:
+def queued(
+    of: ManagedServer, *, waits: bool = True, minutes: int | None = None, by: str = "ada"
+) -> ManagedRun:
     until = timezone.now() + timedelta(minutes=minutes) if minutes else None
     patience = QueueOptions(until=until) if waits else None
     run = lifecycle.start(of, by=factories.person(by), patience=patience)
@@ -54,17 +57,17 @@ def queued(of: Server, *, waits: bool = True, minutes: int | None = None, by: st
     return run
 
 
-def advanced(run: Run) -> Run:
-    run = Run.objects.select_related("server__box", "version").get(pk=run.pk)
+def advanced(run: ManagedRun) -> ManagedRun:
+    run = Run.objects.filter_managed().select_related("server__box", "version").get(pk=run.pk)
     lifecycle.advance(run)
-    return Run.objects.get(pk=run.pk)
+    return Run.objects.filter_managed().get(pk=run.pk)
 
 
-def has_begun(run: Run) -> bool:
+def has_begun(run: ManagedRun) -> bool:
     return run.creating_at is not None
 
 
-def serves(on: Box, name: str = "glm-5", gpus: str = "0,1") -> Run:
+def serves(on: Box, name: str = "glm-5", gpus: str = "0,1") -> ManagedRun:
     """A ready server of maria's, with memory on its cards."""
     run = factories.run(server(on, name, gpus), started_by=factories.person("maria"))
     held = [int(index) for index in gpus.split(",") if index.isdigit()] or [0, 1, 2, 3]
@@ -74,7 +77,7 @@ def serves(on: Box, name: str = "glm-5", gpus: str = "0,1") -> Run:
     return run
 
 
-def end(run: Run, on: Box, state: RunState = RunState.STOPPED) -> None:
+def end(run: ManagedRun, on: Box, state: RunState = RunState.STOPPED) -> None:
     Run.objects.filter(pk=run.pk).update(state=state, ended_at=timezone.now())
     factories.tell(on, samples.sample([samples.card(at, []) for at in range(4)], []))
 
@@ -184,7 +187,7 @@ def test_a_server_that_crashed_and_starts_again_keeps_its_gpus(rtx8: Box) -> Non
 
     assert not has_begun(run)
     assert run.status_message == "It waits for GPUs 0-3, and glm-5 (maria) is first."
-    lifecycle.call_off(holder.server, by=None)
+    lifecycle.call_off(require_managed(holder.server), by=None)
     assert has_begun(advanced(run))
 
 
@@ -222,7 +225,7 @@ def test_what_inferdash_starts_by_itself_waits_its_turn_too(spark: Box) -> None:
     Run.objects.filter(pk=crashed.pk).update(restart_at=timezone.now())
 
     lifecycle.start_due(spark)
-    again = Run.objects.filter(server=crashed.server).latest("pk")
+    again = Run.objects.filter_managed().filter(server=crashed.server).latest("pk")
 
     assert again.tries == 1
     again = advanced(again)
@@ -237,7 +240,7 @@ def test_all_that_start_with_the_box_load_one_after_the_other(spark: Box) -> Non
         Run.objects.filter(pk=made.pk).update(restart_at=timezone.now(), status_message="Boot.")
         runs.append(made)
     lifecycle.start_due(spark)
-    again = [Run.objects.filter(server=run.server).latest("pk") for run in runs]
+    again = [Run.objects.filter_managed().filter(server=run.server).latest("pk") for run in runs]
 
     for _round in range(2):
         again = [advanced(run) for run in again]
@@ -258,7 +261,9 @@ def test_a_pulled_image_goes_back_to_wait(spark: Box) -> None:
     run = queued(server(spark, "qwen"), waits=False)
     Run.objects.filter(pk=run.pk).update(state=RunState.PULLING)
 
-    lifecycle.finish_pull(Run.objects.select_related("server__box", "version").get(pk=run.pk))
+    lifecycle.finish_pull(
+        Run.objects.filter_managed().select_related("server__box", "version").get(pk=run.pk)
+    )
 
     run.refresh_from_db()
     assert (run.state, has_begun(run)) == (RunState.QUEUED, False)

@@ -23,7 +23,7 @@ from servers.host.docker.containers import (
 )
 from servers.lifecycle.runs import creation, gpu_conflicts
 from servers.lifecycle.runs.creation import lock_creation
-from servers.models import Run, Server
+from servers.models import ManagedRun, ManagedServer, Run
 from servers.models.runs.run import RunState
 from tests import factories
 from tests.chaos.docker_proxy import DockerProxy
@@ -42,7 +42,7 @@ def _worker(
 
 
 @pytest.fixture
-def server() -> Server:
+def server() -> ManagedServer:
     slow = {"ENGINE_SECONDS": "600"}
     return factories.server(factories.box(home="/home/ada"), image=ENGINE, gpus="none", env=slow)
 
@@ -60,20 +60,20 @@ def away(
         yield
 
 
-def asked_for(server: Server) -> Run:
+def asked_for(server: ManagedServer) -> ManagedRun:
     run = lifecycle.start(server, by=factories.person())
     assert run is not None
     return run
 
 
-def advance(run: Run) -> Run:
+def advance(run: ManagedRun) -> ManagedRun:
     run.refresh_from_db()
     lifecycle.advance(run)
     run.refresh_from_db()
     return run
 
 
-def test_a_start_waits_for_docker_and_not_for_ever(server: Server, away: None) -> None:
+def test_a_start_waits_for_docker_and_not_for_ever(server: ManagedServer, away: None) -> None:
     run = advance(asked_for(server))
     assert run.state == RunState.QUEUED
     assert run.status_message.endswith("Then the start goes on.")
@@ -87,7 +87,7 @@ def test_a_start_waits_for_docker_and_not_for_ever(server: Server, away: None) -
     assert run.status_message == ""
 
 
-def test_a_stop_in_the_middle_waits_for_docker_too(server: Server, away: None) -> None:
+def test_a_stop_in_the_middle_waits_for_docker_too(server: ManagedServer, away: None) -> None:
     run = asked_for(server)
     Run.objects.filter(pk=run.pk).update(state=RunState.CREATING)
     lifecycle.stop(run, by=factories.person())
@@ -95,7 +95,7 @@ def test_a_stop_in_the_middle_waits_for_docker_too(server: Server, away: None) -
     assert advance(run).state == RunState.CREATING
 
 
-def test_nobody_takes_over_from_a_maker_that_lives(server: Server) -> None:
+def test_nobody_takes_over_from_a_maker_that_lives(server: ManagedServer) -> None:
     run = asked_for(server)
     long_ago = timezone.now() - timedelta(hours=1)
     Run.objects.filter(pk=run.pk).update(state=RunState.CREATING, moved_at=long_ago)
@@ -135,7 +135,7 @@ def test_many_who_make_one_container_at_once_make_one(asking: DockerContainers) 
 
 
 def test_a_renamed_container_is_found_by_whoever_goes_on(
-    server: Server, asking: DockerContainers
+    server: ManagedServer, asking: DockerContainers
 ) -> None:
     run = advance(asked_for(server))
     by_hand(asking, lambda hands: hands.rename(run.container_id, f"mine-{asking.install[:8]}"))
@@ -148,7 +148,7 @@ def test_a_renamed_container_is_found_by_whoever_goes_on(
 
 
 def test_the_container_of_an_earlier_run_is_not_taken_up(
-    server: Server, asking: DockerContainers
+    server: ManagedServer, asking: DockerContainers
 ) -> None:
     earlier = advance(asked_for(server))
     asking.signal(earlier.container_id, "SIGKILL")

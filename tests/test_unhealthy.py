@@ -17,7 +17,7 @@ from servers.host.docker.containers import DockerContainers
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint, EngineError
 from servers.judge.runs import health
-from servers.models import AuditEntry, Box, Run, Server
+from servers.models import AuditEntry, Box, ManagedRun, Run, Server
 from servers.models.runs.run import DesiredState, RunState
 from servers.watcher.runs import probes as watcher_probes
 from servers.watcher.runs.runs import Runs
@@ -60,7 +60,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(health, name, AT_ONCE)
 
 
-def until(runs: Runs, run: Run, done: Callable[[Run], object]) -> Run:
+def until(runs: Runs, run: ManagedRun, done: Callable[[ManagedRun], object]) -> ManagedRun:
     def look() -> object:
         runs.tick(within=0.2)
         run.refresh_from_db()
@@ -70,7 +70,7 @@ def until(runs: Runs, run: Run, done: Callable[[Run], object]) -> Run:
     return run
 
 
-def ready(box: Box, runs: Runs, **launch: Any) -> Run:
+def ready(box: Box, runs: Runs, **launch: Any) -> ManagedRun:
     """A server of the test engine that has become ready and answered its first question."""
     values = {"image": ENGINE, "env": {"ENGINE_SECONDS": "0.1"}, "gpus": "none", "engine": "vllm"}
     server = factories.server(box, "wedged", "gpt-oss-120b", **values | launch)
@@ -80,14 +80,14 @@ def ready(box: Box, runs: Runs, **launch: Any) -> Run:
     return until(runs, run, lambda run: run.first_answer)
 
 
-def endpoint(run: Run) -> Endpoint:
+def endpoint(run: ManagedRun) -> Endpoint:
     found = run.endpoint
     assert found is not None
     return found
 
 
 @contextmanager
-def somebody_asks(run: Run, question: str) -> Iterator[None]:
+def somebody_asks(run: ManagedRun, question: str) -> Iterator[None]:
     """A chat that is open until the block ends."""
     body = {
         "model": run.served_name,
@@ -158,7 +158,7 @@ def test_an_engine_that_stands_still_does_not_answer(box: Box, docker: DockerCon
     until(runs, run, lambda run: run.unhealthy_since is None)
 
 
-def ended(docker: DockerContainers, run: Run) -> Run:
+def ended(docker: DockerContainers, run: ManagedRun) -> ManagedRun:
     for _line in docker.logs(run.container_id, follow=True):
         pass
     lifecycle.observe(run)

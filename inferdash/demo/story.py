@@ -33,11 +33,13 @@ from servers.models import (  # noqa: E402
     Box,
     FiguresChunk,
     HistoryChunk,
+    ManagedServer,
     Profile,
     Run,
     Server,
     User,
 )
+from servers.models.runs.ownership import require_managed  # noqa: E402
 from servers.models.runs.run import RunState  # noqa: E402
 from servers.state import box_samples, store  # noqa: E402
 
@@ -119,13 +121,13 @@ def _wait(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.2)
 
 
-def _place(box: Box, slug: str, name: str, launch: dict[str, Any], by: User) -> Server:
+def _place(box: Box, slug: str, name: str, launch: dict[str, Any], by: User) -> ManagedServer:
     profile = Profile.objects.create(slug=slug, name=name, owner=by)
     profile.save_version(Launch(**launch), by=by, message="First version")
-    return Server.objects.create(slug=slug, profile=profile, box=box)
+    return require_managed(Server.objects.create(slug=slug, profile=profile, box=box))
 
 
-def _start(server: Server, by: User) -> None:
+def _start(server: ManagedServer, by: User) -> None:
     run = lifecycle.start(server, by=by)
     assert run is not None
     tasks.nudge(run)
@@ -135,7 +137,7 @@ def _stop(server: Server, by: User) -> None:
     _wait(lambda: _state(server) == RunState.READY, f"{server.slug} to be ready")
     run = Server.objects.get(pk=server.pk).run
     assert run is not None
-    lifecycle.stop(run, by=by)
+    lifecycle.stop(require_managed(run), by=by)
     tasks.nudge(run)
 
 

@@ -20,6 +20,7 @@ from servers.lifecycle.images import jobs
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.runs import creation, out_of_band
 from servers.models import Box, CapturedCall, Request, Run
+from servers.models.runs.ownership import is_managed
 from servers.watcher import box_row
 from servers.watcher.alerts.alerts import AlertMonitor, NotificationSender
 from servers.watcher.error_isolation import LoopFaults
@@ -401,7 +402,8 @@ class Watcher:
             return
         if event.action == "oom":
             self.oom_killed.note_kill(run.pk)
-        lifecycle.observe(run)
+        if is_managed(run):
+            lifecycle.observe(run)
         self.runs.follow_logs()
         if event.action == "start" and not run.is_active:
             self.wake.set()  # not by us

@@ -46,13 +46,13 @@ def test_a_watched_one_that_dies_again_and_again_is_told(box: Box, there: Receiv
     watcher = AlertMonitor(box)
     for seconds_ago in (12, 8):
         lived(server, seconds_ago)
-        factories.run(server, is_watched=True, age=1, started_by=None)
+        factories.external_run(server, age=1)
         watcher.step(None)
         Run.objects.filter(server=server, state=RunState.READY).delete()
     assert titles() == ["speech-llm on rtx8 died after 3 s, and was started again"] * 2
 
     lived(server, 4)
-    now = factories.run(server, is_watched=True, age=1, started_by=None)
+    now = factories.external_run(server, age=1)
     watcher.step(None)
     watcher.step(None)
 

@@ -31,7 +31,7 @@ from django.conf import settings
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.people import backups
 settings.BOX = "rtx8"
-backups.restore(backups.check(backups.read(Path({path!r})), passphrase="several words"), replace=True)
+backups.restore(backups.check(backups.read_archive(Path({path!r})), passphrase="several words"), replace=True)
 last = max(Profile.objects.values_list("pk", flat=True))
 made = Profile.objects.create(slug="new", name="New")
 made.save_version(Launch(engine="vllm", image="x", checkpoint="y"), by=None)

@@ -19,7 +19,7 @@ from django.utils import timezone
 from inferdash.celery import app
 from servers import lifecycle
 from servers.host.docker.containers import Container, DockerContainers
-from servers.models import Box, LogChunk, Run, Server
+from servers.models import Box, LogChunk, ManagedRun, ManagedServer, Run
 from servers.models.logs.log import NOTE
 from servers.models.runs.run import RunState
 from servers.tasks import TRIED
@@ -137,11 +137,11 @@ class ChaosSite:
         self.waits_for(f"{pid} has ended", lambda: not Path(f"/proc/{pid}").exists())
         self.pids.discard(pid)
 
-    def server(self, name: str, **launch: Any) -> Server:
+    def server(self, name: str, **launch: Any) -> ManagedServer:
         values = {"image": ENGINE, "env": QUICK, "gpus": "none", "engine": "vllm", **launch}
         return factories.server(self.box, name, **values)
 
-    def start(self, server: Server, *, nudged: bool = True) -> Run:
+    def start(self, server: ManagedServer, *, nudged: bool = True) -> ManagedRun:
         """Press Start."""
         run = lifecycle.start(server, by=factories.person())
         assert run is not None
@@ -149,7 +149,7 @@ class ChaosSite:
             self.nudge(run)
         return run
 
-    def stop(self, run: Run) -> None:
+    def stop(self, run: ManagedRun) -> None:
         """Press Stop; the nudge is lost."""
         assert lifecycle.stop(run, by=factories.person())
 

@@ -64,7 +64,7 @@ def test_who_has_got_the_number_of_an_ended_worker_is_not_ended() -> None:
         assert engine.stdout is not None
         worker = int(engine.stdout.readline())
 
-        takeover._end(found(engine.pid, worker, stranger.pid))
+        takeover._OldProcess.find(found(engine.pid, worker, stranger.pid)).stop()
 
         assert engine.wait(PATIENCE) is not None
         left = Kernel().life(worker)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 def watched(state: RunState) -> Server:
     made = factories.server(factories.box(settings.BOX), "speech-llm")
     Server.objects.filter(pk=made.pk).update(watches={"command": "vllm serve", "user": "ben"})
-    factories.run(made, state, is_watched=True, served_name="Qwen3", started_by=None)
+    factories.external_run(made, state, served_name="Qwen3")
     return made
 
 

@@ -7,7 +7,7 @@ import redis
 
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
-from servers.models import Box, Run, Server
+from servers.models import Box, ManagedRun, ManagedServer
 from tests import factories
 from tests.images import ENGINE
 from tests.lifecycle.starts import wait_until_ended
@@ -27,8 +27,8 @@ def box() -> Box:
 
 
 @pytest.fixture
-def server(box: Box) -> Callable[..., Server]:
-    def make(**launch: Any) -> Server:
+def server(box: Box) -> Callable[..., ManagedServer]:
+    def make(**launch: Any) -> ManagedServer:
         values = {"image": ENGINE, "env": {"ENGINE_SECONDS": "0.1"}, "gpus": "none", **launch}
         return factories.server(box, **values)
 
@@ -36,10 +36,10 @@ def server(box: Box) -> Callable[..., Server]:
 
 
 @pytest.fixture
-def ended(docker: DockerContainers) -> Callable[[Run], Run]:
+def ended(docker: DockerContainers) -> Callable[[ManagedRun], ManagedRun]:
     """Let the container end, and observe it as the watcher does."""
 
-    def observe(run: Run) -> Run:
+    def observe(run: ManagedRun) -> ManagedRun:
         wait_until_ended(docker, run)
         lifecycle.observe(run)
         run.refresh_from_db()

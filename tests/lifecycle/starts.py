@@ -1,10 +1,10 @@
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
-from servers.models import Run, Server
+from servers.models import ManagedRun, ManagedServer
 from tests import factories
 
 
-def started(server: Server) -> Run:
+def started(server: ManagedServer) -> ManagedRun:
     run = lifecycle.start(server, by=factories.person())
     assert run is not None
     lifecycle.advance(run)
@@ -12,6 +12,6 @@ def started(server: Server) -> Run:
     return run
 
 
-def wait_until_ended(docker: DockerContainers, run: Run) -> None:
+def wait_until_ended(docker: DockerContainers, run: ManagedRun) -> None:
     for _line in docker.logs(run.container_id, follow=True):
         pass

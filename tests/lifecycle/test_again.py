@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
-from servers.models import Run, Server
+from servers.models import ManagedRun, ManagedServer, Run
 from servers.models.runs.run import DesiredState, RunState
 from servers.state import store
 from tests import factories
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.django_db(transaction=True)]
 
 
 def test_a_restart_is_followed_by_the_next_run(
-    server: Callable[..., Server], ended: Callable[[Run], Run]
+    server: Callable[..., ManagedServer], ended: Callable[[ManagedRun], ManagedRun]
 ) -> None:
     one = server()
     first = started(one)
@@ -36,7 +36,7 @@ def test_a_restart_is_followed_by_the_next_run(
 
 
 def test_a_start_past_its_profiles_limit_is_stopped_and_has_failed(
-    server: Callable[..., Server], ended: Callable[[Run], Run]
+    server: Callable[..., ManagedServer], ended: Callable[[ManagedRun], ManagedRun]
 ) -> None:
     run = started(server(ready_limit=1200, env={"ENGINE_SECONDS": "600"}))
     lifecycle.check_limit(run)
@@ -56,7 +56,7 @@ def test_a_start_past_its_profiles_limit_is_stopped_and_has_failed(
 
 
 def test_a_start_may_take_for_ever_unless_its_profile_says_otherwise(
-    server: Callable[..., Server],
+    server: Callable[..., ManagedServer],
 ) -> None:
     run = started(server(env={"ENGINE_SECONDS": "600"}))
     Run.objects.filter(pk=run.pk).update(started_at=timezone.now() - timedelta(days=1))
@@ -68,7 +68,7 @@ def test_a_start_may_take_for_ever_unless_its_profile_says_otherwise(
     assert (run.state, run.wanted) == (RunState.STARTING, DesiredState.RUNNING)
 
 
-def test_a_running_server_cannot_be_removed(server: Callable[..., Server]) -> None:
+def test_a_running_server_cannot_be_removed(server: Callable[..., ManagedServer]) -> None:
     one = server()
     started(one)
 
@@ -76,7 +76,9 @@ def test_a_running_server_cannot_be_removed(server: Callable[..., Server]) -> No
 
 
 def test_removing_clears_the_container(
-    server: Callable[..., Server], docker: DockerContainers, ended: Callable[[Run], Run]
+    server: Callable[..., ManagedServer],
+    docker: DockerContainers,
+    ended: Callable[[ManagedRun], ManagedRun],
 ) -> None:
     one = server(env={"ENGINE_SCRIPT": "crash"})
     ended(started(one))
@@ -92,7 +94,10 @@ def test_removing_clears_the_container(
 
 
 def test_no_message_is_needed_while_redis_is_away(
-    server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path
+    server: Callable[..., ManagedServer],
+    monkeypatch: pytest.MonkeyPatch,
+    settings: Any,
+    tmp_path: Path,
 ) -> None:
     one = server()
     gone = store.connect(f"unix://{tmp_path}/none.sock")

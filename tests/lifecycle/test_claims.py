@@ -11,7 +11,7 @@ from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.lifecycle.people import claims
 from servers.lifecycle.people.claims import ClaimError
-from servers.models import AuditEntry, Box, Claim, Role, Run, Server, User
+from servers.models import AuditEntry, Box, Claim, ManagedServer, Role, Run, User
 from servers.models.runs.run import DesiredState, RunState
 from tests import factories, samples
 from tests.samples import GIB
@@ -36,7 +36,9 @@ def ben() -> User:
     return factories.person("ben", Role.OPERATOR)
 
 
-def claimed(box: Box, by: User, *gpus: int, server: Server | None = None, **values: Any) -> Claim:
+def claimed(
+    box: Box, by: User, *gpus: int, server: ManagedServer | None = None, **values: Any
+) -> Claim:
     until = timezone.now() + values.pop("lasts", timedelta(hours=2))
     return claims.claim(box, by=by, until=until, gpus=gpus, server=server, **values)
 

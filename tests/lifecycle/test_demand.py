@@ -9,7 +9,7 @@ from django.utils import timezone
 from servers import lifecycle
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
-from servers.models import AuditEntry, Box, Role, Run, Server
+from servers.models import AuditEntry, Box, ManagedRun, ManagedServer, Role, Run, Server
 from servers.models.runs.run import DesiredState, RunState
 from tests import factories, samples
 from tests.samples import GIB
@@ -27,7 +27,7 @@ def box(own_redis: None) -> Box:
     return made
 
 
-def on_request(box: Box, name: str, **launch: Any) -> Server:
+def on_request(box: Box, name: str, **launch: Any) -> ManagedServer:
     launch = {"gpus": "0", "start_on_request": True, "stop_idle": 600} | launch
     return factories.server(box, name, model="qwen3-8b", **launch)
 
@@ -36,12 +36,12 @@ def ago(minutes: float) -> datetime:
     return timezone.now() - timedelta(minutes=minutes)
 
 
-def asked(server: Server, passing: tuple[int, ...] = ()) -> Run | None:
+def asked(server: ManagedServer, passing: tuple[int, ...] = ()) -> ManagedRun | None:
     found = Server.objects.select_related("run", "held_back_by", "profile__current")
     return scale_to_zero.ask(found.get(pk=server.pk), by=factories.person(), passing=passing)
 
 
-def wanted(run: Run) -> str:
+def wanted(run: ManagedRun) -> str:
     run.refresh_from_db()
     return run.wanted
 

@@ -9,7 +9,7 @@ from servers.host.docker import throwaway
 from servers.host.docker.containers import ContainerError, DockerContainers, Spec
 from servers.judge.runs import hardening as judge
 from servers.lifecycle.runs import creation, hardening
-from servers.models import Run, Server
+from servers.models import ManagedRun, ManagedServer
 from servers.models.runs.run import RunState
 from tests.lifecycle.starts import started
 
@@ -41,12 +41,12 @@ for path in ("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"):
 """
 
 
-def attacker(server: Callable[..., Server], **launch: Any) -> Server:
+def attacker(server: Callable[..., ManagedServer], **launch: Any) -> ManagedServer:
     return server(entrypoint=("python3", "-c", ATTACKS), **launch)
 
 
 def test_an_editors_container_reads_no_packets_and_gains_no_rights(
-    server: Callable[..., Server], ended: Callable[[Run], Run], settings: Any
+    server: Callable[..., ManagedServer], ended: Callable[[ManagedRun], ManagedRun], settings: Any
 ) -> None:
     """As root in it, with box.toml's defaults: what a log-in on loopback was sniffed with."""
     settings.BOX_FILE.write_text("pids_limit = 512\n")
@@ -62,7 +62,7 @@ def test_an_editors_container_reads_no_packets_and_gains_no_rights(
 
 
 def test_a_profile_may_ask_for_more_and_box_toml_decides(
-    server: Callable[..., Server], ended: Callable[[Run], Run], settings: Any
+    server: Callable[..., ManagedServer], ended: Callable[[ManagedRun], ManagedRun], settings: Any
 ) -> None:
     asked = {"cap_add": ("NET_RAW",), "security_opt": ("no-new-privileges:false",)}
 

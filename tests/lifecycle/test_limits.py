@@ -8,7 +8,7 @@ from django.core.management import call_command
 
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
-from servers.models import Run, Secret, Server
+from servers.models import ManagedRun, ManagedServer, Secret
 from servers.models.runs.run import RunState
 from tests import ports
 from tests.lifecycle.starts import started
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.django_db(transaction=True)]
 
 
 def test_a_folder_outside_the_boxs_limits_is_refused_also_behind_a_link(
-    server: Callable[..., Server], docker: DockerContainers, tmp_path: Path
+    server: Callable[..., ManagedServer], docker: DockerContainers, tmp_path: Path
 ) -> None:
     (tmp_path / "innocent").symlink_to("/etc")
 
@@ -40,7 +40,10 @@ def test_a_folder_outside_the_boxs_limits_is_refused_also_behind_a_link(
     ],
 )
 def test_what_the_box_does_not_allow_is_refused_whatever_the_database_says(
-    server: Callable[..., Server], docker: DockerContainers, launch: dict[str, Any], says: str
+    server: Callable[..., ManagedServer],
+    docker: DockerContainers,
+    launch: dict[str, Any],
+    says: str,
 ) -> None:
     run = started(server(**launch))
 
@@ -50,7 +53,7 @@ def test_what_the_box_does_not_allow_is_refused_whatever_the_database_says(
 
 
 def test_a_volume_of_others_is_not_mounted(
-    server: Callable[..., Server], docker: DockerContainers, settings: Any
+    server: Callable[..., ManagedServer], docker: DockerContainers, settings: Any
 ) -> None:
     name = f"of-postgres-{docker.install}"
     docker._api.create_volume(name)
@@ -70,7 +73,7 @@ def test_a_volume_of_others_is_not_mounted(
 
 
 def test_a_volume_is_made_for_profiles_and_used_again(
-    server: Callable[..., Server], docker: DockerContainers
+    server: Callable[..., ManagedServer], docker: DockerContainers
 ) -> None:
     for name in ("writes", "reads"):
         run = started(server(name=name, volumes=(f"shared-{docker.install}:/x",)))
@@ -78,7 +81,7 @@ def test_a_volume_is_made_for_profiles_and_used_again(
 
 
 def test_the_data_folder_is_mounted_by_nobody(
-    server: Callable[..., Server], settings: Any, tmp_path: Path
+    server: Callable[..., ManagedServer], settings: Any, tmp_path: Path
 ) -> None:
     settings.DATA = tmp_path / "inferdash"
     settings.DATA.mkdir()
@@ -89,7 +92,7 @@ def test_the_data_folder_is_mounted_by_nobody(
 
 
 def test_a_network_without_ports_leads_nowhere_a_person_typed(
-    server: Callable[..., Server], docker: DockerContainers
+    server: Callable[..., ManagedServer], docker: DockerContainers
 ) -> None:
     """The cloud's metadata service answers on such an address, and Redis on such a port."""
     run = started(server(network="none", host_address="169.254.169.254", host_port=80))
@@ -100,7 +103,7 @@ def test_a_network_without_ports_leads_nowhere_a_person_typed(
 
 
 def test_the_address_is_the_one_that_docker_has_bound(
-    server: Callable[..., Server], settings: Any
+    server: Callable[..., ManagedServer], settings: Any
 ) -> None:
     run = started(server(host_address="0.0.0.0", env={"ENGINE_SECONDS": "30"}))
 
@@ -110,7 +113,7 @@ def test_the_address_is_the_one_that_docker_has_bound(
 
 
 def test_on_the_boxs_network_nobody_else_passes_for_the_engine(
-    server: Callable[..., Server], docker: DockerContainers
+    server: Callable[..., ManagedServer], docker: DockerContainers
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -122,7 +125,7 @@ def test_on_the_boxs_network_nobody_else_passes_for_the_engine(
 
 
 def test_a_running_engine_keeps_the_hosts_network_and_the_next_start_is_told_the_line(
-    server: Callable[..., Server], docker: DockerContainers, settings: Any
+    server: Callable[..., ManagedServer], docker: DockerContainers, settings: Any
 ) -> None:
     """An older box.toml goes on to allow it; whoever tightens it stops nobody."""
     settings.MANAGE = "inferdash-manage"
@@ -146,7 +149,7 @@ def test_a_running_engine_keeps_the_hosts_network_and_the_next_start_is_told_the
 
 
 def test_secrets_reach_the_container_and_nothing_else(
-    server: Callable[..., Server], ended: Callable[[Run], Run]
+    server: Callable[..., ManagedServer], ended: Callable[[ManagedRun], ManagedRun]
 ) -> None:
     secret = Secret.seal("MY_TOKEN", "hunter2-value", None)
     run = started(

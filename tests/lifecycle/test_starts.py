@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
-from servers.models import Run, Server
+from servers.models import ManagedServer, Run
 from servers.models.runs.run import RunState
 from tests import factories
 from tests.lifecycle.starts import started
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.django_db(transaction=True)]
 
 
 def test_a_start_makes_a_container_with_what_a_tag_cannot_say(
-    server: Callable[..., Server], docker: DockerContainers
+    server: Callable[..., ManagedServer], docker: DockerContainers
 ) -> None:
     run = started(server())
 
@@ -37,7 +37,7 @@ def test_a_start_makes_a_container_with_what_a_tag_cannot_say(
     assert run.port in settings.ENGINE_PORTS
 
 
-def test_a_second_start_starts_nothing(server: Callable[..., Server]) -> None:
+def test_a_second_start_starts_nothing(server: Callable[..., ManagedServer]) -> None:
     one = server()
     started(one)
 
@@ -46,14 +46,14 @@ def test_a_second_start_starts_nothing(server: Callable[..., Server]) -> None:
 
 
 def test_worker_and_watcher_at_once_make_one_container(
-    server: Callable[..., Server], docker: DockerContainers
+    server: Callable[..., ManagedServer], docker: DockerContainers
 ) -> None:
     run = lifecycle.start(server(), by=factories.person())
     assert run is not None
     gate = threading.Barrier(4)
 
     def advance() -> None:
-        mine = Run.objects.select_related("server__box", "version").get(pk=run.pk)
+        mine = Run.objects.filter_managed().select_related("server__box", "version").get(pk=run.pk)
         gate.wait()
         lifecycle.advance(mine)
         connections.close_all()
@@ -71,7 +71,7 @@ def test_worker_and_watcher_at_once_make_one_container(
 
 
 def test_a_worker_that_died_while_creating_is_taken_over(
-    server: Callable[..., Server], docker: DockerContainers
+    server: Callable[..., ManagedServer], docker: DockerContainers
 ) -> None:
     run = lifecycle.start(server(), by=factories.person())
     assert run is not None

@@ -7,7 +7,7 @@ import pytest
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.lifecycle.runs import creation
-from servers.models import Run, Server
+from servers.models import ManagedRun, ManagedServer, Run
 from servers.models.runs.run import DesiredState, RunState
 from tests import factories
 from tests.lifecycle.starts import started
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.django_db(transaction=True)]
 
 
 def test_a_stop_before_the_container_makes_none(
-    server: Callable[..., Server], docker: DockerContainers
+    server: Callable[..., ManagedServer], docker: DockerContainers
 ) -> None:
     run = lifecycle.start(server(), by=factories.person())
     assert run is not None
@@ -32,7 +32,7 @@ def test_a_stop_before_the_container_makes_none(
 
 
 def test_a_stop_sends_sigterm_and_says_how_it_ended(
-    server: Callable[..., Server], ended: Callable[[Run], Run]
+    server: Callable[..., ManagedServer], ended: Callable[[ManagedRun], ManagedRun]
 ) -> None:
     run = started(server())
     lifecycle.stop(run, by=factories.person())
@@ -48,12 +48,12 @@ def test_a_stop_sends_sigterm_and_says_how_it_ended(
 
 
 def test_a_stop_while_somebody_looks_at_the_run_is_no_failure(
-    server: Callable[..., Server], ended: Callable[[Run], Run]
+    server: Callable[..., ManagedServer], ended: Callable[[ManagedRun], ManagedRun]
 ) -> None:
     run = started(server())
-    before = Run.objects.get(pk=run.pk)
+    before = Run.objects.filter_managed().get(pk=run.pk)
     lifecycle.stop(run, by=factories.person())
-    lifecycle.advance(Run.objects.get(pk=run.pk))
+    lifecycle.advance(Run.objects.filter_managed().get(pk=run.pk))
     wait_until(lambda: _has_ended(run), "the engine ends")
 
     lifecycle.observe(before)
@@ -63,12 +63,12 @@ def test_a_stop_while_somebody_looks_at_the_run_is_no_failure(
     assert run.failure == ""
 
 
-def _has_ended(run: Run) -> bool:
+def _has_ended(run: ManagedRun) -> bool:
     found = creation.docker().inspect(run.container_id)
     return found is not None and found.has_ended
 
 
-def test_a_drained_stop_waits_for_the_requests(server: Callable[..., Server]) -> None:
+def test_a_drained_stop_waits_for_the_requests(server: Callable[..., ManagedServer]) -> None:
     run = started(server())
     Run.objects.filter(pk=run.pk).update(state=RunState.READY, requests_running=2)
     lifecycle.stop(run, by=factories.person(), after_requests=True)
@@ -86,7 +86,7 @@ def test_a_drained_stop_waits_for_the_requests(server: Callable[..., Server]) ->
 
 
 def test_stop_now_overrides_a_drained_stop_and_not_the_reverse(
-    server: Callable[..., Server],
+    server: Callable[..., ManagedServer],
 ) -> None:
     run = started(server())
     by = factories.person()
@@ -100,7 +100,7 @@ def test_stop_now_overrides_a_drained_stop_and_not_the_reverse(
 
 
 def test_an_end_that_nobody_wanted_is_a_failure_with_its_last_lines(
-    server: Callable[..., Server], ended: Callable[[Run], Run]
+    server: Callable[..., ManagedServer], ended: Callable[[ManagedRun], ManagedRun]
 ) -> None:
     run = ended(started(server(env={"ENGINE_SCRIPT": "crash"})))
 
@@ -111,7 +111,7 @@ def test_an_end_that_nobody_wanted_is_a_failure_with_its_last_lines(
 
 
 def test_a_container_that_somebody_removed_is_told(
-    server: Callable[..., Server], docker: DockerContainers
+    server: Callable[..., ManagedServer], docker: DockerContainers
 ) -> None:
     run = started(server())
     docker.remove(run.container_id)
@@ -125,7 +125,7 @@ def test_a_container_that_somebody_removed_is_told(
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_nothing_is_claimed_while_docker_is_away(
-    server: Callable[..., Server],
+    server: Callable[..., ManagedServer],
     docker: DockerContainers,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,

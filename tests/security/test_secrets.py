@@ -100,7 +100,7 @@ def test_a_replaced_secret_stays_masked_in_what_the_container_prints(client: Cli
 
     old.replace("the-new-value", None)
     token.delete()
-    run = Run.objects.get(pk=run.pk)
+    run.refresh_from_db()
 
     assert b"the-old-value" not in bytes(run.given or b"")
     text = secret_env.mask_secrets(run, "the-old-value the-new-value hf_the_boxs_old_one")

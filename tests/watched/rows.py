@@ -5,7 +5,7 @@ from typing import Any
 from django.utils import timezone
 
 from servers.judge.external.engines import DiscoveredEngine, Origin
-from servers.models import Box, ExternalEngine, Run, Server
+from servers.models import Box, ExternalEngine, ExternalRun, Server
 from servers.models.runs.run import RunState
 from tests import factories
 
@@ -36,7 +36,7 @@ def sighted(on: Box, *all_of_them: DiscoveredEngine) -> None:
 
 def watched(
     on: Box, name: str = "speech-llm", state: RunState = RunState.READY, **values: Any
-) -> Run:
+) -> ExternalRun:
     """The run of a server that is watched."""
     server = factories.server(on, name, model="minimax-m2.7")
     Server.objects.filter(pk=server.pk).update(
@@ -47,7 +47,7 @@ def watched(
         "name": "speech-llm-1",
         "remarks": [["ignored", "--memory 64g: a profile has no place for it."]],
     }
-    usual = {"container_id": CONTAINER, "is_watched": True, "saw_start": False, "origin": origin}
-    run = factories.run(server, state, **{"started_by": None, **usual, **values})
+    usual: dict[str, Any] = {"container_id": CONTAINER, "saw_start": False, "origin": origin}
+    run = factories.external_run(server, state, **usual | values)
     server.refresh_from_db()
     return run

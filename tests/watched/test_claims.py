@@ -5,7 +5,7 @@ from django.test import Client
 
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.profiles.knowledge import LaunchContext
-from servers.models import Box
+from servers.models import Box, Run
 from servers.models.profiles import record
 from servers.models.runs.run import RunState
 from tests import factories
@@ -22,7 +22,7 @@ def box(own_redis: object) -> Box:
 @pytest.mark.parametrize("is_watched", [True, False])
 def test_a_start_is_claimed_by_who_made_it(box: Box, is_watched: bool) -> None:
     if is_watched:
-        run = rows.watched(box, peak_memory=60 * 2**30)
+        run: Run = rows.watched(box, peak_memory=60 * 2**30)
     else:
         run = factories.run(factories.server(box), peak_memory=60 * 2**30)
     profile = run.server.profile

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from servers.host.kernel.processes import ProcessId
-from servers.lifecycle.external import guard, monitoring
+from servers.lifecycle.external import monitoring
 from servers.lifecycle.jobs import actions
-from servers.models import ExternalEngine, LogChunk, Run, Server
+from servers.models import ExternalEngine, LogChunk, Run
+from servers.models.runs.ownership import ExternalRunError, require_external, require_managed
 from servers.models.runs.run import RunState
 from tests import factories
 from tests.chaos.place import ChaosSite
@@ -86,8 +87,8 @@ def test_a_process_is_watched_until_it_is_gone_and_followed_when_it_comes_again(
         assert SECRET not in venv.text(run)
         assert len(venv.text(run)) > before
 
-        with pytest.raises(guard.ExternalRunError):
-            guard.check(run.server)
+        with pytest.raises(ExternalRunError):
+            require_managed(run.server)
         assert process.poll() is None
         os.write(
             log.fileno(), b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
@@ -108,7 +109,7 @@ def test_a_process_is_watched_until_it_is_gone_and_followed_when_it_comes_again(
         place.waits_for_state(again, RunState.READY)
         assert again.server_id == run.server_id
         assert again.container_id == venv.sees(process.pid)
-        monitoring.unwatch(Server.objects.get(pk=run.server_id), by=factories.person())
+        monitoring.unwatch(require_external(run.server), by=factories.person())
         again.refresh_from_db()
         assert (again.state, again.status_message) == (
             RunState.STOPPED,

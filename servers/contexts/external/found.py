@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from servers.contexts.alerts import needs
 from servers.contexts.external import workloads
-from servers.contexts.external.workloads import held_by
-from servers.judge.external.engines import DiscoveredEngine, Origin
+from servers.contexts.external.workloads import ExternalEngineCard, held_by, list_cards
+from servers.judge.external.engines import Origin
 from servers.judge.external.missing_permissions import MissingPermission, together
 from servers.judge.images.names import find_image_name
 from servers.judge.memory.holders import memory_by_container
@@ -23,7 +23,6 @@ from servers.models import (
     HostResources,
     ModelInventory,
     OtherWorkloads,
-    ProfileImport,
     Run,
     Server,
     StoredImage,
@@ -48,27 +47,6 @@ NO_TOOLKIT = (
     "Without it Docker gives no GPU to an engine. Install nvidia-container-toolkit, then: "
     "`sudo nvidia-ctk runtime configure --runtime=docker` and `sudo systemctl restart docker`.",
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExternalEngineCard:
-    """One that somebody else has started, and what can be done about it here."""
-
-    found: DiscoveredEngine
-    image: str  # as people call it
-    held: int | None  # bytes on all GPUs; None: none, or the driver does not tell
-    server: str  # the slug of the server that watches it; "" for none
-    requests: int | None  # that run, of one that is watched, or while somebody looks
-    profile: str  # the slug of the profile that was made of it; "" for none
-    asked: str  # the kind of what somebody wants done to it right now; "" for nothing
-
-    @property
-    def may_be_watched(self) -> bool:
-        return not (self.found.has_ended or self.server)
-
-    @property
-    def may_be_taken_over(self) -> bool:
-        return not (self.found.has_ended or self.found.origin.install)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +118,7 @@ def found_on(box: Box, person: User) -> ExternalFindings:
         box.actions.filter(kind__in=KINDS, asked_at__gt=since).select_related("asked_by")[:50]
     )
     names = StoredImage.objects.names(box)
-    engines = tuple(_engines(box, sample, told, names))
+    engines = tuple(list_cards(box, sample, told, names))
     blind = _unseen(box, around)
     return ExternalFindings(
         pk=box.pk,
@@ -173,38 +151,7 @@ def _list_missing(box: Box) -> tuple[tuple[str, str], ...]:
 
 def _is_untouched(box: Box) -> bool:
     has_acted = box.actions.filter(kind__in=_CHANGES, state=Action.State.DONE).exists()
-    return not has_acted and not Run.objects.filter(server__box=box, is_watched=False).exists()
-
-
-def _engines(
-    box: Box, sample: Mapping[str, Any], told: list[Action], names: Mapping[str, str]
-) -> Iterator[ExternalEngineCard]:
-    asked = {each.target: each.kind for each in told if not each.is_over}
-    active = Run.objects.active().filter(server__box=box, is_watched=True)
-    watched = {
-        container: (slug, requests)
-        for container, slug, requests in active.values_list(
-            "container_id", "server__slug", "requests_running"
-        )
-    }
-    made = dict(
-        ProfileImport.objects.filter(box=box, version__profile__archived_at=None).values_list(
-            "container", "version__profile__slug"
-        )
-    )
-    held = memory_by_container(sample)
-    for engine in box.external_engines.order_by("has_ended", "seen_at", "pk"):
-        found = engine.what
-        server, requests = watched.get(found.container, ("", None))
-        yield ExternalEngineCard(
-            found=found,
-            image=find_image_name(found.image, names),
-            held=held_by(found.pids, sample) if found.is_process else held.get(found.container),
-            server=server,
-            requests=requests if server else found.running,
-            profile=made.get(found.container, ""),
-            asked=asked.get(found.key, ""),
-        )
+    return not has_acted and not Run.objects.filter_managed().filter(server__box=box).exists()
 
 
 def _others(

@@ -1,6 +1,6 @@
 """The page context of a box's other workloads: external engines, clusters, other programs."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +22,7 @@ from servers.models import (
     ExternalEngine,
     HostResources,
     OtherWorkloads,
+    ProfileImport,
     Run,
     Server,
     StoredImage,
@@ -32,19 +33,31 @@ from servers.state import box_samples
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExternalEngineRow:
+class ExternalEngineCard:
+    """One that somebody else has started, and what can be done about it here."""
+
     found: DiscoveredEngine
     image: str  # as people call it
     held: int | None  # bytes on all GPUs; None: none, or the driver does not tell
     server: str  # the slug of the server that watches it; "" for none
-    is_asked: bool  # somebody has pressed Watch
+    requests: int | None  # that run, of one that is watched, or while somebody looks
+    profile: str  # the slug of the profile that was made of it; "" for none
+    asked: str  # the kind of what somebody wants done to it right now; "" for nothing
+
+    @property
+    def may_be_watched(self) -> bool:
+        return not (self.found.has_ended or self.server)
+
+    @property
+    def may_be_taken_over(self) -> bool:
+        return not (self.found.has_ended or self.found.origin.install)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Others:
     pk: int
     slug: str
-    rows: tuple[ExternalEngineRow, ...]
+    rows: tuple[ExternalEngineCard, ...]
     refused: tuple[Action, ...]  # of the last day: what could not be watched, and why
     may_watch: bool
 
@@ -54,22 +67,8 @@ def others_of(box: Box, person: User) -> Others:
     told = list(
         box.actions.filter(kind=ActionKind.WATCH, asked_at__gt=since).select_related("asked_by")
     )
-    asked = {each.target for each in told if not each.is_over}
-    active = Run.objects.active().filter(server__box=box, is_watched=True)
-    watched = dict(active.values_list("container_id", "server__slug"))
-    sample = box_samples.newest(box.slug) or {}
-    held = memory_by_container(sample)
-    names = StoredImage.objects.names(box)
-    rows = [
-        ExternalEngineRow(
-            found=found,
-            image=find_image_name(found.image, names),
-            held=held_by(found.pids, sample) if found.is_process else held.get(found.container),
-            server=watched.get(found.container, ""),
-            is_asked=found.key in asked,
-        )
-        for found in (engine.what for engine in box.external_engines.filter(has_ended=False))
-    ]
+    sample, names = box_samples.newest(box.slug) or {}, StoredImage.objects.names(box)
+    rows = (each for each in list_cards(box, sample, told, names) if not each.found.has_ended)
     return Others(
         pk=box.pk,
         slug=box.slug,
@@ -79,9 +78,41 @@ def others_of(box: Box, person: User) -> Others:
     )
 
 
+def list_cards(
+    box: Box, sample: Mapping[str, Any], told: Iterable[Action], names: Mapping[str, str]
+) -> Iterator[ExternalEngineCard]:
+    """All of a box, those that run first; `told` is what people want done to them."""
+    asked = {each.target: each.kind for each in told if not each.is_over}
+    active = Run.objects.active().filter_external().filter(server__box=box)
+    watched = {
+        container: (slug, requests)
+        for container, slug, requests in active.values_list(
+            "container_id", "server__slug", "requests_running"
+        )
+    }
+    made = dict(
+        ProfileImport.objects.filter(box=box, version__profile__archived_at=None).values_list(
+            "container", "version__profile__slug"
+        )
+    )
+    held = memory_by_container(sample)
+    for engine in box.external_engines.order_by("has_ended", "seen_at", "pk"):
+        found = engine.what
+        server, requests = watched.get(found.container, ("", None))
+        yield ExternalEngineCard(
+            found=found,
+            image=find_image_name(found.image, names),
+            held=held_by(found.pids, sample) if found.is_process else held.get(found.container),
+            server=server,
+            requests=requests if server else found.running,
+            profile=made.get(found.container, ""),
+            asked=asked.get(found.key, ""),
+        )
+
+
 def strangers() -> dict[int, int]:
     """By box, how many of them nobody watches."""
-    watched = Run.objects.active().filter(is_watched=True).values("container_id")
+    watched = Run.objects.active().filter_external().values("container_id")
     alone = (
         ExternalEngine.objects.filter(has_ended=False).exclude(container_id__in=watched).order_by()
     )
@@ -160,7 +191,7 @@ def with_others(servers: Iterable[int]) -> set[int]:
 
 
 def _list_watched_runs() -> Iterable[Run]:
-    active = Run.objects.active().filter(is_watched=True, server__removed_at=None)
+    active = Run.objects.active().filter_external().filter(server__removed_at=None)
     return active.select_related("server__box", "version", "like").order_by("pk")
 
 

@@ -219,6 +219,15 @@ class DiscoveredEngine:
         return bool(self.pid)
 
     @property
+    def what(self) -> str:
+        return "process" if self.is_process else "container"
+
+    @property
+    def revivers(self) -> tuple["Reviver", ...]:
+        """Who would start it again, each with what keeps them from it."""
+        return self.origin.revivers("" if self.is_process else self.name)
+
+    @property
     def key(self) -> str:
         """Short enough for an address, and one a container or process."""
         return self.container if self.is_process else self.container[:12]

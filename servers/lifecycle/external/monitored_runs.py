@@ -16,7 +16,8 @@ from servers.judge.memory.holders import cards_by_container
 from servers.lifecycle import external
 from servers.lifecycle.external import ExternalWorkload, WatchError, monitoring
 from servers.lifecycle.runs import restart_policy
-from servers.models import Box, Run, Server
+from servers.models import Box, ExternalRun, ExternalServer, Run
+from servers.models.runs.ownership import verb
 from servers.models.runs.run import RunState
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ def step(box: Box, found: Iterable[ExternalWorkload], sample: Mapping[str, Any] 
         _note_cards(run, cards.get(run.container_id, frozenset()))
         look(run)
     running = {each.key: each for each in found}
-    watched = box.servers.filter(removed_at=None).exclude(watches={})
+    watched = box.servers.filter_external().filter(removed_at=None)
     for server in watched.select_related("box__hf_token", "profile", "run__version"):
         if server.run is None or server.run.is_active:
             continue
@@ -61,7 +62,7 @@ def step(box: Box, found: Iterable[ExternalWorkload], sample: Mapping[str, Any] 
                 log.warning("%s is not followed any further: %s", server, error)
 
 
-def _note_loop(server: Server, run: Run | None) -> None:
+def _note_loop(server: ExternalServer, run: ExternalRun | None) -> None:
     """Each life may be ready for a moment, and looks well by itself."""
     found = restart_policy.count_crashes(server)
     if run is not None and found.is_loop:
@@ -71,7 +72,7 @@ def _note_loop(server: Server, run: Run | None) -> None:
         events.publish_change("server", server.pk)
 
 
-def _keeps_dying(server: Server, stranger: ExternalWorkload) -> bool:
+def _keeps_dying(server: ExternalServer, stranger: ExternalWorkload) -> bool:
     began = stranger.started_at
     lately = list(server.runs.order_by("-pk").values_list("state", "ready_at")[:LOOP])
     is_loop = len(lately) == LOOP and all(
@@ -88,7 +89,7 @@ def _keeps_dying(server: Server, stranger: ExternalWorkload) -> bool:
     return True
 
 
-def _note_cards(run: Run, held: frozenset[int]) -> None:
+def _note_cards(run: ExternalRun, held: frozenset[int]) -> None:
     """Where it was given all GPUs: those that it really uses, so that the others count as free."""
     used = frozenset(map(int, run.gpus.split(","))) if run.gpus[:1].isdigit() else frozenset()
     if held <= used or run.version.launch.gpus != "all":
@@ -98,12 +99,14 @@ def _note_cards(run: Run, held: frozenset[int]) -> None:
     events.publish_change("server", run.server_id)
 
 
-def _active(box: Box) -> list[Run]:
-    found = Run.objects.filter(server__box=box, is_watched=True, state__in=LIVING)
+def _active(box: Box) -> list[ExternalRun]:
+    found = Run.objects.filter_external().filter(server__box=box, state__in=LIVING)
     return list(found.select_related("server__box__hf_token", "version"))
 
 
-def _successor(server: Server, running: dict[str, ExternalWorkload]) -> ExternalWorkload | None:
+def _successor(
+    server: ExternalServer, running: dict[str, ExternalWorkload]
+) -> ExternalWorkload | None:
     """The container of the last run, started again, or who has taken the place of the last one."""
     last = server.run
     assert last is not None
@@ -120,18 +123,18 @@ def _successor(server: Server, running: dict[str, ExternalWorkload]) -> External
 
 def asked_to_end(key: str) -> None:
     """Somebody has told it, or Docker, that it is to end: that will be no failure."""
-    mine = Run.objects.filter(is_watched=True, container_id=key, state__in=LIVING)
+    mine = Run.objects.filter_external().filter(container_id=key, state__in=LIVING)
     mine.update(stop_requested_at=timezone.now())
 
 
 def not_asked_to_end(key: str) -> None:
     """It could not be told, and goes on: an end that comes now is its own."""
-    Run.objects.filter(is_watched=True, container_id=key, state__in=LIVING).update(
-        stop_requested_at=None
-    )
+    mine = Run.objects.filter_external().filter(container_id=key, state__in=LIVING)
+    mine.update(stop_requested_at=None)
 
 
-def look(run: Run, *, exit_code: int | None = None) -> None:
+@verb
+def look(run: ExternalRun, /, *, exit_code: int | None = None) -> None:
     """Record the end of a watched run's life. `exit_code` is what an event has said of it."""
     end, is_paused = external.find_end(run, exit_code=exit_code)
     if end is not None:
@@ -140,21 +143,22 @@ def look(run: Run, *, exit_code: int | None = None) -> None:
         _note_pause(run, is_paused)
 
 
-def _end(run: Run, state: RunState, **fields: Any) -> None:
+def _end(run: ExternalRun, state: RunState, **fields: Any) -> None:
     moved = Run.objects.filter(pk=run.pk).move(old=LIVING, new=state, **fields)
     if moved:
         run.refresh_from_db()
         events.publish_change("server", run.server_id)
 
 
-def _note_pause(run: Run, is_paused: bool) -> None:
+def _note_pause(run: ExternalRun, is_paused: bool) -> None:
     said = PAUSED if is_paused else ""
     if run.status_message != said and (said or run.status_message == PAUSED):
         Run.objects.filter(pk=run.pk).update(status_message=said)
         events.publish_change("server", run.server_id)
 
 
-def look_surely(run: Run, *, exit_code: int | None = None) -> None:
+@verb
+def look_surely(run: ExternalRun, /, *, exit_code: int | None = None) -> None:
     """As look(), but a Docker that is away is said, and nothing is claimed."""
     try:
         look(run, exit_code=exit_code)
@@ -162,6 +166,6 @@ def look_surely(run: Run, *, exit_code: int | None = None) -> None:
         log.warning("run %s cannot be looked at: %s", run.pk, error)
 
 
-def of_container(box: Box, container_id: str) -> Run | None:
+def of_container(box: Box, container_id: str) -> ExternalRun | None:
     """The watched run of a container that lives."""
     return next((run for run in _active(box) if run.container_id == container_id), None)

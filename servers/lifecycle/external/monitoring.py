@@ -25,8 +25,20 @@ from servers.lifecycle import external
 from servers.lifecycle.external import ExternalWorkload, WatchError, import_diff
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.runs import secret_env
-from servers.models import AuditEntry, Box, Profile, ProfileVersion, Run, Secret, Server, User
+from servers.models import (
+    AuditEntry,
+    Box,
+    ExternalRun,
+    ExternalServer,
+    Profile,
+    ProfileVersion,
+    Run,
+    Secret,
+    Server,
+    User,
+)
 from servers.models.people.key import SecretError, SecretValues
+from servers.models.runs.ownership import require_external, verb
 from servers.models.runs.run import ACTIVE, RunState
 
 # Whoever was started less long ago is followed from the start.
@@ -34,7 +46,7 @@ FRESH = timedelta(seconds=30)
 MOST_REMARKS = 40
 
 
-def watch(box: Box, key: str, *, by: User | None) -> Run:
+def watch(box: Box, key: str, *, by: User | None) -> ExternalRun:
     """The run of what works there, from now on followed as any other.
 
     Raises WatchError, and ContainerError when Docker cannot be asked.
@@ -68,7 +80,8 @@ def watch(box: Box, key: str, *, by: User | None) -> Run:
     return run
 
 
-def go_on(server: Server, stranger: ExternalWorkload) -> Run | None:
+@verb
+def go_on(server: ExternalServer, /, stranger: ExternalWorkload) -> ExternalRun | None:
     """The next run of a watched server, of what was started anew.
 
     None where somebody was faster. Raises WatchError for what is no engine by now, and
@@ -89,7 +102,8 @@ def go_on(server: Server, stranger: ExternalWorkload) -> Run | None:
     return run
 
 
-def unwatch(server: Server, *, by: User | None) -> None:
+@verb
+def unwatch(server: ExternalServer, /, *, by: User | None) -> None:
     """Take a watched server off the dashboard; its runs stay, and what runs notices nothing."""
     with transaction.atomic():
         run = server.runs.active().first()
@@ -122,7 +136,7 @@ def draft_profile(box: Box, stranger: ExternalWorkload) -> Draft:
     return stranger.draft(box, external.find_engine(stranger.key))
 
 
-def _server(box: Box, stranger: ExternalWorkload, made: Draft, by: User | None) -> Server:
+def _server(box: Box, stranger: ExternalWorkload, made: Draft, by: User | None) -> ExternalServer:
     """The one that followed it before, if there was one, else a new one with a profile."""
     watches = stranger.identity
     servers = box.servers.filter(profile__archived_at=None).select_related(
@@ -131,7 +145,7 @@ def _server(box: Box, stranger: ExternalWorkload, made: Draft, by: User | None) 
     server = servers.filter(watches=watches).order_by("-pk").first()
     if server is None and (profile := import_diff.profile_of(box, stranger.key)):
         # Of a profile that was made of it before: that server becomes its own.
-        server = servers.filter(profile=profile, watches={}, run=None).order_by("pk").first()
+        server = servers.filter_managed().filter(profile=profile, run=None).order_by("pk").first()
     if server is None:
         wanted = "-".join(filter(None, (watches.get("project"), watches.get("service"))))
         slug = free_slug(wanted or made.name or stranger.name)
@@ -140,7 +154,7 @@ def _server(box: Box, stranger: ExternalWorkload, made: Draft, by: User | None) 
         server = Server.objects.create(slug=slug, profile=profile, box=box, watches=watches)
     server.removed_at, server.watches = None, watches
     server.save(update_fields=["removed_at", "watches"])
-    return server
+    return require_external(server)
 
 
 def free_slug(wanted: str) -> str:
@@ -155,7 +169,9 @@ def free_slug(wanted: str) -> str:
     raise WatchError(f"There are a thousand profiles called {base}. Rename some of them.")
 
 
-def _begin(server: Server, stranger: ExternalWorkload, made: Draft, *, by: User | None) -> Run:
+def _begin(
+    server: ExternalServer, stranger: ExternalWorkload, made: Draft, *, by: User | None
+) -> ExternalRun:
     last = server.run
     before = last.version if last else server.profile.current
     version = _version(server.profile, before, made, stranger.what, by)
@@ -189,7 +205,7 @@ def _begin(server: Server, stranger: ExternalWorkload, made: Draft, *, by: User 
     run.around = diagnoses.surroundings(run)
     run.save(update_fields=["command", "around"])
     Server.objects.filter(pk=server.pk).update(run=run)
-    return run
+    return require_external(run)
 
 
 def _origin(stranger: ExternalWorkload, made: Draft) -> dict[str, Any]:
@@ -294,10 +310,9 @@ def check_profile_import(made: Draft, by: User | None) -> None:
 
 def _store_profile(box: Box, found: DiscoveredEngine, made: Draft, by: User | None) -> Profile:
     slug = free_slug(made.name or found.name)
-    what = "process" if found.is_process else "container"
     name = found.command[:120] if found.is_process else found.name
     profile = Profile.objects.create(
-        slug=slug, name=slug, owner=by, notes=f"As the {what} {name} was started on {box}."
+        slug=slug, name=slug, owner=by, notes=f"As the {found.what} {name} was started on {box}."
     )
     launch = replace(made.launch, secret_env=seal_secrets(made, {}, by))
     profile.save_version(launch, by=by, message=f"As {found.name} was started"[:200])

@@ -29,8 +29,9 @@ from servers.lifecycle.external.workload import (
     WorkloadEnd,
     format_lines,
 )
-from servers.models import Box, LogChunk, ProfileVersion, Run
+from servers.models import Box, ExternalRun, LogChunk, ProfileVersion, Run
 from servers.models.logs.log import NOTE
+from servers.models.runs.ownership import verb
 from servers.models.runs.run import RunState
 
 _BLOCK = 64 * 1024  # bytes at the end of a file in which its last lines stand
@@ -184,7 +185,10 @@ def own_log(life: ProcessId) -> str:
     return posixpath.join(said.folder, path) if path else ""
 
 
-def end_process_run(run: Run, life: ProcessId, kernel: Kernel | None = None) -> WorkloadEnd:
+@verb
+def end_process_run(
+    run: ExternalRun, /, life: ProcessId, kernel: Kernel | None = None
+) -> WorkloadEnd:
     """The end of a process that does not run any more. Nobody but its parent hears how."""
     kernel = kernel or Kernel()
     lines = _last_lines(run, life)
@@ -205,7 +209,7 @@ def end_process_run(run: Run, life: ProcessId, kernel: Kernel | None = None) -> 
     return replace(stopped, state=RunState.FAILED, failure=failure)
 
 
-def _last_lines(run: Run, life: ProcessId) -> list[str]:
+def _last_lines(run: ExternalRun, life: ProcessId) -> list[str]:
     """From its files, which may be ahead of what is stored; else what is stored."""
     for said in run.log_files.values():
         try:

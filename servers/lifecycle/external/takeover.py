@@ -6,9 +6,10 @@ confirmed it by its name. The container itself stays, so that there is a way bac
 
 import shlex
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from typing import Self
 
 from django.db import transaction
 from django.utils import timezone
@@ -37,7 +38,8 @@ from servers.lifecycle import external
 from servers.lifecycle.external import import_diff, monitored_runs, monitoring
 from servers.lifecycle.external.monitoring import ProfileError
 from servers.lifecycle.runs import commands, creation, secret_env
-from servers.models import Action, AuditEntry, Box, Profile, Run, Server, User
+from servers.models import Action, AuditEntry, Box, ManagedRun, Profile, Run, Server, User
+from servers.models.runs.ownership import require_managed
 from servers.models.runs.run import RunState
 from servers.state import box_samples
 
@@ -61,30 +63,145 @@ class TakeOverError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Old:
+class _Old(ABC):
     """What is to be stopped, as a person has looked at it."""
 
     found: DiscoveredEngine
-    other: ExternalContainer | None  # None: a process
-    started_at: datetime | None
-
-    folder: str = ""  # where a process was started in; "" where that is not known
     profile: Profile | None = None  # that was made of it
 
     @property
+    @abstractmethod
+    def members(self) -> release.Members:
+        """Whose memory is to be given back."""
+
+    @property
+    def stays(self) -> bool:
+        """Whether there is still something of it once it has ended."""
+        return False
+
+    @property
+    @abstractmethod
     def way_back(self) -> str:
         """A command that starts it again; secrets in it are left to whoever types it."""
-        origin = self.found.origin
-        if self.other is not None and self.other.removes_itself:
-            launch = self.profile.launch if self.profile else None
-            return export.docker_run(launch, name=self.found.name).strip() if launch else ""
-        if self.other is not None:
+
+    @abstractmethod
+    def may_hold(self, port: int) -> bool:
+        """Whether it has the port, which is free once it has ended."""
+
+    def find_pinned_image(self, wanted: str) -> str:
+        """The id of the very image that ran, where the profile still wants that; else ""."""
+        return ""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Raises TakeOverError."""
+
+    @abstractmethod
+    def goes_on(self) -> bool:
+        """Whether it certainly runs as it did."""
+
+    def is_back(self) -> bool:
+        """Whether something has started it again meanwhile. Raises ContainerError."""
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OldContainer(_Old):
+    other: ExternalContainer
+
+    @property
+    def members(self) -> release.Members:
+        return release.Members(container=self.found.container, pids=self.found.pids)
+
+    @property
+    def stays(self) -> bool:
+        return not self.other.removes_itself
+
+    @property
+    def way_back(self) -> str:
+        if self.stays:
             return f"docker start {shlex.quote(self.found.name)}"
-        if origin.unit and origin.unit != "session":
-            scope, _colon, unit = origin.unit.rpartition(": ")
+        launch = self.profile.launch if self.profile else None
+        return export.docker_run(launch, name=self.found.name).strip() if launch else ""
+
+    def may_hold(self, port: int) -> bool:
+        published = {each.host_port for each in self.other.container.published}
+        return port in published | {self.found.port}
+
+    def find_pinned_image(self, wanted: str) -> str:
+        return self.other.container.image_id if wanted == self.other.image else ""
+
+    def stop(self) -> None:
+        found, started_at = self.found, self.other.container.started_at
+        theirs = ExternalContainers(creation.docker().install, creation.docker().host)
+        try:
+            # Whoever watches it must not take its end for a failure.
+            monitored_runs.asked_to_end(found.container)
+            theirs.stop(found.container, name=found.name, started_at=started_at)
+        except ContainerError as error:
+            is_left = " It was left as it is." if self.goes_on() else ""
+            raise TakeOverError(f"{error}{is_left}") from error
+        finally:
+            theirs.close()
+
+    def goes_on(self) -> bool:
+        try:
+            now = creation.docker().other(self.found.container)
+        except ContainerError:
+            return False
+        return now is not None and now.is_life(self.other.container.started_at)
+
+    def is_back(self) -> bool:
+        now = creation.docker().other(self.found.container)
+        return now is not None and now.container.state in ("running", "restarting")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OldProcess(_Old):
+    life: ProcessId
+    folder: str = ""  # where it was started in; "" where that is not known
+
+    @classmethod
+    def find(cls, found: DiscoveredEngine) -> Self:
+        life = ProcessId.parse(found.container)
+        assert life is not None
+        try:
+            folder = find_started_process(life.pid, start=life.start).folder
+        except StartedError:
+            folder = ""
+        return cls(found=found, life=life, folder=folder)
+
+    @property
+    def members(self) -> release.Members:
+        return release.Members(pids=self.found.pids)
+
+    @property
+    def way_back(self) -> str:
+        if (unit := self.found.origin.unit) and unit != "session":
+            scope, _colon, unit = unit.rpartition(": ")
             return f"{'systemctl --user' if scope else 'sudo systemctl'} start {shlex.quote(unit)}"
         there = f"cd {shlex.quote(self.folder)} && " if self.folder else ""
         return there + self.found.command
+
+    def may_hold(self, port: int) -> bool:
+        return port == self.found.port or not self.found.port
+
+    def stop(self) -> None:
+        kernel, found = Kernel(), self.found
+        # As they are now: the number of a worker that has ended since may be anybody's.
+        now = Processes(kernel).read(set(found.pids))
+        below = [each for each in now if _is_below(each, self.life, kernel)]
+        monitored_runs.asked_to_end(found.container)
+        try:
+            processes.end_process(found.pid, start=self.life.start, container=None, grace=GRACE)
+            # Its workers end with it; who does not is ended as what an engine has left behind.
+            for each in below:
+                processes.end_process(each.pid, start=each.start, container=each.container)
+        except EndingError as error:
+            raise TakeOverError(str(error)) from error
+
+    def goes_on(self) -> bool:
+        return self.life.is_running()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,15 +230,15 @@ def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> TakeO
     Action.objects.filter(pk=action.pk).update(command=old.way_back, details=action.details)
     tell(f"Stopping {name}: it has up to {GRACE} s to end by itself.")
     try:
-        _stop(old)
+        old.stop()
     except TakeOverError:
-        if _goes_on(old):
+        if old.goes_on():
             Server.objects.filter(pk=server.pk).update(took_over=said_before)
             monitored_runs.not_asked_to_end(old.found.container)
         raise
     AuditEntry.note(by, "stop for take over", name, server=server.slug, box=box.slug)
     tell(f"{name} has ended. Waiting until its memory is given back.")
-    _wait_for_memory(box, old, release.held_before(before, _members(old)))
+    _wait_for_memory(box, old, release.held_before(before, old.members))
     _check_it_stays_away(old)
     tell(f"{name} has ended. Starting {server}.")
     return TakeOver(said=_start(run, server, old, by), way_back=old.way_back)
@@ -140,28 +257,17 @@ def _old(action: Action) -> _Old:
             f"{action.what} belongs to {found.origin.started_by}. Stop it there. Nothing was done."
         )
     if found.is_process:
-        return _Old(found=found, other=None, started_at=None, folder=_folder(found))
+        return _OldProcess.find(found)
     other = creation.docker().other(found.container)
     if other is None or other.container.name != action.what:
         raise TakeOverError(f"{action.what} was removed or renamed. Nothing was done.")
-    return _Old(found=found, other=other, started_at=other.container.started_at)
-
-
-def _folder(found: DiscoveredEngine) -> str:
-    life = ProcessId.parse(found.container)
-    assert life is not None
-    try:
-        return find_started_process(life.pid, start=life.start).folder
-    except StartedError:
-        return ""
+    return _OldContainer(found=found, other=other)
 
 
 def _server(box: Box, old: _Old, by: User | None) -> Server:
     """The server that watches it, else that of the profile that was made of it, else a new one."""
-    watcher = Run.objects.active().filter(
-        server__box=box, is_watched=True, container_id=old.found.container
-    )
-    run = watcher.select_related("server").first()
+    active = Run.objects.active().filter_external().filter(server__box=box)
+    run = active.filter(container_id=old.found.container).select_related("server").first()
     try:
         profile = (
             run.server.profile if run else monitoring.make_profile(box, old.found.container, by=by)
@@ -172,7 +278,7 @@ def _server(box: Box, old: _Old, by: User | None) -> Server:
     server = (
         servers.get(pk=run.server_id)
         if run
-        else servers.filter(profile=profile, watches={}).order_by("pk").first()
+        else servers.filter_managed().filter(profile=profile).order_by("pk").first()
     )
     if server is None:
         server = Server.objects.create(
@@ -187,14 +293,12 @@ def _server(box: Box, old: _Old, by: User | None) -> Server:
     return server
 
 
-def _next_run(server: Server, old: _Old, by: User | None) -> Run:
-    """With the very image that ran, where the profile still names that."""
+def _next_run(server: Server, old: _Old, by: User | None) -> ManagedRun:
     version = server.profile.current
     if version is None:
         raise TakeOverError(f"The profile {server.profile} has no version. Nothing was stopped.")
-    run = Run(server=server, version=version, started_by=by, values=server.values)
-    if old.other is not None and version.launch.image == old.other.image:
-        run.pinned_image = old.other.container.image_id
+    run = require_managed(Run(server=server, version=version, started_by=by, values=server.values))
+    run.pinned_image = old.find_pinned_image(version.launch.image)
     return run
 
 
@@ -202,7 +306,7 @@ def _rehearse(run: Run, old: _Old) -> None:
     """Everything that would refuse the start and can be known before. Raises TakeOverError, and
     ContainerError when Docker cannot be asked."""
     server = run.server
-    if server.runs.active().filter(is_watched=False).exists():
+    if server.runs.active().filter_managed().exists():
         raise TakeOverError(f"{server} runs already. Stop it first; nothing was stopped.")
     launch = run.launch
     image = creation.image(run)
@@ -235,7 +339,7 @@ def _try_docker(spec: Spec, old: _Old) -> None:
 
     Raises Refused, and ContainerError when it cannot be asked.
     """
-    ports = tuple(each for each in spec.ports if not _may_hold(old, each.host_port))
+    ports = tuple(each for each in spec.ports if not old.may_hold(each.host_port))
     gpus = "none" if spec.gpus == "none" else "all"  # which ones is chosen at the start
     # Mounts were looked at, and a volume would be left behind.
     trial = replace(spec, ports=ports, gpus=gpus, mounts=(), env={})
@@ -246,19 +350,12 @@ def _try_docker(spec: Spec, old: _Old) -> None:
     raise secret_env.SecretsError(str(error))
 
 
-def _may_hold(old: _Old, port: int) -> bool:
-    """Whether the old one has the port, which is free once it has ended."""
-    if old.other is None:
-        return port == old.found.port or not old.found.port
-    return port in {each.host_port for each in old.other.container.published} | {old.found.port}
-
-
 def _note(server: Server, old: _Old) -> None:
     """The way back, for the server's page: before anything is done."""
-    revivers = old.found.origin.revivers("" if old.found.is_process else old.found.name)
+    revivers = old.found.revivers
     server.took_over = {
         "name": old.found.name,
-        "container": old.found.container if _stays(old) else "",
+        "container": old.found.container if old.stays else "",
         "command": old.way_back,
         # Line by line, so that each command stands under what it keeps away.
         "revived_by": "\n".join(each.says for each in revivers),
@@ -266,59 +363,6 @@ def _note(server: Server, old: _Old) -> None:
         "at": timezone.now().isoformat(timespec="seconds"),
     }
     Server.objects.filter(pk=server.pk).update(took_over=server.took_over)
-
-
-def _stays(old: _Old) -> bool:
-    """Whether there is still something of it once it has ended."""
-    return old.other is not None and not old.other.removes_itself
-
-
-def _stop(old: _Old) -> None:
-    """Raises TakeOverError."""
-    found = old.found
-    if old.other is None:
-        _end(found)
-        return
-    theirs = ExternalContainers(creation.docker().install, creation.docker().host)
-    try:
-        # Whoever watches it must not take its end for a failure.
-        monitored_runs.asked_to_end(found.container)
-        theirs.stop(found.container, name=found.name, started_at=old.started_at)
-    except ContainerError as error:
-        is_left = " It was left as it is." if _goes_on(old) else ""
-        raise TakeOverError(f"{error}{is_left}") from error
-    finally:
-        theirs.close()
-
-
-def _goes_on(old: _Old) -> bool:
-    """Whether it certainly runs as it did."""
-    life = ProcessId.parse(old.found.container)
-    if life is not None:
-        return life.is_running()
-    try:
-        now = creation.docker().other(old.found.container)
-    except ContainerError:
-        return False
-    return now is not None and now.is_life(old.started_at)
-
-
-def _end(found: DiscoveredEngine) -> None:
-    kernel = Kernel()
-    life = ProcessId.parse(found.container)
-    assert life is not None
-    # As they are now: the number of a worker that has ended since may be anybody's.
-    below = [
-        each for each in Processes(kernel).read(set(found.pids)) if _is_below(each, life, kernel)
-    ]
-    monitored_runs.asked_to_end(found.container)
-    try:
-        processes.end_process(found.pid, start=life.start, container=None, grace=GRACE)
-        # Its workers end with it; who does not is ended as what an engine has left behind.
-        for each in below:
-            processes.end_process(each.pid, start=each.start, container=each.container)
-    except EndingError as error:
-        raise TakeOverError(str(error)) from error
 
 
 def _is_below(process: Process, life: ProcessId, kernel: Kernel) -> bool:
@@ -334,12 +378,6 @@ def _is_below(process: Process, life: ProcessId, kernel: Kernel) -> bool:
     return False
 
 
-def _members(old: _Old) -> release.Members:
-    return release.Members(
-        container="" if old.found.is_process else old.found.container, pids=old.found.pids
-    )
-
-
 def _wait_for_memory(box: Box, old: _Old, before: release.Held) -> None:
     """Raises TakeOverError for what does not come back in time."""
     if not before:
@@ -352,7 +390,7 @@ def _wait_for_memory(box: Box, old: _Old, before: release.Held) -> None:
             return ""  # nobody tells any more
         if float(sample.get("t") or 0) <= since:
             return "its memory"
-        return release.describe_missing(before, sample, _members(old))
+        return release.describe_missing(before, sample, old.members)
 
     still = wait(
         describe_missing,
@@ -373,18 +411,15 @@ def _wait_for_memory(box: Box, old: _Old, before: release.Held) -> None:
 
 def _check_it_stays_away(old: _Old) -> None:
     """Raises TakeOverError where somebody has started it again meanwhile."""
-    if old.other is None:
-        return
-    now = creation.docker().other(old.found.container)
-    if now is not None and now.container.state in ("running", "restarting"):
+    if old.is_back():
         raise TakeOverError(
             f"{old.found.name} was stopped, and something has started it again at once: "
             f"{old.found.origin.revived_by}. Nothing else was done."
         )
 
 
-def _start(run: Run, server: Server, old: _Old, by: User | None) -> str:
-    for mine in Run.objects.active().filter(server=server, is_watched=True):
+def _start(run: ManagedRun, server: Server, old: _Old, by: User | None) -> str:
+    for mine in server.runs.active().filter_external():
         monitored_runs.look(mine)
     with transaction.atomic():
         Server.objects.filter(pk=server.pk).update(watches={}, removed_at=None)
@@ -402,12 +437,12 @@ def _start(run: Run, server: Server, old: _Old, by: User | None) -> str:
         queued.refresh_from_db()
         raise TakeOverError(
             f"{old.found.name} has ended, but {server} did not start: {queued.why} The old one is "
-            f"{'still there, and is ' if _stays(old) else ''}started again by:",
+            f"{'still there, and is ' if old.stays else ''}started again by:",
             old.way_back,
         )
     likeness = import_diff.profile_of(server.box, old.found.container)
     of = f" by the profile {likeness}" if likeness else ""
-    stays = f" {old.found.name} is stopped and stays on the box." if _stays(old) else ""
+    stays = f" {old.found.name} is stopped and stays on the box." if old.stays else ""
     return f"{server} takes over from {old.found.name}{of}, and is starting.{stays}"
 
 

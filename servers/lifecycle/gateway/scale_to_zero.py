@@ -21,8 +21,9 @@ from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import checks, preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import commands, gpu_conflicts
-from servers.models import AuditEntry, Box, Run, Server, User
+from servers.models import AuditEntry, Box, ManagedRun, ManagedServer, Run, Server, User
 from servers.models.people import data_disk
+from servers.models.runs.ownership import require_managed, verb
 from servers.models.runs.run import DesiredState, RunState
 from servers.models.runs.run_parts import Sleep
 from servers.state import box_samples
@@ -44,7 +45,7 @@ class NotStartedError(Exception):
         self.brief = brief
 
 
-def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | None:
+def ask(server: Server, *, by: User | None, passing: Collection[int]) -> ManagedRun | None:
     """Start it, or see to it that what is in its way goes away; the run that was begun, if one was.
 
     `passing` are runs to which requests are being passed on now. Raises NotStartedError.
@@ -76,7 +77,7 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | N
         raise NotStartedError(f"{server} is not started: {error}", brief=brief(server)) from error
     _make_room(context, server, passing, by, checked.known)
     patience = commands.QueueOptions(until=timezone.now() + WAITS)
-    return commands.start(server, by=by, patience=patience, on_request=True)
+    return commands.start(require_managed(server), by=by, patience=patience, on_request=True)
 
 
 def _wake(server: Server, run: Run, passing: Collection[int], by: User | None) -> None:
@@ -167,7 +168,8 @@ def _make_room(
             "started are stopped to make room. Stop that, or ask for another model.",
             brief=brief(server),
         )
-    for run in Run.objects.filter(pk__in=plan.stops).select_related("server__profile__current"):
+    stops = Run.objects.filter_managed().filter(pk__in=plan.stops)
+    for run in stops.select_related("server__profile__current"):
         _stop(run, f"Stopped to make room for {server}, which a request has asked for.")
 
 
@@ -197,7 +199,8 @@ def stop_idle(box: Box) -> None:
             stop_as_idle(run)
 
 
-def stop_as_idle(run: Run, because: str = "") -> None:
+@verb
+def stop_as_idle(run: ManagedRun, /, because: str = "") -> None:
     """`because`: why it does not sleep, as its profile says."""
     limit = durations.format_duration(run.version.launch.stop_idle)
     then = f" It was to sleep, and did not: {because}" if because else ""
@@ -210,12 +213,14 @@ def may_sleep(run: Run) -> bool:
     return bool(launch.sleep_level) and ENGINES[launch.engine].may_sleep(launch)
 
 
-def idle_on(box: Box) -> Iterator[Run]:
+def idle_on(box: Box) -> Iterator[ManagedRun]:
     """What requests have started, and nobody has asked for as long as its profile says."""
     now = timezone.now()
-    runs = Run.objects.filter(
-        server__box=box, on_request=True, state=RunState.READY, wanted=DesiredState.RUNNING
-    ).select_related("server__box", "server__profile__current", "version")
+    runs = (
+        Run.objects.filter_managed()
+        .filter(server__box=box, on_request=True, state=RunState.READY, wanted=DesiredState.RUNNING)
+        .select_related("server__box", "server__profile__current", "version")
+    )
     for run in runs.fetch_any():
         limit = run.version.launch.stop_idle
         since = _as_served(run, ()).idle_since(now)
@@ -224,7 +229,7 @@ def idle_on(box: Box) -> Iterator[Run]:
             yield run
 
 
-def _stop(run: Run, why: str) -> None:
+def _stop(run: ManagedRun, why: str) -> None:
     """After the requests that have come meanwhile."""
     with transaction.atomic():
         if commands.stop(run, by=None, after_requests=True, why=why):
@@ -243,14 +248,18 @@ class StartOnDemand:
 
 def list_on_demand() -> list[StartOnDemand]:
     """All of them: those that may be stopped first, in that order."""
-    shown = Server.objects.filter(removed_at=None).select_related(
-        "box", "profile__current", "run__version", "run__started_by", "held_back_by"
+    shown = (
+        Server.objects.filter_managed()
+        .filter(removed_at=None)
+        .select_related(
+            "box", "profile__current", "run__version", "run__started_by", "held_back_by"
+        )
     )
     now = timezone.now()
     found: list[tuple[datetime | None, Server]] = []
     for server in shown.order_by("slug"):
         run = server.run
-        if server.profile.launch.start_on_request and not server.is_watched:
+        if server.profile.launch.start_on_request:
             is_its = run is not None and run.on_request and run.state == RunState.READY
             found.append((_as_served(run, ()).idle_since(now) if run and is_its else None, server))
     found.sort(key=lambda each: (each[0] is None, each[0] or now))
@@ -265,7 +274,8 @@ def note_serving(runs: Collection[int]) -> None:
     Run.objects.filter(pk__in=runs).update(last_request_at=timezone.now())
 
 
-def keep(server: Server, *, by: User) -> bool:
+@verb
+def keep(server: ManagedServer, /, *, by: User) -> bool:
     """Make what a request has started somebody's own: it stays until a person stops it."""
     kept = Run.objects.active().filter(server=server, on_request=True)
     if not kept.update(on_request=False, started_by=by):
@@ -282,7 +292,8 @@ def keep(server: Server, *, by: User) -> bool:
     return True
 
 
-def let(server: Server, *, by: User) -> bool:
+@verb
+def let(server: ManagedServer, /, *, by: User) -> bool:
     """Let requests start again what somebody has stopped."""
     if not Server.objects.filter(pk=server.pk).exclude(held_back_by=None).update(held_back_by=None):
         return False

@@ -9,7 +9,8 @@ from servers.judge.memory.room import GpuRoom
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs.reconcile import advance
-from servers.models import Run
+from servers.models import ManagedRun, Run
+from servers.models.runs.ownership import verb
 from servers.models.runs.run import DesiredState, RunState
 
 WHY = (
@@ -41,10 +42,9 @@ def strain(run: Run, says: str) -> None:
         events.publish_change("server", run.server_id)
 
 
-def stop(run: Run, says: str) -> bool:
+@verb
+def stop(run: ManagedRun, /, says: str) -> bool:
     """Kill it now: an engine that loads does not hear SIGTERM for minutes. False if it is over."""
-    if run.is_watched:
-        return False  # its alarm is all that inferdash may do
     loading = Run.objects.filter(pk=run.pk, state=RunState.STARTING, wanted=DesiredState.RUNNING)
     now = timezone.now()
     given_up = f"{says} {WHY}"

@@ -66,7 +66,7 @@ def _ours(box: Box, found: list[Container]) -> dict[str, OwnContainer]:
     since = box.booted_at or timezone.now() - _REMEMBERED
     lately = Q(ended_at__gt=since) | Q(state__in=ACTIVE)
     # What watched containers leave is not inferdash's to end.
-    runs = Run.objects.filter(lately, server__box=box, is_watched=False)
+    runs = Run.objects.filter_managed().filter(lately, server__box=box)
     ours: dict[str, OwnContainer] = {}
     for each in found:
         ended = each.finished_at.timestamp() if each.finished_at else None

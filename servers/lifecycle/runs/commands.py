@@ -9,9 +9,9 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from servers import events
-from servers.lifecycle.external import guard
-from servers.models import AuditEntry, Run, Server, User
+from servers.models import AuditEntry, ManagedRun, ManagedServer, Run, Server, User
 from servers.models.people import data_disk
+from servers.models.runs.ownership import require_managed, verb
 from servers.models.runs.run import ACTIVE, DesiredState
 
 
@@ -22,15 +22,17 @@ class QueueOptions:
     until: datetime | None = None
 
 
+@verb
 def start(
-    server: Server,
+    server: ManagedServer,
+    /,
     *,
     by: User | None,
     despite: str = "",
     like: Run | None = None,
     patience: QueueOptions | None = None,
     on_request: bool = False,
-) -> Run | None:
+) -> ManagedRun | None:
     """Queue a run of the server's current profile version, or exactly what `like` was.
 
     `despite` is somebody's reason to start it although something about it is known to fail.
@@ -40,7 +42,9 @@ def start(
     version = server.profile.current
     if version is None:
         raise ValueError(f"Profile {server.profile.slug} has no version.")
-    run = Run(server=server, version=version, started_by=by, despite=despite, values=server.values)
+    run = require_managed(
+        Run(server=server, version=version, started_by=by, despite=despite, values=server.values)
+    )
     noted: dict[str, Any] = {}
     if on_request:
         run.on_request, noted["for"] = True, "a request"
@@ -54,7 +58,8 @@ def start(
     return queue(run, by=by, action="start as it ran", like=like.pk, **noted)
 
 
-def start_again(last: Run, *, why: str) -> Run | None:
+@verb
+def start_again(last: ManagedRun, /, *, why: str) -> ManagedRun | None:
     """inferdash's own wish: the same version and the same image once more."""
     run = Run(
         server=last.server,
@@ -67,16 +72,17 @@ def start_again(last: Run, *, why: str) -> Run | None:
         like=last.like,
         on_request=last.on_request,
     )
-    return queue(run, by=None, action="start again", why=why, **{"try": run.tries})
+    return queue(require_managed(run), by=None, action="start again", why=why, **{"try": run.tries})
 
 
-def queue(run: Run, *, by: User | None, action: str, **detail: Any) -> Run | None:
+@verb
+def queue(run: ManagedRun, /, *, by: User | None, action: str, **detail: Any) -> ManagedRun | None:
     """Insert a run that people or inferdash want; None where its server has one already.
 
     Raises DiskFullError while the disk of the data folder has no room for it.
     """
     server = run.server
-    guard.check(server)
+    require_managed(server)
     data_disk.check_room()
     try:
         with transaction.atomic():
@@ -96,14 +102,16 @@ def queue(run: Run, *, by: User | None, action: str, **detail: Any) -> Run | Non
     return run
 
 
-def stop(run: Run, *, by: User | None, after_requests: bool = False, why: str = "") -> bool:
+@verb
+def stop(
+    run: ManagedRun, /, *, by: User | None, after_requests: bool = False, why: str = ""
+) -> bool:
     """Ask for the end of a run, now or after the running requests; False if it has ended.
 
     `why` is inferdash's own reason.
 
     "Now" also overrides an earlier "after the requests"; never the other way round.
     """
-    guard.check(run.server)
     wish = DesiredState.DRAINED if after_requests else DesiredState.STOPPED
     before = (
         [DesiredState.RUNNING] if after_requests else [DesiredState.RUNNING, DesiredState.DRAINED]
@@ -131,9 +139,9 @@ def _hold_back(server: Server, by: User | None) -> None:
         Server.objects.filter(pk=server.pk).update(held_back_by=by)
 
 
-def call_off(server: Server, *, by: User | None) -> bool:
+@verb
+def call_off(server: ManagedServer, /, *, by: User | None) -> bool:
     """Stop what is not running yet: the start that inferdash has planned; False without one."""
-    guard.check(server)
     planned = server.runs.filter(pk__in=[server.run_id]).exclude(restart_at=None)
     off = planned.update(
         restart_at=None, status_message="", stopped_by=by, wanted=DesiredState.STOPPED
@@ -145,13 +153,13 @@ def call_off(server: Server, *, by: User | None) -> bool:
     return bool(off)
 
 
-def restart(server: Server, *, by: User | None, despite: str = "") -> Run | None:
+@verb
+def restart(server: ManagedServer, /, *, by: User | None, despite: str = "") -> ManagedRun | None:
     """Stop the running run and let the next one follow, or start where none runs.
 
     `despite` is for the next one. Returns the run to be moved next.
     """
-    guard.check(server)
-    run = server.runs.active().first()
+    run = server.runs.active().filter_managed().first()
     if run is None:
         return start(server, by=by, despite=despite)
     Run.objects.filter(pk=run.pk).update(restart_for=by, restart_despite=despite)
@@ -159,12 +167,12 @@ def restart(server: Server, *, by: User | None, despite: str = "") -> Run | None
     return run
 
 
-def remove(server: Server, *, by: User | None) -> bool:
+@verb
+def remove(server: ManagedServer, /, *, by: User | None) -> bool:
     """Take a server that does not run off the dashboard; its runs and their logs stay.
 
     False while it runs. The watcher deletes its last container.
     """
-    guard.check(server)
     with transaction.atomic():
         if server.runs.filter(state__in=ACTIVE).exists():
             return False

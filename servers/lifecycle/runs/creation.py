@@ -29,7 +29,8 @@ from servers.lifecycle.images import build_names, credentials
 from servers.lifecycle.profiles import export_all
 from servers.lifecycle.runs import gpu_assignment, hardening
 from servers.lifecycle.runs.secret_env import SecretsError, mask_secrets, remember, site
-from servers.models import Box, ImageFacts, Run
+from servers.models import Box, ImageFacts, ManagedRun, Run
+from servers.models.runs.ownership import verb
 from servers.models.runs.run import ACTIVE
 
 log = logging.getLogger(__name__)
@@ -94,7 +95,8 @@ def _find_named_image(run: Run, reference: str) -> Image | None:
     return found
 
 
-def create(run: Run) -> CreatedContainer:
+@verb
+def create(run: ManagedRun, /) -> CreatedContainer:
     """Create and start the container, or find the one that an earlier attempt made.
 
     Raises Refused when the profile or the box's limits say no, ContainerError when Docker does.
@@ -319,17 +321,18 @@ def _is_free(address: str, port: int) -> bool:
     return True
 
 
-def remove_predecessors(run: Run) -> None:
+@verb
+def remove_predecessors(run: ManagedRun, /) -> None:
     """Delete the containers of this server's earlier runs; their logs are in the database."""
-    for earlier in run.server.runs.exclude(pk=run.pk).exclude(container_id="").order_by("-pk")[:5]:
-        if not earlier.is_active and earlier.log_complete and not earlier.is_watched:
+    others = run.server.runs.filter_managed().exclude(pk=run.pk).exclude(container_id="")
+    for earlier in others.order_by("-pk")[:5]:
+        if not earlier.is_active and earlier.log_complete:
             remove_container(earlier)
 
 
-def remove_container(run: Run) -> None:
+@verb
+def remove_container(run: ManagedRun, /) -> None:
     """Delete the container of a run that has ended, once its log was read whole."""
-    if run.is_watched:
-        raise SecretsError(f"The container of run {run.pk} is somebody else's: it stays.")
     docker().remove(run.container_id)
     Run.objects.filter(pk=run.pk).update(container_id="", container_was=run.container_id)
 

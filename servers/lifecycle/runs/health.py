@@ -12,7 +12,8 @@ from servers.judge.runs.health import Condition, HealthVerdict
 from servers.judge.runs.smoke_test import FirstAnswer, slowness
 from servers.launch import durations
 from servers.lifecycle.runs import reconcile, restart_policy, secret_env
-from servers.models import Run
+from servers.models import ManagedRun, Run
+from servers.models.runs.ownership import is_managed
 from servers.models.runs.run import DesiredState, RunState
 
 # Earlier runs among which the last good answer is looked for.
@@ -35,18 +36,13 @@ def note(run: Run, verdict: HealthVerdict) -> None:
         for name, value in new.items():
             setattr(run, name, value)
         events.publish_change("server", run.server_id)
-    if is_ill:
+    if is_ill and is_managed(run):
         _end_if_wanted(run)
 
 
-def _end_if_wanted(run: Run) -> None:
+def _end_if_wanted(run: ManagedRun) -> None:
     limit = run.version.launch.restart_unhealthy
-    if (
-        not limit
-        or run.is_watched
-        or run.unhealthy_since is None
-        or run.wanted != DesiredState.RUNNING
-    ):
+    if not limit or run.unhealthy_since is None or run.wanted != DesiredState.RUNNING:
         return
     if timezone.now() - run.unhealthy_since < timedelta(seconds=limit):
         return

@@ -119,13 +119,12 @@ def _follow_again(run: Run, container: Container) -> None:
 
 def note_end_of_docker(box: Box) -> None:
     """Docker has gone away: what it stopped before as if somebody had asked is wanted as before."""
-    stopped = Run.objects.filter(
+    stopped = Run.objects.filter_managed().filter(
         server__box=box,
         server__run=F("pk"),
         state=RunState.STOPPED,
         wanted=DesiredState.RUNNING,
         stopped_by=None,
-        is_watched=False,
         restart_at=None,
         ended_at__gte=timezone.now() - DOCKERS_END,
     )

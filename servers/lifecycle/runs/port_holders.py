@@ -12,11 +12,7 @@ def of_others(box: Box) -> dict[int, str]:
 
 def by_port(external_engines: Iterable[ExternalEngine]) -> dict[int, str]:
     found = (each.what for each in external_engines)
-    return {
-        each.port: f"the {'process' if each.is_process else 'container'} {each.name}"
-        for each in found
-        if each.port
-    }
+    return {each.port: f"the {each.what} {each.name}" for each in found if each.port}
 
 
 def of_all(box: Box) -> dict[int, str]:

@@ -156,7 +156,7 @@ def _roots(allowed: limits.Limits) -> Iterator[MountFolder]:
 
 
 def _list_placed_mounts(box: str) -> Iterator[PlacedMount]:
-    servers = Server.objects.present().filter(box__slug=box, watches={})
+    servers = Server.objects.present().filter_managed().filter(box__slug=box)
     for server in servers.select_related("box", "profile__current"):
         if server.profile.current is None:
             continue

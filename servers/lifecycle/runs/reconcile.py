@@ -26,7 +26,8 @@ from servers.lifecycle.runs import (
 )
 from servers.lifecycle.runs.creation import lock_creation
 from servers.lifecycle.runs.gpu_assignment import CardsError
-from servers.models import Box, Run
+from servers.models import Box, ManagedRun, Run
+from servers.models.runs.ownership import require_managed, verb
 from servers.models.runs.run import DesiredState, RunState
 from servers.state import box_samples
 
@@ -37,9 +38,10 @@ TAIL = 20  # lines
 LONGEST_LAST_LINE = 4000
 
 
-def advance(run: Run) -> None:
-    """Take the next step of a run, whatever it is; none of one that is only watched."""
-    if run.wanted != DesiredState.RUNNING and not run.is_watched:
+@verb
+def advance(run: ManagedRun, /) -> None:
+    """Take the next step of a run, whatever it is."""
+    if run.wanted != DesiredState.RUNNING:
         _wind_down(run)
     elif run.state == RunState.QUEUED:
         _begin(run)
@@ -50,7 +52,7 @@ def advance(run: Run) -> None:
         check_limit(run)
 
 
-def _begin(run: Run) -> None:
+def _begin(run: ManagedRun) -> None:
     try:
         image = creation.image(run)
     except secret_env.SecretsError as refusal:
@@ -70,7 +72,7 @@ def _begin(run: Run) -> None:
         events.wake_watcher(run.server.box.slug, events.Topic.RUNS)
 
 
-def _has_room(run: Run) -> bool:
+def _has_room(run: ManagedRun) -> bool:
     """Whether what it waits for is free; if not, that is told, and not for ever."""
     try:
         wait = gpu_conflicts.check_turn(run)
@@ -89,7 +91,8 @@ def _has_room(run: Run) -> bool:
     return not wait
 
 
-def finish_pull(run: Run) -> None:
+@verb
+def finish_pull(run: ManagedRun, /) -> None:
     """The image is there now."""
     if not run.version.launch.free_memory and not run.waits:
         _create(run, old=RunState.PULLING)
@@ -97,11 +100,12 @@ def finish_pull(run: Run) -> None:
         _begin(run)
 
 
-def pull_failed(run: Run, error: ContainerError) -> None:
+@verb
+def pull_failed(run: ManagedRun, /, error: ContainerError) -> None:
     _fail(run, str(error), detail=error.detail, may_pass=True)
 
 
-def _create(run: Run, *, old: RunState) -> None:
+def _create(run: ManagedRun, *, old: RunState) -> None:
     """Make the container, or go on where somebody who died meanwhile has left off."""
     with lock_creation(run) as is_ours:
         if not is_ours:
@@ -118,7 +122,7 @@ def _create(run: Run, *, old: RunState) -> None:
         _wind_down(run)
 
 
-def _take_turn(run: Run, old: RunState) -> bool:
+def _take_turn(run: ManagedRun, old: RunState) -> bool:
     """Go on to *creating*, or back to wait for who has got there first."""
     with gpu_conflicts.lock_queue(run) as is_alone:
         new = RunState.CREATING if is_alone else RunState.QUEUED
@@ -130,7 +134,7 @@ def _take_turn(run: Run, old: RunState) -> bool:
     return is_alone
 
 
-def _make(run: Run, *, is_again: bool) -> bool:
+def _make(run: ManagedRun, *, is_again: bool) -> bool:
     sample = None
     try:
         if not is_again or creation.find(run) is None:
@@ -190,11 +194,12 @@ def reached_ready(run: Run, *, engine_version: str) -> bool:
     )
 
 
-def check_limit(run: Run) -> None:
+@verb
+def check_limit(run: ManagedRun, /) -> None:
     """Stop a start that takes longer than its profile allows. No profile does unless it says so."""
     limit = run.version.launch.ready_limit
     is_starting = run.state == RunState.STARTING and run.wanted == DesiredState.RUNNING
-    if not limit or run.is_watched or not is_starting or run.started_at is None:
+    if not limit or not is_starting or run.started_at is None:
         return
     if timezone.now() - run.started_at <= timedelta(seconds=limit):
         return
@@ -211,7 +216,7 @@ def check_limit(run: Run) -> None:
         _wind_down(run)
 
 
-def _wind_down(run: Run) -> None:
+def _wind_down(run: ManagedRun) -> None:
     if run.state in (RunState.QUEUED, RunState.PULLING):
         ended = {"ended_at": timezone.now(), "status_message": ""}
         if _move(run, old=[RunState.QUEUED, RunState.PULLING], new=RunState.STOPPED, **ended):
@@ -244,7 +249,7 @@ def _wind_down(run: Run) -> None:
         observe(run)
 
 
-def _abandon_creation(run: Run) -> None:
+def _abandon_creation(run: ManagedRun) -> None:
     """Its maker is gone; what that has left behind is ended, too."""
     try:
         found = creation.find(run)
@@ -271,7 +276,7 @@ def _abandon_creation(run: Run) -> None:
         _wind_down(run)
 
 
-def _signal(run: Run, name: str) -> None:
+def _signal(run: ManagedRun, name: str) -> None:
     try:
         creation.docker().signal(run.container_id, name)
     except ContainerError as error:
@@ -280,9 +285,10 @@ def _signal(run: Run, name: str) -> None:
         log.warning("run %s: %s: %s", run.pk, name, error)
 
 
-def observe(run: Run) -> None:
+@verb
+def observe(run: ManagedRun, /) -> None:
     """Look at the run's container and record an end that it has come to."""
-    if run.is_watched or run.state not in (RunState.STARTING, RunState.READY, RunState.STOPPING):
+    if run.state not in (RunState.STARTING, RunState.READY, RunState.STOPPING):
         return
     try:
         container = creation.docker().inspect(run.container_id)
@@ -303,7 +309,7 @@ def observe(run: Run) -> None:
         log.warning("run %s cannot be looked at: %s", run.pk, str(error))
 
 
-def _end_vanished(run: Run) -> None:
+def _end_vanished(run: ManagedRun) -> None:
     active = [RunState.STARTING, RunState.READY, RunState.STOPPING]
     now = timezone.now()
     if run.given_up:
@@ -338,7 +344,7 @@ def _collect_ending(run: Run, container: Container, tail: list[str]) -> dict[str
     }
 
 
-def _end_run(run: Run, container: Container, tail: list[str]) -> None:
+def _end_run(run: ManagedRun, container: Container, tail: list[str]) -> None:
     seen = _collect_ending(run, container, tail)
     active = [RunState.STARTING, RunState.READY, RunState.STOPPING]
     if run.given_up:
@@ -352,7 +358,7 @@ def _end_run(run: Run, container: Container, tail: list[str]) -> None:
         _follow_up(run)
 
 
-def _move_unasked(run: Run, container: Container, seen: dict[str, Any]) -> bool:
+def _move_unasked(run: ManagedRun, container: Container, seen: dict[str, Any]) -> bool:
     """Nobody has asked inferdash for this end: perhaps somebody has asked Docker."""
     ended = container.finished_at or timezone.now()
     asked = creation.docker().was_told_to_end(container.id, began=container.started_at, ended=ended)
@@ -374,22 +380,22 @@ def clear(box: Box) -> None:
     What an engine wrote last may still be on its way to the database: its container stays
     until the log is complete.
     """
-    left = Run.objects.filter(
-        server__box=box, server__removed_at__isnull=False, log_complete=True, is_watched=False
-    ).exclude(container_id="")
+    left = Run.objects.filter_managed().filter(
+        server__box=box, server__removed_at__isnull=False, log_complete=True
+    )
     try:
-        for run in left.fetch_any():
+        for run in left.exclude(container_id="").fetch_any():
             creation.remove_container(run)
     except ContainerError as error:
         log.warning("Containers of removed servers stay for now: %s", error)
 
 
-def _follow_up(run: Run) -> None:
+def _follow_up(run: ManagedRun) -> None:
     """Restart asked for a successor."""
     run.refresh_from_db()
     if run.restart_for is None or not (run.state == RunState.STOPPED or run.given_up):
         return
-    server = run.server
+    server = require_managed(run.server)
     if server.run_id != run.pk:
         return
     successor = commands.start(server, by=run.restart_for, despite=run.restart_despite)
@@ -397,7 +403,7 @@ def _follow_up(run: Run) -> None:
         advance(successor)
 
 
-def _fail(run: Run, sentence: str, *, detail: str = "", may_pass: bool = False) -> None:
+def _fail(run: ManagedRun, sentence: str, *, detail: str = "", may_pass: bool = False) -> None:
     """`may_pass`: the reason is none of the profile's, so that another try may succeed."""
     _move(
         run,

@@ -18,8 +18,9 @@ from servers.host.docker.containers import Container
 from servers.judge.memory import room
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import commands
-from servers.models import Box, Run, Server
+from servers.models import Box, ManagedRun, Run, Server
 from servers.models.people.data_disk import DiskFullError
+from servers.models.runs.ownership import require_managed, verb
 from servers.models.runs.run import ACTIVE, STEADY, DesiredState, RunState
 from servers.state import box_samples
 
@@ -34,10 +35,9 @@ NOISE = 6 * 2**30
 GIB = 2**30
 
 
-def plan(run: Run) -> dict[str, Any]:
+@verb
+def plan(run: ManagedRun, /) -> dict[str, Any]:
     """What to note on a run that ends although nobody asked: when it starts again, or why not."""
-    if run.is_watched:
-        return {}
     launch = run.version.launch
     # It was ended for being unhealthy, which says "started again" by itself.
     was_ill = bool(run.given_up and run.unhealthy_since and launch.restart_unhealthy)
@@ -95,7 +95,7 @@ def start_due(box: Box) -> None:
         reason = _waits_for(run, box)
         if not reason:
             try:
-                _start_again(run)
+                _start_again(require_managed(run))
             except DiskFullError as error:
                 # It stays planned. The row cannot say so: it would have to be written.
                 log.warning("%s is not started again yet: %s", server, error)
@@ -125,7 +125,7 @@ def was_before_boot(run: Run, booted_at: datetime | None) -> bool:
     return bool(booted_at and run.started_at and run.started_at < booted_at)
 
 
-def _start_again(run: Run) -> None:
+def _start_again(run: ManagedRun) -> None:
     # A person's wish may have come at the moment of the end.
     not_stopped = Q(wanted=DesiredState.RUNNING) | ~Q(given_up="")
     planned = Run.objects.filter(

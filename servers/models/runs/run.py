@@ -11,7 +11,7 @@ them wins. People never move it: they set what they want (wanted), which the wor
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import Any, NewType, Self, cast
 
 from django.db import models
 from django.utils import timezone
@@ -74,12 +74,18 @@ class DesiredState(models.TextChoices):
     DRAINED = "drained"  # stopped, but only after the running requests
 
 
-class RunQuerySet(models.QuerySet["Run"]):
+class RunQuerySet[R: "Run"](models.QuerySet[R]):
     def active(self) -> Self:
         """Runs that hold, or are about to hold, a container."""
         return self.filter(state__in=ACTIVE)
 
-    def fetch_any(self) -> "list[Run]":
+    def filter_managed(self) -> "RunQuerySet[ManagedRun]":
+        return cast("RunQuerySet[ManagedRun]", self.filter(is_watched=False))
+
+    def filter_external(self) -> "RunQuerySet[ExternalRun]":
+        return cast("RunQuerySet[ExternalRun]", self.filter(is_watched=True))
+
+    def fetch_any(self) -> list[R]:
         """The rows, for what asks each second and mostly finds none: without a row, that takes a
         sixth of the time, as no statement with all of the columns is made."""
         return list(self) if self.exists() else []
@@ -379,3 +385,8 @@ class Run(
         if self.ended_at is None or self.stop_requested_at is None:
             return None
         return self.ended_at - self.stop_requested_at
+
+
+# As inferdash has started it, and as somebody else has: see ownership.
+ManagedRun = NewType("ManagedRun", Run)
+ExternalRun = NewType("ExternalRun", Run)

@@ -1,7 +1,7 @@
 """A profile placed on a box, with what people want of it."""
 
 from datetime import datetime
-from typing import Self
+from typing import NewType, Self, cast
 
 from django.apps import apps
 from django.db import models
@@ -15,7 +15,13 @@ from servers.models.people.user import User
 from servers.models.profiles.profile import Profile
 
 
-class ServerQuerySet(models.QuerySet["Server"]):
+class ServerQuerySet[S: "Server"](models.QuerySet[S]):
+    def filter_managed(self) -> "ServerQuerySet[ManagedServer]":
+        return cast("ServerQuerySet[ManagedServer]", self.filter(watches={}))
+
+    def filter_external(self) -> "ServerQuerySet[ExternalServer]":
+        return cast("ServerQuerySet[ExternalServer]", self.exclude(watches={}))
+
     def present(self) -> Self:
         return self.filter(removed_at=None)
 
@@ -62,7 +68,7 @@ class ServerQuerySet(models.QuerySet["Server"]):
         ]
 
     def _last_time_to_ready(self) -> models.Subquery:
-        runs = self.model._meta.get_field("runs").related_model._default_manager
+        runs = apps.get_model("servers", "Run")._default_manager
         ready = runs.filter(server=models.OuterRef("pk"), ready_at__isnull=False, saw_start=True)
         began = Coalesce("turn_at", "created_at")
         took = ready.annotate(took=models.F("ready_at") - began)
@@ -101,6 +107,11 @@ class Server(models.Model):
         return bool(self.watches)
 
     @property
+    def can_start(self) -> bool:
+        """Whether it is inferdash's own and does not run."""
+        return not (self.is_watched or (self.run is not None and self.run.is_active))
+
+    @property
     def runs_again(self) -> bool:
         """Whether the container that it took over from was started again."""
         old = self.took_over.get("container")
@@ -129,3 +140,8 @@ class Server(models.Model):
         if run is not None and run.is_active:
             return run.launch
         return parameters.fill(self.profile.launch, self.values)
+
+
+# As inferdash starts it, and as somebody else does: see ownership.
+ManagedServer = NewType("ManagedServer", Server)
+ExternalServer = NewType("ExternalServer", Server)

@@ -11,12 +11,12 @@ from pydantic import Field
 
 from servers import lifecycle, tasks
 from servers.lifecycle import QueueOptions
-from servers.lifecycle.external import guard
 from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import gpu_conflicts
-from servers.models import Claim, Permission, Run, Server
+from servers.models import Claim, Permission, Server
+from servers.models.runs.ownership import require_managed
 from servers.views.api import errors
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.errors import ApiError, Problem, wait_for_change
@@ -98,8 +98,7 @@ def fit(request: HttpRequest, slug: str) -> dict[str, Any]:
 def start(request: HttpRequest, slug: str, how: StartIn | None = None) -> ServerOut:
     """Nothing happens to one that runs already."""
     how = how or StartIn()
-    found = _find(slug)
-    guard.check(found)
+    found = require_managed(_find(slug))
     if not found.runs.active().exists():
         _refuse(request, found, how)
         until = timezone.now() + timedelta(seconds=how.wait_seconds) if how.wait_seconds else None
@@ -166,12 +165,11 @@ def _refuse_claimed(found: list[Claim]) -> None:
 )
 def stop(request: HttpRequest, slug: str, how: StopIn | None = None) -> ServerOut:
     """Nothing happens to one that does not run."""
-    found = _find(slug)
-    guard.check(found)
+    found = require_managed(_find(slug))
     if not (how and how.despite_claim):
         _refuse_claimed(claims.against_stop(found, person(request)))
     lifecycle.call_off(found, by=person(request))
-    run = found.runs.active().first()
+    run = found.runs.active().filter_managed().first()
     if run is not None:
         lifecycle.stop(run, by=person(request), after_requests=bool(how and how.after_requests))
         tasks.nudge(run)
@@ -185,14 +183,13 @@ def stop(request: HttpRequest, slug: str, how: StopIn | None = None) -> ServerOu
 )
 def restart(request: HttpRequest, slug: str, how: RestartIn | None = None) -> ServerOut:
     """Of one that does not run, a start."""
-    found = _find(slug)
-    guard.check(found)
+    found = require_managed(_find(slug))
     insists = bool(how and how.despite_claim)
     if not found.runs.active().exists():
         return start(request, slug, StartIn(despite_claim=insists))
     if not insists:
         _refuse_claimed(claims.against_stop(found, person(request)))
-    run: Run | None = lifecycle.restart(found, by=person(request))
+    run = lifecycle.restart(found, by=person(request))
     if run is not None:
         tasks.nudge(run)
     return ServerOut.from_server(_find(slug))

@@ -13,6 +13,7 @@ from servers.launch.commandline import comparison
 from servers.lifecycle.external import import_diff
 from servers.lifecycle.jobs import actions
 from servers.models import Box, Permission, ProfileImport, Server, User
+from servers.models.runs.ownership import require_external
 from servers.views.access import PersonRequest, allow
 from servers.views.profiles.profiles import find
 
@@ -92,7 +93,7 @@ def server_unwatch(request: PersonRequest, slug: str) -> HttpResponse:
     server = get_object_or_404(Server.objects.select_related("box"), slug=slug)
     if not server.is_watched:
         return _text(f"{server} is inferdash’s own: stop it, then remove it.")
-    lifecycle.unwatch(server, by=request.user)
+    lifecycle.unwatch(require_external(server), by=request.user)
     return HttpResponse(status=DONE)
 
 
@@ -117,7 +118,7 @@ def box_take_over_ask(request: PersonRequest, slug: str, key: str) -> HttpRespon
     if found is not None:
         context |= {
             "profile": import_diff.profile_of(box, found.container),
-            "revivers": found.origin.revivers("" if found.is_process else found.name),
+            "revivers": found.revivers,
         }
     return render(request, "external/_take_over.html", context)
 

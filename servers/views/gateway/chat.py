@@ -29,10 +29,10 @@ from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint, EngineError
 from servers.launch import durations
 from servers.launch.engines import sampling
-from servers.lifecycle.external import guard
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.lifecycle.profiles import checks
 from servers.models import ActiveUser, AuditEntry, Conversation, Permission, Run, Server, User
+from servers.models.runs.ownership import require_managed
 from servers.models.runs.run import DesiredState, RunState
 from servers.templatetags.launches import change_words
 from servers.views.access import PersonRequest, allow
@@ -355,8 +355,7 @@ async def _only_error(message: str) -> AsyncGenerator[bytes]:
 def chat_fix(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """Save the fix as the profile's newest version. What runs goes on as it is."""
     shown = Server.objects.select_related("profile__current", "box", "run")
-    server = get_object_or_404(shown, slug=slug, removed_at=None)
-    guard.check(server)
+    server = require_managed(get_object_or_404(shown, slug=slug, removed_at=None))
     profile = find(request, server.profile.slug)
     lack = next((each for each in checks.list_features(server) if each.key == key), None)
     if lack is None:

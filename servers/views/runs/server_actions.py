@@ -10,11 +10,11 @@ from django.views.decorators.http import require_POST
 from servers import lifecycle, tasks
 from servers.forms.profile_values import opens_the_box
 from servers.launch.engines import parameters
-from servers.lifecycle.external import guard
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.profiles.knowledge import LaunchContext
-from servers.models import Permission, Server, User
+from servers.models import ManagedServer, Permission, Server, User
+from servers.models.runs.ownership import require_managed
 from servers.views.access import allow
 from servers.views.profiles.checks import apply_fix, refusal
 from servers.views.profiles.profiles import find, save_launch
@@ -24,12 +24,10 @@ DONE = 204
 FORBIDDEN, CONFLICT = 403, 409
 
 
-def _find(slug: str) -> Server:
-    """Raises WatchedError: none of these buttons is for a server that is only watched."""
+def _find(slug: str) -> ManagedServer:
+    """Raises ExternalRunError: none of these buttons is for a server that is only watched."""
     servers = Server.objects.select_related("profile__current", "box", "run")
-    found = get_object_or_404(servers, slug=slug)
-    guard.check(found)
-    return found
+    return require_managed(get_object_or_404(servers, slug=slug))
 
 
 def _person(request: HttpRequest) -> User:
@@ -91,7 +89,7 @@ def run_start(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 def server_stop(request: HttpRequest, slug: str) -> HttpResponse:
     found = _find(slug)
     lifecycle.call_off(found, by=_person(request))
-    run = found.runs.active().first()
+    run = found.runs.active().filter_managed().first()
     if run is not None:
         drained = request.POST.get("when") == "drained"
         lifecycle.stop(run, by=_person(request), after_requests=drained)
@@ -155,10 +153,8 @@ def run_fix(request: HttpRequest, slug: str, pk: int, number: int) -> HttpRespon
 
     A fix that is known to fail in another way asks first: nothing is saved until then.
     """
-    server = get_object_or_404(
-        Server.objects.select_related("profile__current", "box"), slug=slug, removed_at=None
-    )
-    guard.check(server)
+    servers = Server.objects.select_related("profile__current", "box")
+    server = require_managed(get_object_or_404(servers, slug=slug, removed_at=None))
     runs = server.runs.select_related("server__profile__current", "server__box", "version", "like")
     run = get_object_or_404(runs, pk=pk)
     profile = find(request, server.profile.slug)

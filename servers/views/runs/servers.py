@@ -18,7 +18,6 @@ from servers.contexts.runs import reboots
 from servers.forms.profile_values import opens_the_box
 from servers.launch import numbers
 from servers.launch.engines import parameters
-from servers.lifecycle.external import guard
 from servers.lifecycle.weights import checkpoints
 from servers.models import (
     AuditEntry,
@@ -32,6 +31,7 @@ from servers.models import (
     Server,
     User,
 )
+from servers.models.runs.ownership import require_managed
 from servers.state import box_samples
 from servers.views.access import allow
 from servers.views.people import encryption
@@ -68,8 +68,7 @@ def _find_run(server: Server, asked: str) -> Run | None:
 @allow(Permission.OPERATE)
 def server_stop_ask(request: HttpRequest, slug: str) -> HttpResponse:
     """What a stop or restart would take from whom, and the buttons that do it."""
-    found = get_object_or_404(Server.objects.with_details(), slug=slug)
-    guard.check(found)
+    found = require_managed(get_object_or_404(Server.objects.with_details(), slug=slug))
     return render(
         request,
         "runs/_stop.html",
@@ -127,7 +126,7 @@ def profile_place(request: HttpRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=request.POST.get("box", ""))
     _check_may(request, found)
     values = _values(request, found)
-    if values or not found.servers.filter(box=box, watches={}).exists():
+    if values or not found.servers.filter_managed().filter(box=box).exists():
         said = next(iter(values.values()), "").rstrip("/").rpartition("/")[2] or box.slug
         made = Server.objects.create(
             profile=found, box=box, slug=_free_slug(f"{found.slug}-{said}"), values=values

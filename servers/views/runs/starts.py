@@ -10,7 +10,7 @@ from servers.forms import environment as form
 from servers.judge.runs.gpu_conflicts import GpuConflict
 from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import preflight
-from servers.models import Run, Server, User
+from servers.models import ManagedRun, ManagedServer, Run, Server, User
 
 
 def despite(request: HttpRequest) -> str:
@@ -18,7 +18,9 @@ def despite(request: HttpRequest) -> str:
     return request.POST.get("despite", "").strip()[:300]
 
 
-def begin(request: HttpRequest, server: Server, *, like: Run | None = None) -> Run | None:
+def begin(
+    request: HttpRequest, server: ManagedServer, *, like: Run | None = None
+) -> ManagedRun | None:
     """Queue the run, ask for the end of those that it is to take the place of, and nudge.
 
     None when the server already runs: then nobody is stopped for it either.
@@ -29,8 +31,9 @@ def begin(request: HttpRequest, server: Server, *, like: Run | None = None) -> R
     )
     if run is None:
         return None
-    others = Run.objects.active().filter(pk__in=choice.runs, server__box=server.box_id)
-    others = others.filter(is_watched=False)
+    others = (
+        Run.objects.active().filter_managed().filter(pk__in=choice.runs, server__box=server.box_id)
+    )
     for other in others.exclude(pk=run.pk).select_related("server__box"):
         lifecycle.stop(other, by=person, after_requests=choice.answer == "drain")
         tasks.nudge(other)

@@ -158,8 +158,8 @@ class ExternalEngines:
     def _let_go(self) -> None:
         """Logs of runs that nobody watches any more."""
         followed = follower.list_followed_runs()
-        over = Run.objects.filter(
-            pk__in=followed, is_watched=True, state__in=ENDED, container_id="", log_complete=True
+        over = Run.objects.filter_external().filter(
+            pk__in=followed, state__in=ENDED, container_id="", log_complete=True
         )
         for pk in over.values_list("pk", flat=True):
             follower.let_go(pk)
@@ -239,9 +239,8 @@ class ExternalEngines:
     def _point_runs(self, running: list[DiscoveredEngine]) -> None:
         """Watched runs ask where an answer was heard, which may not be where it was expected."""
         heard = {found.container: found for found in running if found.address}
-        starting = Run.objects.filter(
-            server__box=self.box, is_watched=True, state=RunState.STARTING
-        ).only("address", "port", "container_id")
+        mine = Run.objects.filter_external().filter(server__box=self.box)
+        starting = mine.filter(state=RunState.STARTING).only("address", "port", "container_id")
         for run in starting:
             said = heard.get(run.container_id)
             if said and said.port and (said.address, said.port) != (run.address, run.port):

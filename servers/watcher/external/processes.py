@@ -32,7 +32,7 @@ from servers.lifecycle.external import ContainerWorkload
 from servers.lifecycle.external.container import Autopsies
 from servers.lifecycle.runs import creation
 from servers.models import Box, Run
-from servers.models.runs.run import ACTIVE, ENGINE_KEYS
+from servers.models.runs.run import ENGINE_KEYS
 from servers.watcher.external.discovery import DiscoveredLife, Ways
 
 log = logging.getLogger(__name__)
@@ -287,7 +287,7 @@ class ProcessTree:
 
     def follow(self, box: Box) -> None:
         """Look anew at which of the box's processes are watched."""
-        active = Run.objects.filter(server__box=box, is_watched=True, state__in=ACTIVE)
+        active = Run.objects.active().filter_external().filter(server__box=box)
         keys = active.filter(container_id__startswith="pid-").values_list("container_id", flat=True)
         known = {key: life for key in keys if (life := ProcessId.parse(key)) is not None}
         self._followed = {(life.pid, life.start): key for key, life in known.items()}

@@ -33,9 +33,7 @@ class ExternalUsage:
         """By key, of those that serve; `found` are they with what their callers are asked for."""
         if not box_samples.is_looked_at(self.box.slug):
             return {}
-        watched = set(
-            Run.objects.active().filter(is_watched=True).values_list("container_id", flat=True)
-        )
+        watched = set(Run.objects.active().filter_external().values_list("container_id", flat=True))
         for key, (each, secret) in found.items():
             if each.answer != "serves" or key in watched or each.engine not in SERVING:
                 continue

@@ -21,6 +21,7 @@ from servers.judge.memory.room import GuardThresholds, MemoryGuard
 from servers.judge.memory.verdicts import Judge
 from servers.lifecycle.memory import load_guard, orphans, releases
 from servers.models import Box, HistoryChunk, HostResources, Run
+from servers.models.runs.ownership import is_managed
 from servers.models.runs.run import ACTIVE, DesiredState, RunState
 from servers.state import box_samples
 from servers.watcher.memory.rollups import Rollups
@@ -64,7 +65,7 @@ def snapshot_containers(box: Box) -> list[dict[str, Any]]:
     active = runs.filter(state__in=ACTIVE)
     ended = runs.filter(ended_at__gt=timezone.now() - REMEMBERED).exclude(state__in=ACTIVE)
     # A watched container that was started again is that of two runs.
-    ended = ended.exclude(container_id__in=active.filter(is_watched=True).values("container_id"))
+    ended = ended.exclude(container_id__in=active.filter_external().values("container_id"))
     return [
         {
             "id": run.container_id,
@@ -292,7 +293,7 @@ class LoadMonitor:
                 left = load_guard.foreseen(run)
                 self._guards[pk] = MemoryGuard(self._thresholds, foreseen=left)
             told = self._guards[pk].step(sample["t"], available=available, swapped=swapped)
-            if told.level == "stop" and not run.is_watched:
+            if told.level == "stop" and is_managed(run):
                 if load_guard.stop(run, told.says):
                     log.warning("run %s is stopped: %s", pk, told.says)
             elif told.says or run.memory_warning:

@@ -25,8 +25,9 @@ from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.people import claims
 from servers.lifecycle.runs import creation, health, secret_env
-from servers.models import Box, Run
-from servers.models.runs.run import ENDED, DesiredState, RunState
+from servers.models import Box, ManagedRun, Run
+from servers.models.runs.ownership import is_managed
+from servers.models.runs.run import ENDED, DesiredState, RunQuerySet, RunState
 from servers.watcher.error_isolation import ErrorIsolation
 from servers.watcher.logs import follower
 from servers.watcher.runs import probes
@@ -67,14 +68,14 @@ class Runs:
         self._starts = StartTracker()
         self._sleeping = EngineSleeper(box)
 
-    def mine(self) -> list[Run]:
+    def mine(self) -> RunQuerySet[Run]:
         active = Run.objects.active().filter(server__box=self.box)
-        return active.select_related("server__box__hf_token", "version").fetch_any()
+        return active.select_related("server__box__hf_token", "version")
 
     def reconcile(self) -> None:
         """Take up whatever a lost nudge, a restart or a missed event left undone."""
         with ErrorIsolation() as apart:
-            for run in self.mine():
+            for run in self.mine().filter_managed().fetch_any():
                 with apart.each(run):
                     if run.state == RunState.PULLING and run.wanted == DesiredState.RUNNING:
                         self._pull(run)
@@ -109,14 +110,14 @@ class Runs:
         """Remember the most memory that each run was seen to hold, and whether its GPUs spin."""
         held = memory_by_container(sample)
         with ErrorIsolation() as apart:
-            for run in self.mine():
+            for run in self.mine().fetch_any():
                 with apart.each(run):
                     size = held.get(run.container_id, 0)
                     if size > (run.peak_memory or 0):
                         Run.objects.filter(pk=run.pk).update(peak_memory=size)
                     self._starts.judge(run, sample)
 
-    def _pull(self, run: Run) -> None:
+    def _pull(self, run: ManagedRun) -> None:
         running = self._pulls.get(run.pk)
         if running is not None and running.is_alive():
             return
@@ -137,7 +138,7 @@ class Runs:
         self._sleeping.step()
         diagnoses.look(self.box)
         self._hear_answers()
-        mine = self.mine()
+        mine = self.mine().fetch_any()
         self._liveness.forget({run.pk for run in mine})
         self._figures.look({run.pk for run in mine if run.state == RunState.READY})
         with ErrorIsolation() as apart:
@@ -154,14 +155,17 @@ class Runs:
         follower.search_patterns(run)
         self._starts.look(run)
         is_wanted = run.wanted == DesiredState.RUNNING
+        if run.state == RunState.STARTING and is_wanted:
+            self._ask_starting(run)
+        elif run.state == RunState.READY and is_due:
+            self._ask_ready(run)
+        if not is_managed(run):
+            return
         if run.state == RunState.QUEUED and is_wanted and (run.waits or run.status_message):
             # What it waits for may be free by now; the others are taken up within seconds.
             lifecycle.advance(run)
-        elif run.state == RunState.STARTING and is_wanted:
-            self._ask_starting(run)
+        elif is_wanted:
             lifecycle.check_limit(run)
-        elif run.state == RunState.READY and is_due:
-            self._ask_ready(run)
         if run.wanted != DesiredState.RUNNING:
             lifecycle.advance(run)
 
@@ -276,7 +280,7 @@ class Runs:
         return (None if rate is None else round(rate, 1)), is_speed(book, before, new)
 
 
-def pull(run: Run) -> None:
+def pull(run: ManagedRun) -> None:
     """Pull the run's image, telling how far it is, until it is there or no longer wanted."""
     last_told = 0.0
 

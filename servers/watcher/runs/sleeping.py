@@ -22,7 +22,7 @@ from servers.judge.memory.holders import memory_by_container
 from servers.judge.runs.health import compute_wake_shortfall
 from servers.launch.engines import ENGINES
 from servers.lifecycle.gateway import scale_to_zero
-from servers.models import Box, Run
+from servers.models import Box, ManagedRun, Run
 from servers.models.runs.run import DesiredState, RunState
 from servers.models.runs.run_parts import Sleep
 from servers.state import box_samples
@@ -57,7 +57,7 @@ class EngineSleeper:
                 continue
             if _move(run, old=Sleep.AWAKE, new=Sleep.FALLING):
                 self._questions.ask(run.pk, partial(_in_thread, _fall, run, endpoint))
-        ready = Run.objects.filter(
+        ready = Run.objects.filter_managed().filter(
             server__box=self.box, state=RunState.READY, wanted=DesiredState.RUNNING
         )
         other = ready.exclude(sleep=Sleep.AWAKE).select_related("server__box", "version")
@@ -67,7 +67,7 @@ class EngineSleeper:
         for run_id, outcome in self._questions.answers(until=time.monotonic()):
             _keep(run_id, outcome)
 
-    def _go_on(self, run: Run, endpoint: Endpoint) -> None:
+    def _go_on(self, run: ManagedRun, endpoint: Endpoint) -> None:
         if run.sleep == Sleep.ASLEEP and run.wake_wanted_at is not None:
             if timezone.now() - run.wake_wanted_at > scale_to_zero.WAITS:
                 Run.objects.filter(pk=run.pk).update(wake_wanted_at=None)
@@ -85,14 +85,16 @@ class EngineSleeper:
             self._questions.ask(run.pk, partial(_in_thread, _look, run, endpoint))
 
 
-def _in_thread(work: Callable[[Run, Endpoint], Outcome], run: Run, endpoint: Endpoint) -> Outcome:
+def _in_thread(
+    work: Callable[[ManagedRun, Endpoint], Outcome], run: ManagedRun, endpoint: Endpoint
+) -> Outcome:
     try:
         return work(run, endpoint)
     finally:
         close_old_connections()
 
 
-def _fall(run: Run, endpoint: Endpoint) -> Outcome:
+def _fall(run: ManagedRun, endpoint: Endpoint) -> Outcome:
     time.sleep(KNOWN_WITHIN)
     before = Run.objects.filter(pk=run.pk).first()
     if (
@@ -124,7 +126,7 @@ def _is_busy(run: Run) -> bool:
     return any(told.values())
 
 
-def _wake(run: Run, endpoint: Endpoint) -> Outcome:
+def _wake(run: ManagedRun, endpoint: Endpoint) -> Outcome:
     began = time.monotonic()
     try:
         probes.wake_engine(endpoint, int(run.sleep_info.get("level", 1)))
@@ -184,7 +186,8 @@ def _move(run: Run, *, old: Sleep, new: Sleep) -> bool:
 
 
 def _keep(run_id: int, outcome: Outcome) -> None:
-    run = Run.objects.select_related("server__box", "version").filter(pk=run_id).first()
+    runs = Run.objects.filter_managed().select_related("server__box", "version")
+    run = runs.filter(pk=run_id).first()
     if run is None:
         return
     was_waking, was = run.sleep == Sleep.WAKING, run.sleep
