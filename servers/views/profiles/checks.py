@@ -77,7 +77,7 @@ def _marks(form: ProfileForm, box: Box | None) -> str:
     if launch.engine:
         subject = Subject(launch=launch)
         if box is not None:
-            image = ImageFacts.objects.find_for_launch(launch, box)
+            image = ImageFacts.objects.find_named(launch.engine, launch.image, box)
             subject = describe_subject(launch, box, image, None)
         found = vocabulary.find_marks(subject)
     return json.dumps(
