@@ -10,8 +10,8 @@ from servers.judge.weights.fit.result import Estimate
 from servers.lifecycle.profiles import checks, knowledge
 from servers.lifecycle.profiles.knowledge import Knowledge, LaunchOnBox
 from servers.lifecycle.runs.reconcile import advance
-from servers.models import ManagedRun, Run
-from servers.models.runs.ownership import verb
+from servers.models import Run
+from servers.models.runs.ownership import ManagedRun, verb
 from servers.models.runs.run import DesiredState, RunState
 
 WHY = (

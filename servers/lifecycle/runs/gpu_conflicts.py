@@ -30,8 +30,8 @@ from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import creation, gpu_assignment
 from servers.lifecycle.runs.gpu_assignment import CardsError
 from servers.lifecycle.runs.secret_env import SecretsError
-from servers.models import AuditEntry, Box, ManagedRun, Run, Server
-from servers.models.runs.ownership import verb
+from servers.models import AuditEntry, Box, Run, Server
+from servers.models.runs.ownership import ManagedRun, verb
 from servers.models.runs.run import ENDED
 from servers.state import box_samples
 
@@ -226,8 +226,7 @@ class QueueReason:
         return self.says
 
 
-@verb
-def check_turn(run: ManagedRun, /) -> QueueReason:
+def check_turn(run: Run) -> QueueReason:
     """What it waits for now, if anything; whom it waits for is noted on its row.
 
     Raises CardsError when the box has not the GPUs.
@@ -252,8 +251,7 @@ def _note(run: Run, found: GpuConflict) -> None:
         _tell(Run.objects.filter(pk__in=before | now))
 
 
-@verb
-def leave_queue(run: ManagedRun, /) -> None:
+def leave_queue(run: Run) -> None:
     """It waits no more: it starts, or does not any longer."""
     waited_for = list(run.waits_for.all())
     if waited_for:
@@ -272,8 +270,7 @@ def is_over(run: Run) -> bool:
     return run.waits_until is not None and timezone.now() >= run.waits_until
 
 
-@verb
-def given_up(run: ManagedRun, /, wait: QueueReason) -> dict[str, Any]:
+def given_up(run: Run, wait: QueueReason) -> dict[str, Any]:
     """What to note on a run that has waited for as long as it was told to."""
     leave_queue(run)
     now = timezone.now()

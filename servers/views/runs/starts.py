@@ -11,7 +11,8 @@ from servers.launch.engines.launch import Launch
 from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import preflight
 from servers.lifecycle.runs import gpu_conflicts
-from servers.models import ManagedRun, ManagedServer, Run, Server, User
+from servers.models import Run, Server, User
+from servers.models.runs.ownership import ManagedRun, ManagedServer
 
 
 def despite(request: HttpRequest) -> str:
