@@ -25,10 +25,7 @@ from servers.models import (
     Claim,
     Download,
     EnvironmentGroup,
-    ExternalRun,
     ImageFacts,
-    ManagedRun,
-    ManagedServer,
     NotificationChannel,
     Profile,
     ProfileVersion,
@@ -41,7 +38,13 @@ from servers.models import (
     User,
 )
 from servers.models.profiles.environment import only_variables
-from servers.models.runs.ownership import require_external, require_managed
+from servers.models.runs.ownership import (
+    ExternalRun,
+    ManagedRun,
+    ManagedServer,
+    require_external,
+    require_managed,
+)
 from servers.models.runs.run import ENDED, DesiredState, RunState
 from servers.models.weights.download import key_of
 from servers.watcher.memory import monitor

@@ -12,7 +12,8 @@ from django.utils import timezone
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.lifecycle.runs import creation
-from servers.models import AuditEntry, Box, ManagedRun, ManagedServer, Run, Server
+from servers.models import AuditEntry, Box, Run, Server
+from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import DesiredState, RunState
 from tests import factories
 from tests.images import ENGINE

@@ -17,8 +17,9 @@ from servers.judge.memory.orphans import Orphan
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.memory import orphans as memory_orphans
 from servers.lifecycle.runs import creation
-from servers.models import Action, AuditEntry, Box, ManagedRun, ManagedServer, Run, Server
+from servers.models import Action, AuditEntry, Box, Run, Server
 from servers.models.jobs.action import ActionKind
+from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import DesiredState, RunState
 from tests import factories
 from tests.images import ENGINE

@@ -12,7 +12,8 @@ from servers.host.docker.containers import DockerContainers
 from servers.judge.memory.room import GuardThresholds, MemoryGuard
 from servers.judge.runs import limits
 from servers.lifecycle.memory import load_guard
-from servers.models import Box, CheckpointFacts, ManagedRun, ManagedServer, Run
+from servers.models import Box, CheckpointFacts, Run
+from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import DesiredState, RunState
 from servers.watcher.memory.monitor import LoadMonitor
 from tests import factories

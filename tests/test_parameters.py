@@ -15,7 +15,8 @@ from servers.launch.engines import parameters
 from servers.launch.engines.change import compare_launches
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes.document import read
-from servers.models import AuditEntry, Box, ManagedServer, Role, Server
+from servers.models import AuditEntry, Box, Role, Server
+from servers.models.runs.ownership import ManagedServer
 from servers.models.runs.run import RunState
 from tests import factories
 

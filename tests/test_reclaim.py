@@ -10,7 +10,7 @@ from servers import lifecycle
 from servers.host.docker.containers import ContainerError, DockerContainers
 from servers.host.kernel import resources
 from servers.lifecycle.runs import creation
-from servers.models import ManagedRun
+from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import RunState
 from tests import factories, samples
 from tests.images import ENGINE

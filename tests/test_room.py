@@ -9,7 +9,8 @@ from django.utils import timezone
 
 from servers import lifecycle
 from servers.judge.memory import room
-from servers.models import Box, ManagedRun, Run, Server
+from servers.models import Box, Run, Server
+from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import RunState
 from tests import factories, samples
 from tests.images import ENGINE

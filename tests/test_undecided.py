@@ -23,7 +23,8 @@ from servers.host.docker.containers import (
 )
 from servers.lifecycle.runs import creation, gpu_conflicts
 from servers.lifecycle.runs.creation import lock_creation
-from servers.models import ManagedRun, ManagedServer, Run
+from servers.models import Run
+from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import RunState
 from tests import factories
 from tests.chaos.docker_proxy import DockerProxy

@@ -17,7 +17,8 @@ from servers.host.docker.containers import DockerContainers
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint, EngineError
 from servers.judge.runs import health
-from servers.models import AuditEntry, Box, ManagedRun, Run, Server
+from servers.models import AuditEntry, Box, Run, Server
+from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import DesiredState, RunState
 from servers.watcher.runs import probes as watcher_probes
 from servers.watcher.runs.runs import Runs

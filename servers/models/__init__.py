@@ -29,8 +29,8 @@ from servers.models.profiles.environment import EnvironmentGroup, EnvironmentVer
 from servers.models.profiles.profile import Preset, Profile, ProfileVersion
 from servers.models.runs.active_user import ActiveUser
 from servers.models.runs.reboot import Reboot
-from servers.models.runs.run import ExternalRun, ManagedRun, Run
-from servers.models.runs.server import ExternalServer, ManagedServer, Server
+from servers.models.runs.run import Run
+from servers.models.runs.server import Server
 from servers.models.weights.download import Download
 from servers.models.weights.inventory import CheckpointFacts, ModelInventory, StoredCheckpoint
 
@@ -48,8 +48,6 @@ __all__ = [
     "AuditEntry",
     "EnvironmentGroup",
     "EnvironmentVersion",
-    "ExternalRun",
-    "ExternalServer",
     "CapturedCall",
     "FiguresChunk",
     "HistoryChunk",
@@ -60,8 +58,6 @@ __all__ = [
     "Key",
     "ProfileImport",
     "LogChunk",
-    "ManagedRun",
-    "ManagedServer",
     "LoginFailure",
     "ChatMessage",
     "OtherWorkloads",

@@ -29,8 +29,9 @@ def lived(
 ) -> Run:
     """A life that was ready for some seconds and has ended."""
     ended = timezone.now() - timedelta(seconds=seconds_ago)
-    return factories.run(
-        server, state, is_watched=bool(server.watches), started_by=None,
+    make = factories.external_run if server.watches else factories.run
+    return make(
+        server, state, started_by=None,
         ready_at=ended - timedelta(seconds=served), ended_at=ended, exit_code=1,
         diagnosis={"cause": "", "summary": ""}, failure="The engine ended by itself.",
     )  # fmt: skip

@@ -19,8 +19,9 @@ from django.utils import timezone
 from inferdash.celery import app
 from servers import lifecycle
 from servers.host.docker.containers import Container, DockerContainers
-from servers.models import Box, LogChunk, ManagedRun, ManagedServer, Run
+from servers.models import Box, LogChunk, Run
 from servers.models.logs.log import NOTE
+from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import RunState
 from servers.tasks import TRIED
 from tests import factories

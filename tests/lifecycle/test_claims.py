@@ -11,7 +11,8 @@ from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.lifecycle.people import claims
 from servers.lifecycle.people.claims import ClaimError
-from servers.models import AuditEntry, Box, Claim, ManagedServer, Role, Run, User
+from servers.models import AuditEntry, Box, Claim, Role, Run, User
+from servers.models.runs.ownership import ManagedServer
 from servers.models.runs.run import DesiredState, RunState
 from tests import factories, samples
 from tests.samples import GIB

@@ -9,7 +9,8 @@ from django.utils import timezone
 from servers import lifecycle
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
-from servers.models import AuditEntry, Box, ManagedRun, ManagedServer, Role, Run, Server
+from servers.models import AuditEntry, Box, Role, Run, Server
+from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import DesiredState, RunState
 from tests import factories, samples
 from tests.samples import GIB

@@ -8,7 +8,8 @@ from django.core.management import call_command
 
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
-from servers.models import ManagedRun, ManagedServer, Secret
+from servers.models import Secret
+from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import RunState
 from tests import ports
 from tests.lifecycle.starts import started

@@ -7,7 +7,8 @@ import pytest
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.lifecycle.runs import creation
-from servers.models import ManagedRun, ManagedServer, Run
+from servers.models import Run
+from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import DesiredState, RunState
 from tests import factories
 from tests.lifecycle.starts import started

@@ -5,7 +5,8 @@ from typing import Any
 from django.utils import timezone
 
 from servers.judge.external.engines import DiscoveredEngine, Origin
-from servers.models import Box, ExternalEngine, ExternalRun, Server
+from servers.models import Box, ExternalEngine, Server
+from servers.models.runs.ownership import ExternalRun
 from servers.models.runs.run import RunState
 from tests import factories
 

@@ -9,14 +9,21 @@ import pytest
 
 from servers import lifecycle
 from servers.host.docker.containers import ContainerError
-from servers.lifecycle.external import ProcessWorkload, find_end, monitored_runs, monitoring
-from servers.lifecycle.external.process import end_process_run
+from servers.lifecycle.external import ProcessWorkload, monitored_runs, monitoring
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.lifecycle.memory import load_guard
 from servers.lifecycle.runs import commands, creation, gpu_conflicts, reconcile, restart_policy
-from servers.models import ExternalRun, ExternalServer, ManagedRun, ManagedServer, Run, Server
-from servers.models.runs.ownership import ExternalRunError, require_external, require_managed
+from servers.models import Run, Server
+from servers.models.runs.ownership import (
+    ExternalRun,
+    ExternalRunError,
+    ExternalServer,
+    ManagedRun,
+    ManagedServer,
+    require_external,
+    require_managed,
+)
 from tests import factories
 from tests.watched import rows
 
@@ -24,7 +31,6 @@ ADA = factories.person
 KINDS = (ManagedRun, ManagedServer, ExternalRun, ExternalServer)
 ERROR = ContainerError("gone", kind="away")
 LIFE = ProcessWorkload(rows.found(container="pid-4711-99", pid=4711))
-WAIT = gpu_conflicts.QueueReason(says="", why="", is_for_turn=False)
 
 # Each line is an error of mypy's that is expected: an ignore that ignores nothing is one, too.
 VERBS: dict[str, Callable[[ExternalServer, ExternalRun], object]] = {
@@ -45,9 +51,6 @@ VERBS: dict[str, Callable[[ExternalServer, ExternalRun], object]] = {
     "runs.creation.remove_container": lambda _, run: creation.remove_container(run),  # type: ignore[arg-type]
     "runs.restart_policy.plan": lambda _, run: restart_policy.plan(run),  # type: ignore[arg-type]
     "runs.gpu_conflicts.drop_cache": lambda _, run: gpu_conflicts.drop_cache(run),  # type: ignore[arg-type]
-    "runs.gpu_conflicts.check_turn": lambda _, run: gpu_conflicts.check_turn(run),  # type: ignore[arg-type]
-    "runs.gpu_conflicts.leave_queue": lambda _, run: gpu_conflicts.leave_queue(run),  # type: ignore[arg-type]
-    "runs.gpu_conflicts.given_up": lambda _, run: gpu_conflicts.given_up(run, WAIT),  # type: ignore[arg-type]
     "memory.load_guard.stop": lambda _, run: load_guard.stop(run, ""),  # type: ignore[arg-type]
     "gateway.scale_to_zero.stop_as_idle": lambda _, run: scale_to_zero.stop_as_idle(run),  # type: ignore[arg-type]
     "gateway.scale_to_zero.keep": lambda server, _: scale_to_zero.keep(server, by=ADA()),  # type: ignore[arg-type]
@@ -55,12 +58,10 @@ VERBS: dict[str, Callable[[ExternalServer, ExternalRun], object]] = {
 }
 # The few that there are for what somebody else has started.
 LOOKS: dict[str, Callable[[ManagedServer, ManagedRun], object]] = {
-    "external.find_end": lambda _, run: find_end(run),  # type: ignore[arg-type]
     "external.monitored_runs.look": lambda _, run: monitored_runs.look(run),  # type: ignore[arg-type]
     "external.monitored_runs.look_surely": lambda _, run: monitored_runs.look_surely(run),  # type: ignore[arg-type]
     "external.monitoring.go_on": lambda server, _: monitoring.go_on(server, LIFE),  # type: ignore[arg-type]
     "external.monitoring.unwatch": lambda server, _: monitoring.unwatch(server, by=None),  # type: ignore[arg-type]
-    "external.process.end_process_run": lambda _, run: end_process_run(run, LIFE.life),  # type: ignore[arg-type]
 }
 
 

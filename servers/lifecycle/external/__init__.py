@@ -12,8 +12,7 @@ from servers.lifecycle.external.container import ContainerWorkload, build_remove
 from servers.lifecycle.external.process import LogProgress, ProcessWorkload, own_log
 from servers.lifecycle.external.workload import ExternalWorkload, WatchError, WorkloadEnd
 from servers.lifecycle.runs import creation
-from servers.models import ExternalRun
-from servers.models.runs.ownership import verb
+from servers.models import Run
 
 __all__ = [
     "WorkloadEnd",
@@ -62,10 +61,7 @@ def find(key: str) -> ExternalWorkload | None:
     return ContainerWorkload(other) if other is not None else None
 
 
-@verb
-def find_end(
-    run: ExternalRun, /, *, exit_code: int | None = None
-) -> tuple[WorkloadEnd | None, bool]:
+def find_end(run: Run, *, exit_code: int | None = None) -> tuple[WorkloadEnd | None, bool]:
     """How the life of a watched run has ended, None while it lasts; and whether it is paused.
 
     `exit_code` is what somebody has heard of its end. Raises ContainerError.

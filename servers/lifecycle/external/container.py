@@ -1,7 +1,7 @@
 """An external container: its workload, and the diagnosis of its exit."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -12,7 +12,6 @@ from servers.host.external.containers import ASKED, ExternalContainer
 from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.judge.logs.diagnosis import Ending, diagnose
 from servers.judge.profiles.facts import Subject
-from servers.launch.commandline import text_boxes
 from servers.launch.commandline.draft import Draft, DraftError
 from servers.launch.commandline.inspect import argv, draft_of
 from servers.launch.commandline.tokens import EngineKey
@@ -26,7 +25,7 @@ from servers.lifecycle.external.workload import (
 )
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation, restart_policy
-from servers.models import Box, ExternalRun, ProfileVersion, Run
+from servers.models import Box, ProfileVersion, Run
 from servers.models.logs.redaction import mask_tokens
 from servers.models.people.key import SecretError, mask
 from servers.models.runs.run import RunState
@@ -94,18 +93,10 @@ class ContainerWorkload(ExternalWorkload):
     def argv(self) -> tuple[str, ...]:
         return tuple(argv(self.other.inspected))
 
-    def list_secrets(self, made: Draft) -> list[str]:
-        """Of the image's own environment, too."""
-        return [*made.secrets.values(), *self.told_by_environment]
-
     @property
-    def told_by_environment(self) -> list[str]:
-        env = self.other.container.env
-        return [
-            text
-            for name, text in env.items()
-            if text_boxes.is_secret(name) or text_boxes.is_token(text)
-        ]
+    def env(self) -> Mapping[str, str]:
+        """Of the image, too."""
+        return self.other.container.env
 
     def origin(self) -> dict[str, Any]:
         return {
@@ -123,7 +114,7 @@ class ContainerWorkload(ExternalWorkload):
         image = creation.docker().image(self.image_id)
         return next(iter(image.digests), "") if image else ""
 
-    def end(self, run: ExternalRun, exit_code: int | None) -> WorkloadEnd | None:
+    def end(self, run: Run, exit_code: int | None) -> WorkloadEnd | None:
         container = self.other.container
         is_restarting = container.state == "restarting"
         if container.has_ended or is_restarting:
@@ -136,7 +127,7 @@ class ContainerWorkload(ExternalWorkload):
             return self._build_end(run, exit_code, until=until)
         return None
 
-    def _build_end(self, run: ExternalRun, code: int | None, *, until: str) -> WorkloadEnd:
+    def _build_end(self, run: Run, code: int | None, *, until: str) -> WorkloadEnd:
         container = self.other.container
         with_box = bool(until) and restart_policy.was_before_boot(run, run.server.box.booted_at)
         lines = [] if until or not self.other.has_log else self._last_lines()
@@ -162,9 +153,7 @@ class ContainerWorkload(ExternalWorkload):
             log.warning("The last lines of %s are not known: %s", self.key[:12], error)
             return []
 
-    def _judge(
-        self, run: ExternalRun, code: int | None, *, is_again: bool
-    ) -> restart_policy.ExitJudgement:
+    def _judge(self, run: Run, code: int | None, *, is_again: bool) -> restart_policy.ExitJudgement:
         """As of a container of ours. `is_again`: it runs again, and what it ended with is not kept."""
         asked = True if was_asked(run) else self._was_told(run)
         if code is None and is_again and not asked:
@@ -175,7 +164,7 @@ class ContainerWorkload(ExternalWorkload):
         ended = replace(self.other.container, exit_code=code)
         return restart_policy.judge_exit(run.ready_at, ended, asked=asked)
 
-    def _was_told(self, run: ExternalRun) -> bool | None:
+    def _was_told(self, run: Run) -> bool | None:
         container = self.other.container
         ended = container.finished_at or container.ended_before or timezone.now()
         return creation.docker().was_told_to_end(self.key, began=run.started_at, ended=ended)

@@ -16,8 +16,8 @@ from servers.judge.memory.holders import cards_by_container
 from servers.lifecycle import external
 from servers.lifecycle.external import ExternalWorkload, WatchError, monitoring
 from servers.lifecycle.runs import restart_policy
-from servers.models import Box, ExternalRun, ExternalServer, Run
-from servers.models.runs.ownership import verb
+from servers.models import Box, Run
+from servers.models.runs.ownership import ExternalRun, ExternalServer, verb
 from servers.models.runs.run import RunState
 
 log = logging.getLogger(__name__)
@@ -121,16 +121,13 @@ def _successor(
     return None
 
 
-def asked_to_end(key: str) -> None:
-    """Somebody has told it, or Docker, that it is to end: that will be no failure."""
-    mine = Run.objects.filter_external().filter(container_id=key, state__in=LIVING)
-    mine.update(stop_requested_at=timezone.now())
+def note_wish_to_end(key: str, *, is_told: bool = True) -> None:
+    """Somebody has told it, or Docker, that it is to end: that will be no failure.
 
-
-def not_asked_to_end(key: str) -> None:
-    """It could not be told, and goes on: an end that comes now is its own."""
+    Not `is_told`: it goes on, and an end that comes now is its own.
+    """
     mine = Run.objects.filter_external().filter(container_id=key, state__in=LIVING)
-    mine.update(stop_requested_at=None)
+    mine.update(stop_requested_at=timezone.now() if is_told else None)
 
 
 @verb

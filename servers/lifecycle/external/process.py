@@ -2,6 +2,7 @@
 
 import posixpath
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -15,7 +16,7 @@ from servers.host.logs import log_stream
 from servers.host.logs.log_stream import PrintedError, ProcessStream
 from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.runs.health import is_orderly
-from servers.launch.commandline import engine_words, text_boxes
+from servers.launch.commandline import engine_words
 from servers.launch.commandline.draft import Draft, DraftError
 from servers.launch.commandline.process import draft_of_process, without_python
 from servers.launch.engines import ENGINES
@@ -29,9 +30,8 @@ from servers.lifecycle.external.workload import (
     WorkloadEnd,
     format_lines,
 )
-from servers.models import Box, ExternalRun, LogChunk, ProfileVersion, Run
+from servers.models import Box, LogChunk, ProfileVersion, Run
 from servers.models.logs.log import NOTE
-from servers.models.runs.ownership import verb
 from servers.models.runs.run import RunState
 
 _BLOCK = 64 * 1024  # bytes at the end of a file in which its last lines stand
@@ -86,14 +86,9 @@ class ProcessWorkload(ExternalWorkload):
     def argv(self) -> tuple[str, ...]:
         return self._started.argv
 
-    def list_secrets(self, made: Draft) -> list[str]:
-        env = self._started.env or {}
-        told = [
-            text
-            for name, text in env.items()
-            if text_boxes.is_secret(name) or text_boxes.is_token(text)
-        ]
-        return [*made.secrets.values(), *told]
+    @property
+    def env(self) -> Mapping[str, str]:
+        return self._started.env or {}
 
     def origin(self) -> dict[str, Any]:
         why, command = self._unread()
@@ -185,10 +180,7 @@ def own_log(life: ProcessId) -> str:
     return posixpath.join(said.folder, path) if path else ""
 
 
-@verb
-def end_process_run(
-    run: ExternalRun, /, life: ProcessId, kernel: Kernel | None = None
-) -> WorkloadEnd:
+def end_process_run(run: Run, life: ProcessId, kernel: Kernel | None = None) -> WorkloadEnd:
     """The end of a process that does not run any more. Nobody but its parent hears how."""
     kernel = kernel or Kernel()
     lines = _last_lines(run, life)
@@ -209,7 +201,7 @@ def end_process_run(
     return replace(stopped, state=RunState.FAILED, failure=failure)
 
 
-def _last_lines(run: ExternalRun, life: ProcessId) -> list[str]:
+def _last_lines(run: Run, life: ProcessId) -> list[str]:
     """From its files, which may be ahead of what is stored; else what is stored."""
     for said in run.log_files.values():
         try:

@@ -6,10 +6,9 @@ confirmed it by its name. The container itself stays, so that there is a way bac
 
 import shlex
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 from django.db import transaction
 from django.utils import timezone
@@ -38,8 +37,8 @@ from servers.lifecycle import external
 from servers.lifecycle.external import import_diff, monitored_runs, monitoring
 from servers.lifecycle.external.monitoring import ProfileError
 from servers.lifecycle.runs import commands, creation, secret_env
-from servers.models import Action, AuditEntry, Box, ManagedRun, Profile, Run, Server, User
-from servers.models.runs.ownership import require_managed
+from servers.models import Action, AuditEntry, Box, Profile, Run, Server, User
+from servers.models.runs.ownership import ManagedRun, require_managed
 from servers.models.runs.run import RunState
 from servers.state import box_samples
 
@@ -63,46 +62,11 @@ class TakeOverError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Old(ABC):
+class _Old:
     """What is to be stopped, as a person has looked at it."""
 
     found: DiscoveredEngine
     profile: Profile | None = None  # that was made of it
-
-    @property
-    @abstractmethod
-    def members(self) -> release.Members:
-        """Whose memory is to be given back."""
-
-    @property
-    def stays(self) -> bool:
-        """Whether there is still something of it once it has ended."""
-        return False
-
-    @property
-    @abstractmethod
-    def way_back(self) -> str:
-        """A command that starts it again; secrets in it are left to whoever types it."""
-
-    @abstractmethod
-    def may_hold(self, port: int) -> bool:
-        """Whether it has the port, which is free once it has ended."""
-
-    def find_pinned_image(self, wanted: str) -> str:
-        """The id of the very image that ran, where the profile still wants that; else ""."""
-        return ""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """Raises TakeOverError."""
-
-    @abstractmethod
-    def goes_on(self) -> bool:
-        """Whether it certainly runs as it did."""
-
-    def is_back(self) -> bool:
-        """Whether something has started it again meanwhile. Raises ContainerError."""
-        return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,28 +79,33 @@ class _OldContainer(_Old):
 
     @property
     def stays(self) -> bool:
+        """Whether there is still something of it once it has ended."""
         return not self.other.removes_itself
 
     @property
     def way_back(self) -> str:
+        """A command that starts it again; secrets in it are left to whoever types it."""
         if self.stays:
             return f"docker start {shlex.quote(self.found.name)}"
         launch = self.profile.launch if self.profile else None
         return export.docker_run(launch, name=self.found.name).strip() if launch else ""
 
     def may_hold(self, port: int) -> bool:
+        """Whether it has the port, which is free once it has ended."""
         published = {each.host_port for each in self.other.container.published}
         return port in published | {self.found.port}
 
     def find_pinned_image(self, wanted: str) -> str:
+        """The id of the very image that ran, where the profile still wants that; else ""."""
         return self.other.container.image_id if wanted == self.other.image else ""
 
     def stop(self) -> None:
+        """Raises TakeOverError."""
         found, started_at = self.found, self.other.container.started_at
         theirs = ExternalContainers(creation.docker().install, creation.docker().host)
         try:
             # Whoever watches it must not take its end for a failure.
-            monitored_runs.asked_to_end(found.container)
+            monitored_runs.note_wish_to_end(found.container)
             theirs.stop(found.container, name=found.name, started_at=started_at)
         except ContainerError as error:
             is_left = " It was left as it is." if self.goes_on() else ""
@@ -145,6 +114,7 @@ class _OldContainer(_Old):
             theirs.close()
 
     def goes_on(self) -> bool:
+        """Whether it certainly runs as it did."""
         try:
             now = creation.docker().other(self.found.container)
         except ContainerError:
@@ -152,14 +122,18 @@ class _OldContainer(_Old):
         return now is not None and now.is_life(self.other.container.started_at)
 
     def is_back(self) -> bool:
+        """Whether something has started it again meanwhile. Raises ContainerError."""
         now = creation.docker().other(self.found.container)
         return now is not None and now.container.state in ("running", "restarting")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _OldProcess(_Old):
+    """The same of a process, of which nothing stays."""
+
     life: ProcessId
     folder: str = ""  # where it was started in; "" where that is not known
+    stays: ClassVar = False
 
     @classmethod
     def find(cls, found: DiscoveredEngine) -> Self:
@@ -183,6 +157,9 @@ class _OldProcess(_Old):
         there = f"cd {shlex.quote(self.folder)} && " if self.folder else ""
         return there + self.found.command
 
+    def find_pinned_image(self, wanted: str) -> str:
+        return ""
+
     def may_hold(self, port: int) -> bool:
         return port == self.found.port or not self.found.port
 
@@ -191,7 +168,7 @@ class _OldProcess(_Old):
         # As they are now: the number of a worker that has ended since may be anybody's.
         now = Processes(kernel).read(set(found.pids))
         below = [each for each in now if _is_below(each, self.life, kernel)]
-        monitored_runs.asked_to_end(found.container)
+        monitored_runs.note_wish_to_end(found.container)
         try:
             processes.end_process(found.pid, start=self.life.start, container=None, grace=GRACE)
             # Its workers end with it; who does not is ended as what an engine has left behind.
@@ -202,6 +179,12 @@ class _OldProcess(_Old):
 
     def goes_on(self) -> bool:
         return self.life.is_running()
+
+    def is_back(self) -> bool:
+        return False
+
+
+type _AnyOld = _OldContainer | _OldProcess
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +217,7 @@ def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> TakeO
     except TakeOverError:
         if old.goes_on():
             Server.objects.filter(pk=server.pk).update(took_over=said_before)
-            monitored_runs.not_asked_to_end(old.found.container)
+            monitored_runs.note_wish_to_end(old.found.container, is_told=False)
         raise
     AuditEntry.note(by, "stop for take over", name, server=server.slug, box=box.slug)
     tell(f"{name} has ended. Waiting until its memory is given back.")
@@ -244,7 +227,7 @@ def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> TakeO
     return TakeOver(said=_start(run, server, old, by), way_back=old.way_back)
 
 
-def _old(action: Action) -> _Old:
+def _old(action: Action) -> _AnyOld:
     """Raises TakeOverError for what is not there any more as it was confirmed."""
     found = external.find_engine(str(action.details.get("container")))
     if found is None or found.has_ended or found.started_at != action.details.get("started_at"):
@@ -264,7 +247,7 @@ def _old(action: Action) -> _Old:
     return _OldContainer(found=found, other=other)
 
 
-def _server(box: Box, old: _Old, by: User | None) -> Server:
+def _server(box: Box, old: _AnyOld, by: User | None) -> Server:
     """The server that watches it, else that of the profile that was made of it, else a new one."""
     active = Run.objects.active().filter_external().filter(server__box=box)
     run = active.filter(container_id=old.found.container).select_related("server").first()
@@ -293,7 +276,7 @@ def _server(box: Box, old: _Old, by: User | None) -> Server:
     return server
 
 
-def _next_run(server: Server, old: _Old, by: User | None) -> ManagedRun:
+def _next_run(server: Server, old: _AnyOld, by: User | None) -> ManagedRun:
     version = server.profile.current
     if version is None:
         raise TakeOverError(f"The profile {server.profile} has no version. Nothing was stopped.")
@@ -302,7 +285,7 @@ def _next_run(server: Server, old: _Old, by: User | None) -> ManagedRun:
     return run
 
 
-def _rehearse(run: Run, old: _Old) -> None:
+def _rehearse(run: Run, old: _AnyOld) -> None:
     """Everything that would refuse the start and can be known before. Raises TakeOverError, and
     ContainerError when Docker cannot be asked."""
     server = run.server
@@ -334,7 +317,7 @@ def _rehearse(run: Run, old: _Old) -> None:
         ) from error
 
 
-def _try_docker(spec: Spec, old: _Old) -> None:
+def _try_docker(spec: Spec, old: _AnyOld) -> None:
     """What only Docker can tell: whether it gives GPUs, has the runtime, and the port is free.
 
     Raises Refused, and ContainerError when it cannot be asked.
@@ -350,7 +333,7 @@ def _try_docker(spec: Spec, old: _Old) -> None:
     raise secret_env.SecretsError(str(error))
 
 
-def _note(server: Server, old: _Old) -> None:
+def _note(server: Server, old: _AnyOld) -> None:
     """The way back, for the server's page: before anything is done."""
     revivers = old.found.revivers
     server.took_over = {
@@ -378,7 +361,7 @@ def _is_below(process: Process, life: ProcessId, kernel: Kernel) -> bool:
     return False
 
 
-def _wait_for_memory(box: Box, old: _Old, before: release.Held) -> None:
+def _wait_for_memory(box: Box, old: _AnyOld, before: release.Held) -> None:
     """Raises TakeOverError for what does not come back in time."""
     if not before:
         return
@@ -409,7 +392,7 @@ def _wait_for_memory(box: Box, old: _Old, before: release.Held) -> None:
     )
 
 
-def _check_it_stays_away(old: _Old) -> None:
+def _check_it_stays_away(old: _AnyOld) -> None:
     """Raises TakeOverError where somebody has started it again meanwhile."""
     if old.is_back():
         raise TakeOverError(
@@ -418,7 +401,7 @@ def _check_it_stays_away(old: _Old) -> None:
         )
 
 
-def _start(run: ManagedRun, server: Server, old: _Old, by: User | None) -> str:
+def _start(run: ManagedRun, server: Server, old: _AnyOld, by: User | None) -> str:
     for mine in server.runs.active().filter_external():
         monitored_runs.look(mine)
     with transaction.atomic():

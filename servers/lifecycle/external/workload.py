@@ -1,11 +1,13 @@
 """The interface of an external engine, be it a container or a process."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 from servers.judge.external.engines import DiscoveredEngine
+from servers.launch.commandline import text_boxes
 from servers.launch.commandline.draft import Draft
 from servers.lifecycle.runs import secret_env
 from servers.models import Box, ProfileVersion, Run
@@ -77,9 +79,22 @@ class ExternalWorkload(ABC):
     @abstractmethod
     def argv(self) -> tuple[str, ...]: ...
 
+    @property
     @abstractmethod
+    def env(self) -> Mapping[str, str]:
+        """What it was given, with secrets in it."""
+
+    @property
+    def told_by_environment(self) -> list[str]:
+        return [
+            text
+            for name, text in self.env.items()
+            if text_boxes.is_secret(name) or text_boxes.is_token(text)
+        ]
+
     def list_secrets(self, made: Draft) -> list[str]:
         """Every value that it was given and that is nobody else's business."""
+        return [*made.secrets.values(), *self.told_by_environment]
 
     @abstractmethod
     def origin(self) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import checks, preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import commands, gpu_conflicts
-from servers.models import AuditEntry, Box, ManagedRun, ManagedServer, Run, Server, User
+from servers.models import AuditEntry, Box, Run, Server, User
 from servers.models.people import data_disk
-from servers.models.runs.ownership import require_managed, verb
+from servers.models.runs.ownership import ManagedRun, ManagedServer, require_managed, verb
 from servers.models.runs.run import DesiredState, RunState
 from servers.models.runs.run_parts import Sleep
 from servers.state import box_samples

@@ -9,9 +9,9 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from servers import events
-from servers.models import AuditEntry, ManagedRun, ManagedServer, Run, Server, User
+from servers.models import AuditEntry, Run, Server, User
 from servers.models.people import data_disk
-from servers.models.runs.ownership import require_managed, verb
+from servers.models.runs.ownership import ManagedRun, ManagedServer, require_managed, verb
 from servers.models.runs.run import ACTIVE, DesiredState
 
 

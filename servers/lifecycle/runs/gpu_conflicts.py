@@ -30,8 +30,8 @@ from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation, gpu_assignment
 from servers.lifecycle.runs.gpu_assignment import CardsError
 from servers.lifecycle.runs.secret_env import SecretsError
-from servers.models import AuditEntry, Box, ManagedRun, Run
-from servers.models.runs.ownership import verb
+from servers.models import AuditEntry, Box, Run
+from servers.models.runs.ownership import ManagedRun, verb
 from servers.models.runs.run import ENDED
 from servers.state import box_samples
 
@@ -223,8 +223,7 @@ class QueueReason:
         return self.says
 
 
-@verb
-def check_turn(run: ManagedRun, /) -> QueueReason:
+def check_turn(run: Run) -> QueueReason:
     """What it waits for now, if anything; whom it waits for is noted on its row.
 
     Raises CardsError when the box has not the GPUs.
@@ -249,8 +248,7 @@ def _note(run: Run, found: GpuConflict) -> None:
         _tell(Run.objects.filter(pk__in=before | now))
 
 
-@verb
-def leave_queue(run: ManagedRun, /) -> None:
+def leave_queue(run: Run) -> None:
     """It waits no more: it starts, or does not any longer."""
     waited_for = list(run.waits_for.all())
     if waited_for:
@@ -269,8 +267,7 @@ def is_over(run: Run) -> bool:
     return run.waits_until is not None and timezone.now() >= run.waits_until
 
 
-@verb
-def given_up(run: ManagedRun, /, wait: QueueReason) -> dict[str, Any]:
+def given_up(run: Run, wait: QueueReason) -> dict[str, Any]:
     """What to note on a run that has waited for as long as it was told to."""
     leave_queue(run)
     now = timezone.now()

@@ -12,8 +12,8 @@ from servers.judge.runs.health import Condition, HealthVerdict
 from servers.judge.runs.smoke_test import FirstAnswer, slowness
 from servers.launch import durations
 from servers.lifecycle.runs import reconcile, restart_policy, secret_env
-from servers.models import ManagedRun, Run
-from servers.models.runs.ownership import is_managed
+from servers.models import Run
+from servers.models.runs.ownership import ManagedRun, is_managed
 from servers.models.runs.run import DesiredState, RunState
 
 # Earlier runs among which the last good answer is looked for.

@@ -18,9 +18,9 @@ from servers.host.docker.containers import Container
 from servers.judge.memory import room
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import commands
-from servers.models import Box, ManagedRun, Run, Server
+from servers.models import Box, Run, Server
 from servers.models.people.data_disk import DiskFullError
-from servers.models.runs.ownership import require_managed, verb
+from servers.models.runs.ownership import ManagedRun, require_managed, verb
 from servers.models.runs.run import ACTIVE, STEADY, DesiredState, RunState
 from servers.state import box_samples
 

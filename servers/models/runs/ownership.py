@@ -1,18 +1,23 @@
 """The boundary between what inferdash has started and what somebody else has: never touch theirs.
 
-A verb takes a ManagedRun or a ManagedServer. Both are had from the rows' `filter_managed()` and from here
-alone, so that mypy refuses anything else; a NewType is gone at run time, so `verb` asks again.
+A verb takes a ManagedRun or a ManagedServer. Both are had from the rows' `filter_managed()` and from
+here alone, so that mypy refuses anything else; a NewType is gone at run time, so `verb` asks again.
 """
 
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
-from typing import Any, Concatenate, TypeGuard, overload
+from typing import Any, Concatenate, NewType, TypeGuard, overload
 
 from django.core.exceptions import PermissionDenied
 
-from servers.models.runs.run import ExternalRun, ManagedRun, Run
-from servers.models.runs.server import ExternalServer, ManagedServer, Server
+from servers.models.runs.run import Run
+from servers.models.runs.server import Server
+
+ManagedRun = NewType("ManagedRun", Run)
+ManagedServer = NewType("ManagedServer", Server)
+ExternalRun = NewType("ExternalRun", Run)
+ExternalServer = NewType("ExternalServer", Server)
 
 
 class ExternalRunError(PermissionDenied):

@@ -11,7 +11,7 @@ them wins. People never move it: they set what they want (wanted), which the wor
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, NewType, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from django.db import models
 from django.utils import timezone
@@ -36,6 +36,9 @@ from servers.models.runs.run_parts import (
     StartFields,
 )
 from servers.models.runs.server import Server
+
+if TYPE_CHECKING:
+    from servers.models.runs.ownership import ExternalRun, ManagedRun
 
 
 class RunState(models.TextChoices):
@@ -385,8 +388,3 @@ class Run(
         if self.ended_at is None or self.stop_requested_at is None:
             return None
         return self.ended_at - self.stop_requested_at
-
-
-# As inferdash has started it, and as somebody else has: see ownership.
-ManagedRun = NewType("ManagedRun", Run)
-ExternalRun = NewType("ExternalRun", Run)

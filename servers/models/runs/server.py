@@ -1,7 +1,7 @@
 """A profile placed on a box, with what people want of it."""
 
 from datetime import datetime
-from typing import NewType, Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 from django.apps import apps
 from django.db import models
@@ -13,6 +13,9 @@ from servers.launch.engines.launch import Launch
 from servers.models.box import Box
 from servers.models.people.user import User
 from servers.models.profiles.profile import Profile
+
+if TYPE_CHECKING:
+    from servers.models.runs.ownership import ExternalServer, ManagedServer
 
 
 class ServerQuerySet[S: "Server"](models.QuerySet[S]):
@@ -140,8 +143,3 @@ class Server(models.Model):
         if run is not None and run.is_active:
             return run.launch
         return parameters.fill(self.profile.launch, self.values)
-
-
-# As inferdash starts it, and as somebody else does: see ownership.
-ManagedServer = NewType("ManagedServer", Server)
-ExternalServer = NewType("ExternalServer", Server)

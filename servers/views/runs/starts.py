@@ -10,7 +10,8 @@ from servers.forms import environment as form
 from servers.judge.runs.gpu_conflicts import GpuConflict
 from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import preflight
-from servers.models import ManagedRun, ManagedServer, Run, Server, User
+from servers.models import Run, Server, User
+from servers.models.runs.ownership import ManagedRun, ManagedServer
 
 
 def despite(request: HttpRequest) -> str:

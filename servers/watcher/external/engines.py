@@ -151,7 +151,7 @@ class ExternalEngines:
         self._looks.forget(event.container_id)
         if event.action == "kill":  # "stop" comes after the end, perhaps when it runs again
             if event.signal not in NO_WISH:
-                monitored_runs.asked_to_end(event.container_id)
+                monitored_runs.note_wish_to_end(event.container_id)
         elif (run := monitored_runs.of_container(self.box, event.container_id)) is not None:
             monitored_runs.look_surely(run, exit_code=event.exit_code)
 

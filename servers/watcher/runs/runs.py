@@ -25,8 +25,8 @@ from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.people import claims
 from servers.lifecycle.runs import creation, health, secret_env
-from servers.models import Box, ManagedRun, Run
-from servers.models.runs.ownership import is_managed
+from servers.models import Box, Run
+from servers.models.runs.ownership import ManagedRun, is_managed
 from servers.models.runs.run import ENDED, DesiredState, RunQuerySet, RunState
 from servers.watcher.error_isolation import ErrorIsolation
 from servers.watcher.logs import follower

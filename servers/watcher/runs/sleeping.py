@@ -22,7 +22,8 @@ from servers.judge.memory.holders import memory_by_container
 from servers.judge.runs.health import compute_wake_shortfall
 from servers.launch.engines import ENGINES
 from servers.lifecycle.gateway import scale_to_zero
-from servers.models import Box, ManagedRun, Run
+from servers.models import Box, Run
+from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import DesiredState, RunState
 from servers.models.runs.run_parts import Sleep
 from servers.state import box_samples
