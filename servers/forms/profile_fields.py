@@ -133,7 +133,7 @@ def show(name: str, value: Any) -> Any:
         return durations.format_duration(value) if value else ""
     if kind == "port":
         return value or None
-    if name == "ipc":
+    if kind == "ipc":
         return value == "host"
     return _BOXES[kind][1](value) if kind in _BOXES else value
 
@@ -178,7 +178,7 @@ def _build_field(name: str, of: LaunchField) -> forms.Field:
         return forms.ChoiceField(choices=choices, **about)
     if of.choices:
         return forms.ChoiceField(choices=of.choices, **about)
-    if of.kind == "switch":
+    if of.kind in ("switch", "ipc"):
         return forms.BooleanField(**about)
     if of.kind == "address":
         return forms.GenericIPAddressField(**about)

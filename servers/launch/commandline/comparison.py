@@ -7,9 +7,11 @@ from typing import Any, Literal, Self
 
 from servers.launch import sizes
 from servers.launch.commandline import engine_flags, engine_words, text_boxes
+from servers.launch.commandline.docker_options import LISTS, OF_LAUNCH
 from servers.launch.commandline.inspect import SHM_SIZE, command_of
 from servers.launch.engines.change import split_flags
 from servers.launch.engines.engine import SECRET_FLAGS
+from servers.launch.engines.launch import FIELDS
 from servers.launch.spec import Mount, Port, Spec
 
 type Json = Mapping[str, Any]
@@ -56,6 +58,9 @@ class _Value:
 
 type _Said = dict[str, _Value]
 
+# What most people look for stands first; the rest follows in the order of LaunchCommand.
+_FIRST = ("IPC", "shared memory", "runtime", "user", "working folder", "cores", "init process")
+
 
 def of_container(
     container: Json, image: Json | None, spec: Spec, entrypoint: Sequence[str]
@@ -98,21 +103,12 @@ def _theirs(container: Json, image: Json | None) -> _Said:
         "image": command.image or "",
         "GPUs": f"{gpus} of them" if isinstance(gpus, int) else _join_gpus(gpus or "none"),
         "network": command.network or "bridge",
-        "IPC": command.ipc or "private",
-        "shared memory": sizes.format_size(int(command.shm_size or SHM_SIZE)),
-        "runtime": command.runtime or "",
-        "user": command.user or "",
-        "working folder": command.workdir or "",
-        "cores": command.cpuset or "",
-        "init process": "yes" if command.init else "no",
-        "privileged": "yes" if command.privileged else "no",
+        **_options({of: getattr(command, name) for name, of in OF_LAUNCH.items()}),
         "Docker's restart policy": command.restart or "no",
     }
     said |= {f"port {_port_name(each)}": _port_place(each) for each in command.ports}
     said |= _mounts(command.volumes)
-    said |= {f"ulimit {name}": limit for name, limit in command.ulimits.items()}
-    said |= _each("capability", command.cap_add) | _each("device", command.devices)
-    said |= _each("security option", map(_option, command.security_opt))
+    said |= _lists({of: getattr(command, name) for name, of in OF_LAUNCH.items()})
     said |= _list_ignored(command.ignored)
     config = container["Config"]
     program, of_it = _program(config.get("Entrypoint") or (), config.get("Cmd") or (), env)
@@ -124,21 +120,12 @@ def _ours(spec: Spec, entrypoint: Sequence[str]) -> _Said:
         "image": spec.image,
         "GPUs": spec.gpus,
         "network": spec.network,
-        "IPC": spec.ipc or "private",
-        "shared memory": sizes.format_size(spec.shm_size or SHM_SIZE),
-        "runtime": spec.runtime,
-        "user": spec.user,
-        "working folder": spec.workdir,
-        "cores": spec.cpuset_cpus,
-        "init process": "yes" if spec.init else "no",
-        "privileged": "yes" if spec.privileged else "no",
+        **_options({of: getattr(spec, of) for of in OF_LAUNCH.values()}),
         "Docker's restart policy": spec.restart,
     }
     said |= {f"port {port.container_port}": _place(port) for port in spec.ports}
     said |= _mounts(map(_mount, spec.mounts))
-    said |= {f"ulimit {name}": str(limit) for name, limit in spec.ulimits.items()}
-    said |= _each("capability", spec.cap_add) | _each("device", spec.devices)
-    said |= _each("security option", map(_option, spec.security_opt))
+    said |= _lists({of: getattr(spec, of) for of in OF_LAUNCH.values()})
     said |= _each("without the capability", spec.cap_drop)
     if spec.pids_limit:
         said["--pids-limit"] = str(spec.pids_limit)
@@ -146,6 +133,31 @@ def _ours(spec: Spec, entrypoint: Sequence[str]) -> _Said:
         said["--pid"] = spec.pid
     program, of_it = _program(spec.entrypoint or entrypoint, spec.command, spec.env)
     return _values(said) | program | _environment(spec.env, of_it)
+
+
+def _options(values: Json) -> dict[str, str]:
+    """The container's options that have one value, by their titles."""
+    found = dict.fromkeys(_FIRST, "")
+    for name, value in values.items():
+        kind, title = FIELDS[name].kind, FIELDS[name].title
+        if kind == "switch":
+            found[title] = "yes" if value else "no"
+        elif kind == "size":
+            found[title] = sizes.format_size(int(value or SHM_SIZE))
+        elif kind in ("text", "ipc"):
+            found[title] = value or ("private" if kind == "ipc" else "")
+    return found
+
+
+def _lists(values: Json) -> dict[str, str]:
+    """Those that have several, one by one."""
+    found = {f"ulimit {name}": str(limit) for name, limit in values["ulimits"].items()}
+    for name, said in values.items():
+        if FIELDS[name].kind in LISTS:
+            found |= _each(
+                FIELDS[name].title, map(_option, said) if name == "security_opt" else said
+            )
+    return found
 
 
 def _values(said: Mapping[str, str]) -> _Said:

@@ -4,6 +4,7 @@ import re
 import shlex
 from typing import Any
 
+from servers.launch.commandline import docker_options
 from servers.launch.commandline.docker_run import gpus as read_gpus
 from servers.launch.commandline.engine_words import engine_of
 from servers.launch.commandline.tokens import LaunchCommand, ShellError
@@ -14,18 +15,16 @@ _TOP_LEVEL = "version name services networks volumes configs secrets include mod
 TOP_LEVEL = frozenset(_TOP_LEVEL.split())
 _TEXTS = {
     "image": "image",
-    "ipc": "ipc",
-    "shm_size": "shm_size",
-    "runtime": "runtime",
     "network_mode": "network",
     "container_name": "name",
     "restart": "restart",
-    "cpuset": "cpuset",
-    "user": "user",
-    "working_dir": "workdir",
+    **{each.compose or name: name for name, each in docker_options.TEXTS.items()},
 }
-_LISTS = {"cap_add": "cap_add", "security_opt": "security_opt"}
-_SWITCHES = ("privileged", "init")
+_LISTS = {
+    each.compose or name: name
+    for name, each in docker_options.list_options("items", "capabilities").items()
+}
+_SWITCHES = {each.compose or name: name for name, each in docker_options.SWITCHES.items()}
 _READ = """command entrypoint environment env_file volumes ports devices ulimits gpus networks
     deploy"""
 _IGNORED_KEYS = """annotations attach build blkio_config cpu_count cpu_percent cpu_shares cpu_period cpu_quota
@@ -36,7 +35,7 @@ _IGNORED_KEYS = """annotations attach build blkio_config cpu_count cpu_percent c
     oom_kill_disable oom_score_adj pid pids_limit platform post_start pre_stop profiles provider
     pull_policy read_only scale secrets stdin_open stop_grace_period stop_signal storage_opt sysctls
     tmpfs tty use_api_socket userns_mode uts volumes_from"""
-_IGNORED = frozenset(_IGNORED_KEYS.split())
+_IGNORED = frozenset(_IGNORED_KEYS.split()) - {*_TEXTS, *_LISTS, *_SWITCHES}
 SERVICE_KEYS = frozenset(_READ.split()) | _IGNORED | frozenset([*_TEXTS, *_LISTS, *_SWITCHES])
 _MARKS = frozenset(["image", "build", "extends"])  # one of them makes a mapping a service
 _BACKSLASH = re.compile(r"\\[ \t]*(?:\n|$)")
@@ -121,7 +120,7 @@ class _Service:
         elif key in _TEXTS:
             values[_TEXTS[key]] = self._text(value)
         elif key in _SWITCHES:
-            values[key] = self._text(value).lower() in ("true", "yes", "on", "y")
+            values[_SWITCHES[key]] = self._text(value).lower() in ("true", "yes", "on", "y")
         elif key in _LISTS:
             values[_LISTS[key]] = tuple(self._text(each) for each in self._list(value))
         elif key == "networks":

@@ -5,12 +5,13 @@ Source: `docker run --help` of Docker 28; podman-run(1) 5; nerdctl's command ref
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from servers.launch.commandline.tokens import LaunchCommand
 from servers.launch.engines.engine import flag_value
-from servers.launch.engines.launch import MOST_TRIES, Launch
+from servers.launch.engines.fields import LaunchField
+from servers.launch.engines.launch import FIELDS, MOST_TRIES, Launch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +97,21 @@ _GLOBAL_VALUES = (
     "--storage-opt --url --connection --identity --cgroup-manager --runtime --log-driver"
 )
 GLOBAL_VALUES = frozenset(_GLOBAL_VALUES.split())
+
+
+# The options that a launch has a field for, by the name in LaunchCommand, in its order.
+_NAMED = {each.pasted or name: name for name, each in FIELDS.items() if each.docker}
+OF_LAUNCH = {each.name: _NAMED[each.name] for each in fields(LaunchCommand) if each.name in _NAMED}
+LISTS = ("lines", "items", "capabilities")
+
+
+def list_options(*kinds: str) -> dict[str, LaunchField]:
+    """Those of some kinds, by the name in LaunchCommand."""
+    return {name: FIELDS[of] for name, of in OF_LAUNCH.items() if FIELDS[of].kind in kinds}
+
+
+TEXTS = list_options("text", "ipc", "size")
+SWITCHES = list_options("switch")
 
 
 def option(tool: str, name: str) -> Option | None:

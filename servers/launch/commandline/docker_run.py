@@ -19,27 +19,14 @@ _CUT = re.compile(r"--\w[\w-]*-|[\w.-]+/[\w./-]*-")  # a line was broken at a hy
 _LEFT_OUT = ("...", "…", "[...]", "[…]", "[options]", "[args]", "[args...]", "[arg...]")
 _ARGUMENTS = re.compile(r"(ARG|OPT|FLAG|PARAM|EXTRA)", re.IGNORECASE)
 # Fields that hold the last value, and fields that collect all.
-_SINGLE = {
-    "ipc": "ipc",
-    "shm-size": "shm_size",
-    "runtime": "runtime",
-    "name": "name",
-    "restart": "restart",
-    "cpuset-cpus": "cpuset",
-    "user": "user",
-    "workdir": "workdir",
-    "entrypoint": "entrypoint",
-    "network": "network",
+_SINGLE = {each.docker: name for name, each in docker_options.TEXTS.items()} | {
+    each: each for each in ("name", "restart", "entrypoint", "network")
 }
 _MANY = {
-    "volume": "volumes",
-    "publish": "ports",
-    "env-file": "env_file",
-    "cap-add": "cap_add",
-    "device": "devices",
-    "security-opt": "security_opt",
+    each.docker: name for name, each in docker_options.list_options(*docker_options.LISTS).items()
 }
-_SWITCHES = ("privileged", "init")
+_MANY |= {"volume": "volumes", "publish": "ports", "env-file": "env_file"}
+_SWITCHES = {each.docker: name for name, each in docker_options.SWITCHES.items()}
 
 
 def start(words: Sequence[str]) -> int | None:
@@ -207,7 +194,7 @@ class _DockerRunReader:
 
     def _switch(self, option: Option, value: str, *, written: str) -> None:
         if option.name in _SWITCHES:
-            self.switches[option.name] = value.lower() not in ("false", "0", "f")
+            self.switches[_SWITCHES[option.name]] = value.lower() not in ("false", "0", "f")
         else:
             self.ignored.append(written)
 

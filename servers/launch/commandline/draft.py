@@ -20,7 +20,7 @@ from servers.launch.commandline.text_boxes import ulimit
 from servers.launch.commandline.tokens import EngineKey, LaunchCommand
 from servers.launch.engines import ENGINES, official_image
 from servers.launch.engines.engine import SECRET_FLAGS, flag_value
-from servers.launch.engines.launch import Launch
+from servers.launch.engines.launch import FIELDS, Launch
 
 type Kind = Literal["assumed", "ignored", "unresolved", "trusts"]
 
@@ -302,18 +302,16 @@ class _Drafter:
         entrypoint = engine_words.kept_script(command)
         values: dict[str, Any] = {
             "volumes": tuple(self._volumes()),
-            "shm_size": self._size(command.shm_size),
-            "ipc": command.ipc or "",
+            # A paste rarely says --init, and every engine here needs it.
+            **{
+                of: self._option(FIELDS[of].kind, getattr(command, name))
+                for name, of in docker_options.OF_LAUNCH.items()
+                if of != "init"
+            },
+            "entrypoint": entrypoint,
             "ulimits": self._ulimits(),
-            "runtime": command.runtime or "",
-            "cap_add": command.cap_add,
             "devices": tuple(d for d in command.devices if not docker_options.is_gpu(d)),
             "security_opt": tuple(self._security()),
-            "privileged": command.privileged,
-            "cpuset_cpus": command.cpuset or "",
-            "user": command.user or "",
-            "workdir": command.workdir or "",
-            "entrypoint": entrypoint,
             **self._restart(),
         }
         if entrypoint:
@@ -323,6 +321,11 @@ class _Drafter:
                 "flags below are shown, but the script's own ones count.",
             )
         return values
+
+    def _option(self, kind: str, said: Any) -> Any:
+        if kind == "size":
+            return self._size(said)
+        return "" if said is None else said
 
     def _security(self) -> Iterator[str]:
         for option in self.command.security_opt:

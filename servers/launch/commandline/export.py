@@ -13,7 +13,7 @@ from servers.launch.commandline.variables import ALWAYS_SET, WORKING_DIRECTORY
 from servers.launch.commandline.yaml_text import TYPOGRAPHIC_QUOTES
 from servers.launch.engines import ENGINES, parameters, placement, usual_entrypoint
 from servers.launch.engines.engine import listens_beyond_loopback
-from servers.launch.engines.launch import Launch
+from servers.launch.engines.launch import FIELDS, Launch
 
 _NAMED = re.compile(r"\$(?:env:)?\{?[!#]?(\w+|[@*#?])")
 _VARIABLE = r"\$(?:env:)?(?:\{[^}]*\}|[A-Za-z_]\w*|[0-9@*#?])"
@@ -35,7 +35,8 @@ def render_docker_run(command: LaunchCommand) -> str:
         rows += [quote.option(each) for each in command.ignored if _is_dockers(each)]
     rows += [f"{option} {quote(value)}" for option, value in _options(command)]
     rows += [f"-e {quote(name if v is None else f'{name}={v}')}" for name, v in command.env.items()]
-    rows += [switch for switch in ("--privileged", "--init") if getattr(command, switch[2:])]
+    switches = docker_options.SWITCHES.items()
+    rows += [f"--{each.docker}" for name, each in switches if getattr(command, name)]
     words = command.command
     if isinstance(command.entrypoint, tuple):
         words = command.entrypoint[1:] + words
@@ -104,26 +105,17 @@ def _represent_text(dumper: _ComposeDumper, text: str) -> yaml.ScalarNode:
 
 _ComposeDumper.add_representer(str, _represent_text)
 
+_LISTED = docker_options.list_options(*docker_options.LISTS)
 _COMPOSE_KEYS = {
     "image": "image",
     "container_name": "name",
-    "restart": "restart",
-    "entrypoint": "entrypoint",
-    "command": "command",
-    "env_file": "env_file",
-    "volumes": "volumes",
-    "ports": "ports",
-    "ipc": "ipc",
-    "shm_size": "shm_size",
-    "runtime": "runtime",
-    "cap_add": "cap_add",
-    "devices": "devices",
-    "cpuset": "cpuset",
-    "user": "user",
-    "working_dir": "workdir",
-    "security_opt": "security_opt",
-    "privileged": "privileged",
-    "init": "init",
+    **{each: each for each in ("restart", "entrypoint", "command", "env_file", "volumes", "ports")},
+    **{
+        each.compose or name: name
+        for name in docker_options.OF_LAUNCH
+        if (each := (docker_options.TEXTS | _LISTED).get(name))
+    },
+    **{each.compose or name: name for name, each in docker_options.SWITCHES.items()},
 }
 
 
@@ -142,18 +134,12 @@ def _options(command: LaunchCommand) -> list[tuple[str, str]]:
         "--gpus": _render_gpus(command),
         "--runtime": command.runtime,
         "--network": command.network,
-        "--ipc": command.ipc,
-        "--shm-size": command.shm_size,
-        "--cpuset-cpus": command.cpuset,
-        "--user": command.user,
-        "--workdir": command.workdir,
+        **{f"--{each.docker}": getattr(command, n) for n, each in docker_options.TEXTS.items()},
         "--entrypoint": entrypoint[0] if isinstance(entrypoint, tuple) else entrypoint,
     }
     lists = {
         "--ulimit": tuple(f"{name}={value}" for name, value in command.ulimits.items()),
-        "--cap-add": command.cap_add,
-        "--device": command.devices,
-        "--security-opt": command.security_opt,
+        **{f"--{each.docker}": getattr(command, name) for name, each in _LISTED.items()},
         "-p": command.ports,
         "-v": command.volumes,
         "--env-file": command.env_file,
@@ -270,27 +256,27 @@ def command_of(launch: Launch, *, name: str = "") -> LaunchCommand:
         engine=engine.key,  # type: ignore[arg-type]
         name=name or None,
         image=launch.image,
-        entrypoint=launch.entrypoint or None,
         command=engine.command(launch, launch.entrypoint or usual_entrypoint(launch.image)),
         env=env,
         volumes=launch.volumes + cache,
         ports=() if on_host else (_format_port(launch, engine.port(launch)),),
-        ipc=launch.ipc or None,
-        shm_size=sizes.format_size(launch.shm_size) if launch.shm_size else None,
-        ulimits={limit: str(count) for limit, count in launch.ulimits.items()},
         gpus=_gpus(launch.gpus),
-        runtime=launch.runtime or None,
         network=launch.network if launch.network != "bridge" else None,
-        cap_add=launch.cap_add,
-        privileged=launch.privileged,
-        devices=launch.devices,
-        cpuset=launch.cpuset_cpus or None,
-        user=launch.user or None,
-        workdir=launch.workdir or None,
-        security_opt=launch.security_opt,
-        init=launch.init,
         restart=docker_options.to_docker(launch),
+        **{
+            name: _write(FIELDS[of].kind, getattr(launch, of))
+            for name, of in docker_options.OF_LAUNCH.items()
+        },
     )
+
+
+def _write(kind: str, value: Any) -> Any:
+    """The value of an option as a command has it; None, or empty, where it is not given."""
+    if kind == "size":
+        return sizes.format_size(value) if value else None
+    if kind == "limits":
+        return {name: str(count) for name, count in value.items()}
+    return value if kind == "switch" or kind in docker_options.LISTS else value or None
 
 
 def docker_run(launch: Launch, *, name: str = "") -> str:

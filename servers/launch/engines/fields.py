@@ -1,12 +1,11 @@
 """The description of one field of a launch: what form, YAML, exports and comparisons go by."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 # How people write the value: in a text box, in YAML, and in a list of differences.
 type FieldKind = Literal[
-    "text", "phrase", "switch", "count", "port", "choice", "size", "span", "minutes", "hold",
+    "text", "phrase", "switch", "ipc", "count", "port", "choice", "size", "span", "minutes", "hold",
     "path", "address", "network", "gpus", "words", "lines", "items", "capabilities", "aliases",
     "patterns", "volumes", "limits", "parameters", "figures", "digests", "files", "dockerfile",
     "image", "engine", "flags", "env", "hidden",
@@ -32,15 +31,24 @@ class LaunchField:
     # What YAML may say: a word for each choice, then further ones for the empty one. (): any text.
     words: tuple[str, ...] = ()
     says_only: bool = False  # what is started does not depend on it
+    docker: str = ""  # its option of `docker run`, without dashes
+    compose: str = ""  # its key in a compose service, if another than its name
+    pasted: str = ""  # its name in a LaunchCommand, if another
+    title: str = ""  # in the comparison of two containers, of each entry where it is a list
 
 
-def option(
-    default: Any = None, kind: FieldKind = "text", group: str = "", **more: Any
-) -> Any:  # as dataclasses.field(): the type is the field's own
-    """A field of Launch. `default` is the value, or what makes it; None: it has none."""
-    described = {"option": LaunchField(kind=kind, group=group, **more)}
-    if default is None:
-        return field(metadata=described)
-    if isinstance(default, Callable):  # type: ignore[arg-type]
-        return field(default_factory=default, metadata=described)
-    return field(default=default, metadata=described)
+def describe(kind: FieldKind, group: str = "", **more: Any) -> dict[str, LaunchField]:
+    """The metadata of a field of Launch without a default."""
+    return {"option": LaunchField(kind=kind, group=group, **more)}
+
+
+def option[Value](
+    default: Value, kind: FieldKind = "text", group: str = "", **more: Any
+) -> Value:  # as dataclasses.field() says
+    found: Value = field(default=default, metadata=describe(kind, group, **more))
+    return found
+
+
+def map_option(kind: FieldKind, group: str = "", **more: Any) -> Any:
+    """The same of one that holds nothing unless it is told."""
+    return field(default_factory=dict, metadata=describe(kind, group, **more))

@@ -1,9 +1,9 @@
 """A launch: a checkpoint, an engine with its flags, and the container around it."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
-from servers.launch.engines.fields import LaunchField, option
+from servers.launch.engines.fields import LaunchField, describe, map_option, option
 
 # More is no command line or environment, and reading it would keep the web process busy.
 LONGEST_TEXT = 8_000
@@ -15,17 +15,19 @@ class Launch:
     """One version of a profile, complete. Empty means "the engine's or Docker's own default"."""
 
     # fmt: off
-    engine: str = option(  # a key of servers.launch.engines.ENGINES
-        None, "engine", "Engine", required=True,
+    # A key of servers.launch.engines.ENGINES.
+    engine: str = field(metadata=describe(
+        "engine", "Engine", required=True,
         help="Other: any program with a port and a readiness path. It needs both, and no "
         "model; it has a log and memory, but no chat.",
-    )
-    image: str = option(None, "image", "Engine", required=True, longest=300)
-    checkpoint: str = option(  # Hugging Face id, or an absolute path inside the container
-        None, "text", "Model", required=True, longest=300, label="Model",
+    ))
+    image: str = field(metadata=describe("image", "Engine", required=True, longest=300))
+    # Hugging Face id, or an absolute path inside the container.
+    checkpoint: str = field(metadata=describe(
+        "text", "Model", required=True, longest=300, label="Model",
         help="A Hugging Face id (Qwen/Qwen3-8B), or a path inside the container. Nothing "
         "where the engine is Other.",
-    )
+    ))
     # What makes an image of the profile's own, to be built on its box and then named by `image`;
     # and the small files beside it, by name.
     dockerfile: str = option(
@@ -33,8 +35,8 @@ class Launch:
         placeholder="FROM vllm/vllm-openai:v0.20.2\nRUN pip install transformers==5.3.0",
         help="For a patched image. Built on the profile’s page.",
     )
-    build_files: dict[str, str] = option(
-        dict, "files", longest=1 << 20, rows=2, label="Files beside the Dockerfile",
+    build_files: dict[str, str] = map_option(
+        "files", longest=1 << 20, rows=2, label="Files beside the Dockerfile",
         placeholder="==> fix.patch <==\n--- a/…",
         help="Small texts that COPY takes, each below a line ==> name <==.",
     )
@@ -48,11 +50,11 @@ class Launch:
         placeholder="--max-model-len 32768\n--gpu-memory-utilization 0.9",
         help="One a line or as pasted. # begins a comment. Model, name, host and port are added.",
     )
-    env: dict[str, str] = option(
-        dict, "env", "Environment", rows=4, label="Environment", placeholder="NCCL_P2P_LEVEL=SYS",
+    env: dict[str, str] = map_option(
+        "env", "Environment", rows=4, label="Environment", placeholder="NCCL_P2P_LEVEL=SYS",
         help="NAME=value lines. Values of names like …_TOKEN or …_KEY are kept encrypted.",
     )
-    secret_env: dict[str, int] = option(dict, "hidden")  # variable -> Secret.pk
+    secret_env: dict[str, int] = map_option("hidden")  # variable -> Secret.pk
 
     port: int = option(  # inside the container; 0 = the engine's default
         0, "port", "Network", label="Port in the container", help="Empty: the engine's default."
@@ -75,8 +77,8 @@ class Launch:
         (), "volumes", "Files", rows=3, placeholder="~/models:/models:ro",
         help="source:target or source:target:ro, one a line. ~ and $HOME are the box's home folder.",
     )
-    digests: dict[str, str] = option(  # path in the container -> its SHA-256
-        dict, "digests", "Files", longest=LONGEST_TEXT, rows=2, label="Files with their SHA-256",
+    digests: dict[str, str] = map_option(  # path in the container -> its SHA-256
+        "digests", "Files", longest=LONGEST_TEXT, rows=2, label="Files with their SHA-256",
         placeholder="9f86d081…0a08  /templates/chat.jinja",
         help="Lines of sha256sum, with the path in the container. Another file there, and "
         "the start is refused.",
@@ -92,32 +94,53 @@ class Launch:
         "all", "gpus", "GPUs and memory", required=True, longest=100, label="GPUs",
         help="all, none, indices (0,1), or which: 2x RTX PRO 6000, 1x sm_103.",
     )
-    runtime: str = option("", longest=60, help="nvidia, where the box needs it.")
+    runtime: str = option(
+        "", longest=60, help="nvidia, where the box needs it.",
+        docker="runtime", title="runtime",
+    )
     shm_size: int = option(  # bytes; 0 = Docker's 64 MiB
         0, "size", "GPUs and memory", longest=20, label="Shared memory",
         help="16g. Empty: Docker's 64 MiB.",
+        docker="shm-size", title="shared memory",
     )
     ipc: str = option(  # "host", "private", "shareable"; the form knows the first alone
-        "", "switch", "GPUs and memory", box="ipc_host", label="Share the box's IPC (--ipc=host)",
+        "", "ipc", "GPUs and memory", box="ipc_host", label="Share the box's IPC (--ipc=host)",
         help="Segments of an engine that was killed stay behind on the box.",
+        docker="ipc", title="IPC",
     )
-    ulimits: dict[str, int] = option(  # soft = hard
-        dict, "limits", after="entrypoint", rows=2, placeholder="memlock=-1\nstack=67108864"
+    ulimits: dict[str, int] = map_option(  # soft = hard
+        "limits", after="entrypoint", rows=2, placeholder="memlock=-1\nstack=67108864",
+        docker="ulimit", title="ulimit",
     )
     entrypoint: tuple[str, ...] = option(
-        (), "words", longest=300, help="Replaces the image's."
+        (), "words", longest=300, help="Replaces the image's.",
+        docker="entrypoint",
     )
     cap_add: tuple[str, ...] = option(
-        (), "capabilities", longest=200, label="Capabilities", help="SYS_NICE"
+        (), "capabilities", longest=200, label="Capabilities", help="SYS_NICE",
+        docker="cap-add", title="capability",
     )
-    devices: tuple[str, ...] = option((), "lines", rows=2, placeholder="/dev/infiniband")
-    security_opt: tuple[str, ...] = option((), "items", longest=200, label="Security options")
+    devices: tuple[str, ...] = option(
+        (), "lines", rows=2, placeholder="/dev/infiniband",
+        docker="device", title="device",
+    )
+    security_opt: tuple[str, ...] = option(
+        (), "items", longest=200, label="Security options",
+        docker="security-opt", title="security option",
+    )
     privileged: bool = option(
-        False, "switch", after="pid", label="Privileged: the container owns the box"
+        False, "switch", after="pid", label="Privileged: the container owns the box",
+        docker="privileged", title="privileged",
     )
-    cpuset_cpus: str = option("", longest=100, label="CPUs", help="0-63")
-    user: str = option("", longest=60)
-    workdir: str = option("", longest=200, label="Working folder")
+    cpuset_cpus: str = option(
+        "", longest=100, label="CPUs", help="0-63",
+        docker="cpuset-cpus", compose="cpuset", pasted="cpuset", title="cores",
+    )
+    user: str = option("", longest=60, docker="user", title="user")
+    workdir: str = option(
+        "", longest=200, label="Working folder",
+        docker="workdir", compose="working_dir", title="working folder",
+    )
     pid: str = option(  # "host"
         "", "choice", label="Processes",
         choices=(("", "its own"), ("host", "the box's (--pid=host)")),
@@ -125,6 +148,7 @@ class Launch:
     init: bool = option(  # an engine as PID 1 ignores SIGTERM while it loads
         True, "switch", "Lifecycle", after="grace", label="Init process (--init)",
         help="Without it an engine ignores SIGTERM while it loads.",
+        docker="init", title="init process",
     )
     drop_cache: bool = option(  # of pages, on the whole box, before it is started
         False, "switch", "GPUs and memory", label="Drop the page cache first",
@@ -217,10 +241,10 @@ class Launch:
     )
 
     # Flag or variable -> why it is there.
-    reasons: dict[str, str] = option(dict, "hidden", says_only=True)
+    reasons: dict[str, str] = map_option("hidden", says_only=True)
     # Name -> value unless a server has its own: {"model": "Qwen/Qwen3-8B"} for {{model}}.
-    parameters: dict[str, str] = option(
-        dict, "parameters", "Model", rows=2, placeholder="model=Qwen/Qwen3-8B\ncontext=32768",
+    parameters: dict[str, str] = map_option(
+        "parameters", "Model", rows=2, placeholder="model=Qwen/Qwen3-8B\ncontext=32768",
         help="name=value lines. {{name}} in model, flags and environment is replaced; each "
         "server may have values of its own.",
     )
@@ -229,8 +253,8 @@ class Launch:
         help="The hardware that the source used: 4x RTX PRO 6000.",
     )
     # What its source promises, as written: {"tokens per second": "30-35"}.
-    expected: dict[str, str] = option(
-        dict, "figures", "Source", longest=1000, rows=2, says_only=True,
+    expected: dict[str, str] = map_option(
+        "figures", "Source", longest=1000, rows=2, says_only=True,
         label="Expected performance", placeholder="tokens per second: 30-35\nfirst token: 0.3 s",
         help="From the source, one a line; shown beside measured values.",
     )

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
 from servers.launch.engines import ENGINES
 from servers.launch.engines.change import split_flags
 from servers.launch.engines.flaglist import FlagList
-from servers.launch.engines.launch import Launch
+from servers.launch.engines.launch import FIELDS, Launch
 from servers.launch.spec import Mount, Port, Spec
 
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
@@ -164,27 +164,22 @@ def spec(
         image=image or launch.image,
         name=name,
         labels=labels,
-        entrypoint=launch.entrypoint or None,
         command=engine.command(launch, launch.entrypoint or entrypoint, known=known),
         env=environment(launch, site, keeps_kernels=keeps_kernels),
         mounts=tuple(mounts),
         ports=() if launch.network == "host" else tuple(ports),
         network=launch.network,
-        ipc=launch.ipc,
         pid=launch.pid,
-        shm_size=launch.shm_size or None,
-        ulimits=launch.ulimits,
         gpus=gpus or launch.gpus,
-        runtime=launch.runtime,
-        cap_add=launch.cap_add,
-        privileged=launch.privileged,
-        cpuset_cpus=launch.cpuset_cpus,
-        devices=launch.devices,
-        security_opt=launch.security_opt,
-        user=launch.user,
-        workdir=launch.workdir,
-        init=launch.init,
+        **_options(launch),
     )
+
+
+def _options(launch: Launch) -> dict[str, Any]:
+    """Those of the container that the launch says as Docker does."""
+    said = {name: getattr(launch, name) for name, each in FIELDS.items() if each.docker}
+    # What has a default of its own in Docker is not said where the launch does not.
+    return said | {name: said[name] or None for name in ("shm_size", "entrypoint")}
 
 
 @dataclass(frozen=True, kw_only=True)
