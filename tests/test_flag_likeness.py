@@ -132,9 +132,9 @@ def misspelled(names: list[str]) -> list[str]:
 
 def proposed(hit: CheckHit) -> str | None:
     """What the lint says to write instead."""
-    if several := re.search(r"refuses it: (.*?)\. Write the one", hit.says):
+    if several := re.search(r"refuses it: (.*?)\. Write the one", hit.says.text):
         return min(several[1].split(", "), key=len)
-    found = re.search(r"(?:Did you mean|Write) (\S+?)[?.]?(?:$|\s)", hit.says)
+    found = re.search(r"(?:Did you mean|Write) (\S+?)[?.]?(?:$|\s)", hit.says.text)
     return found[1] if found else None
 
 

@@ -21,6 +21,8 @@ NEVER = re.compile(
     r"|(to|by|for) who|no more of it|foreign|stock|shelf|outlets?|strangers?)\b",
     re.IGNORECASE,
 )
+# What an engine says is none of our sentences.
+QUOTED = re.compile(r"“[^”]*”")
 ENDS = re.compile(r"[.?!](?= |$)")
 
 
@@ -43,7 +45,7 @@ def source() -> str:
 
 @pytest.mark.parametrize("message", EVERY, ids=lambda message: message.id)
 def test_each_message_is_used(message: Message, source: str) -> None:
-    assert f'"{message.id}"' in source
+    assert re.search(rf"['\"]{re.escape(message.id)}['\"]", source)
 
 
 def test_each_call_names_a_message_and_gives_its_parameters() -> None:
@@ -65,7 +67,7 @@ def test_each_call_names_a_message_and_gives_its_parameters() -> None:
 def test_a_sentence_is_short_and_plain(message: Message) -> None:
     for text in texts(message):
         assert len(text) <= LONGEST, text
-        assert len(ENDS.findall(text)) <= 2, text
+        assert len(ENDS.findall(QUOTED.sub("“”", text))) <= 2, text
         assert not NEVER.search(text), text
 
 

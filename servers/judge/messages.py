@@ -47,7 +47,7 @@ class Message:
     """`says`, `title` and `advice` are templates with named parameters."""
 
     id: str  # begins with its room: "memory.no-collector"
-    says: str
+    says: str = ""
     severity: str = ""  # as the rule's room has it; "": the rule decides
     title: str = ""
     advice: str = ""

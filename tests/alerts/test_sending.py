@@ -35,7 +35,7 @@ def test_an_alert_is_sent_once_with_a_link_and_never_again(there: Receiver, box:
     [got] = there.got
     said = json.loads(got.body)
     assert said["title"] == "glm-5 on rtx8 died after 3 h"
-    assert said["memory"] == "33.1 GiB were not given back."
+    assert said["memory"] == "33.1 GiB were not released."
     assert said["url"].endswith("/boxes/rtx8/")
     assert Notification.objects.get().delivered_at
     assert NotificationChannel.objects.get().error == ""

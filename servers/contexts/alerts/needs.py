@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from servers.judge.alerts import attention as judge
 from servers.judge.alerts.attention import AttentionAlert, BoxState, Notice
+from servers.judge.alerts.boxes import data_folder
 from servers.judge.alerts.case import KINDS
-from servers.judge.people import data_disk as folder
 from servers.models import Alert, Box, Notification, NotificationChannel, Run, Server, User
 from servers.models.alerts.alert import What
 from servers.models.people import data_disk
@@ -61,18 +61,20 @@ def _of_data_folder(states: list[BoxState]) -> list[Notice]:
     """Of this process's own box: while the disk is full, no alert of it can be written."""
     disk = data_disk.disk()
     here = [state.slug for state in states if state.slug == settings.BOX]
-    if disk is None or not here or not folder.is_low(disk.free, disk.total):
+    case = data_folder(settings.BOX, disk.free, disk.total) if disk is not None and here else None
+    if case is None:
         return []
-    is_full = folder.is_full(disk.free, disk.total)
     return [
         Notice(
-            level="failed" if is_full else "attention",
+            level="failed" if case.severity == "critical" else "attention",
             about="box",
             slug=settings.BOX,
-            what=folder.TITLES[is_full],
-            fix=folder.ADVICE,
-            kind="disk",
-            subject=folder.SUBJECT,
+            what=case.title.removeprefix(f"{settings.BOX}: "),
+            fix=case.advice,
+            kind=case.kind,
+            subject=case.subject,
+            code=case.code,
+            params=case.params,
         )
     ]
 

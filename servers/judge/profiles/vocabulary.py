@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from servers.judge.messages import say
 from servers.judge.profiles.facts import (
     SECRET_FLAGS,
     LaunchFacts,
@@ -39,8 +40,7 @@ def _stray_words(facts: LaunchFacts) -> Iterator[CheckHit]:
     if not words:
         return
     yield CheckHit(
-        says=f"“{' '.join(words)}” stands before the first flag. inferdash says program and "
-        "checkpoint itself, so the engine would read these words as something else. Remove them.",
+        says=say("profiles.stray-words", words=" ".join(words)),
         about="flags",
     )
 
@@ -65,8 +65,12 @@ def _ambiguous(
     facts: LaunchFacts, typed: TypedFlags, several: tuple[str, ...], title: str
 ) -> CheckHit:
     return CheckHit(
-        says=f"{title} cannot tell what {typed.word} is short for, and refuses it: "
-        f"{', '.join(several)}. Write the one that you mean.",
+        says=say(
+            "profiles.flag-ambiguous",
+            engine=title,
+            flag=typed.word,
+            several=", ".join(several),
+        ),
         about=typed.word,
         fix=_find_rename(facts, typed, min(several, key=len)),
     )
@@ -75,15 +79,14 @@ def _ambiguous(
 def _unknown(facts: LaunchFacts, typed: TypedFlags, flags: FlagList, has_no: str) -> CheckHit:
     near = flags.nearest(typed.word)
     was_there = typed.name in flags.removed
-    says = f"{has_no} {typed.word}" + (": it was removed" if was_there else "")
+    known = {"has_no": has_no, "flag": typed.word}
     if near:
-        says += f". {'Write' if was_there else 'Did you mean'} {near}{'' if was_there else '?'}"
-    elif was_there:
-        says += ", and nothing took its place. Remove it"
+        code = "profiles.flag-renamed" if was_there else "profiles.flag-misspelled"
+        said = say(code, **known, near=near)
     else:
-        says += ", and nothing like it. Remove it, or take an image that has it"
+        said = say("profiles.flag-removed" if was_there else "profiles.flag-unknown", **known)
     return CheckHit(
-        says=says if says.endswith("?") else f"{says}.",
+        says=said,
         about=typed.word,
         fix=_find_rename(facts, typed, near)
         if near
@@ -99,7 +102,7 @@ def _in_no_list(facts: LaunchFacts, typed: TypedFlags, lists: tuple[FlagList, ..
     )
     is_upstream = bool(_UPSTREAM.search(facts.launch.image))
     return CheckHit(
-        says=f"{hit.says} Which flags this image has is not known until it is asked.",
+        says=say("profiles.flag-in-no-list", why=hit.says.text),
         about=hit.about,
         # A fix would say that the flag is wrong; here it may only be younger or older.
         severity="warning" if is_upstream else "info",
@@ -128,15 +131,15 @@ def _number_of_values(facts: LaunchFacts, typed: TypedFlags) -> Iterator[CheckHi
     takes, count = typed.flag.takes if typed.flag else "unknown", len(typed.values)
     if takes == "none" and count:
         yield CheckHit(
-            says=f"{typed.word} takes no value; “{typed.value}” behind it is refused.",
+            says=say("profiles.flag-takes-no-value", flag=typed.word, value=typed.value),
             about=typed.word,
             fix=adapt_fix(Fix(change=LaunchChange(set_flags={typed.word: None})), facts, reason=""),
         )
     elif takes == "one" and count != 1:
         yield CheckHit(
-            says=f"{typed.word} needs a value."
-            if not count
-            else f"{typed.word} takes one value, not {count}.",
+            says=say("profiles.flag-takes-one-value", flag=typed.word, count=count)
+            if count
+            else say("profiles.flag-needs-a-value", flag=typed.word),
             about=typed.word,
             fix=adapt_fix(
                 Fix(change=LaunchChange(set_flags={typed.word: typed.values[0]})), facts, reason=""
@@ -153,8 +156,7 @@ def _equals(facts: LaunchFacts) -> Iterator[CheckHit]:
         name, equals, value = word.partition("=")
         if word.startswith("--") and equals:
             yield CheckHit(
-                says=f"llama-server takes no “=” behind a flag and refuses {name}=…: write the "
-                "value as a word of its own.",
+                says=say("profiles.llamacpp-equals", flag=name),
                 about=name,
                 fix=adapt_fix(Fix(change=LaunchChange(set_flags={name: value})), facts, reason=""),
             )
@@ -169,9 +171,12 @@ def _choice(facts: LaunchFacts, typed: TypedFlags, value: str) -> Iterator[Check
     if allowed and value not in allowed:
         near = nearest_value(value, allowed)
         some = near or (", ".join(allowed[:6]) + (" …" if len(allowed) > 6 else ""))
+        known = {"engine": title.strip(), "value": value, "flag": typed.word}
+        said = say("profiles.value-unknown", **known, known=some)
+        if near:
+            said = say("profiles.value-misspelled", **known, near=near)
         yield CheckHit(
-            says=f"{title.strip()} does not know “{value}” for {typed.word}. "
-            + (f"Did you mean {near}?" if near else f"It knows: {some}."),
+            says=said,
             about=typed.word,
             fix=adapt_fix(Fix(change=LaunchChange(set_flags={typed.word: near})), facts, reason="")
             if near and len(typed.values) == 1
@@ -180,10 +185,11 @@ def _choice(facts: LaunchFacts, typed: TypedFlags, value: str) -> Iterator[Check
         )
     elif flag.type in _NUMBERS and not _NUMBERS[flag.type].fullmatch(value.casefold()):
         what = "whole number" if flag.type == "int" else "number"
-        yield CheckHit(says=f"{typed.word} takes a {what}, not “{value}”.", about=typed.word)
+        said = say("profiles.value-not-a-number", flag=typed.word, what=what, value=value)
+        yield CheckHit(says=said, about=typed.word)
     elif value.startswith("{") and "json" in flag.type and not is_json_object(value):
         yield CheckHit(
-            says=f"What {typed.word} says is no valid JSON: check quotes and braces.",
+            says=say("profiles.value-not-json", flag=typed.word),
             about=typed.word,
         )
 
@@ -201,9 +207,9 @@ def _twice(facts: LaunchFacts) -> Iterator[CheckHit]:
             continue
         last = typed.value if typed.values else None
         is_shown = last and typed.name not in SECRET_FLAGS
+        shown, count = f", “{last}”" if is_shown else "", names.count(typed.name)
         yield CheckHit(
-            says=f"{typed.word} is given {names.count(typed.name)} times; the last one counts"
-            + (f", “{last}”." if is_shown else "."),
+            says=say("profiles.flag-twice", flag=typed.word, count=count, last=shown),
             about=typed.word,
             fix=adapt_fix(Fix(change=LaunchChange(set_flags={typed.word: last})), facts, reason="")
             if len(typed.values) < 2
@@ -214,9 +220,10 @@ def _twice(facts: LaunchFacts) -> Iterator[CheckHit]:
 def _check_deprecated(facts: LaunchFacts) -> Iterator[CheckHit]:
     for typed in facts.typed if facts.flaglist else ():
         if typed.flag is not None and typed.flag.is_deprecated:
+            engine = f"{ENGINES[facts.engine].title} {facts.version_text}"
+            known = {"engine": engine, "flag": typed.word, "help": typed.flag.help}
             yield CheckHit(
-                says=f"{ENGINES[facts.engine].title} {facts.version_text} still takes "
-                f"{typed.word}, but means to drop it. {typed.flag.help}".strip(),
+                says=say("profiles.flag-deprecated", **known),
                 about=typed.word,
             )
 
@@ -232,9 +239,11 @@ def _variables(facts: LaunchFacts) -> Iterator[CheckHit]:
         if not name.startswith(ENV_PREFIXES.get(facts.engine, ())) or {name, meant} & known:
             continue
         near = nearest_value(meant, tuple(sorted(known)), likeness=0.9)
+        said = say("profiles.variable-unknown", engine=title, name=name)
+        if near:
+            said = say("profiles.variable-misspelled", engine=title, name=name, near=near)
         yield CheckHit(
-            says=f"{title} does not read {name}, so it does nothing."
-            + (f" Did you mean {near}?" if near else ""),
+            says=said,
             about=name,
             fix=adapt_fix(
                 Fix(rename_env={name: near})
