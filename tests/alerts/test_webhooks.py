@@ -110,7 +110,7 @@ def test_ntfy_gets_a_title_beyond_ascii_and_its_token(there: Receiver) -> None:
 
 
 def test_people_read_moments_and_programs_parse_them() -> None:
-    assert DIED.paragraphs[-1] == "Since 2026-11-21 20:00 UTC."
+    assert DIED.paragraphs[-1] == "Since 21 Nov 20:00 UTC."
     assert json.loads(payloads.build_payload("json", DIED, now=0).body)["since"] == DIED.since
 
 
