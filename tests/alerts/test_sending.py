@@ -102,10 +102,10 @@ def test_an_address_that_was_wrong_gets_what_is_still_so_once_it_is_right(
     send(box)
     send(box)
     assert Notification.objects.filter(what=What.RAISED).exclude(gave_up_at=None).count() == 2
-    assert [each.lost for each in needs.outlets()] == [1]
+    assert [each.lost for each in needs.list_channels()] == [1]
 
     channels.try_again(made)
-    assert [each.lost for each in needs.outlets()] == [0]
+    assert [each.lost for each in needs.list_channels()] == [0]
     send(box)
     send(box)
 

@@ -144,15 +144,15 @@ def page(person: User, notices: list[Notice]) -> dict[str, Any]:
     }
 
 
-def outlets_html() -> str:
-    return render_to_string("alerts/_live_outlets.html", {"outlets": outlets()})
+def render_channels() -> str:
+    return render_to_string("alerts/_live_channels.html", {"channels": list_channels()})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """An outlet as the admins' page shows it."""
+    """A notification channel as the admins' page shows it."""
 
-    outlet: NotificationChannel
+    channel: NotificationChannel
     about: tuple[str, ...]  # names of the kinds that it is for; (): all
     test: Notification | None  # the newest
     waiting: int  # messages that were not taken yet
@@ -164,18 +164,18 @@ class Shown:
         return self.test is not None and timezone.now() - self.test.made_at > TAKEN_UP
 
 
-def outlets() -> list[Shown]:
+def list_channels() -> list[Shown]:
     found = NotificationChannel.objects.select_related("box", "created_by").order_by("name")
     return [
         Shown(
-            outlet=outlet,
-            about=tuple(KINDS.get(kind, kind) for kind in outlet.kinds),
-            test=outlet.notifications.filter(what=What.TEST).order_by("-pk").first(),
-            waiting=outlet.notifications.unsent().exclude(what=What.TEST).count(),
-            next_try_at=outlet.notifications.unsent()
+            channel=channel,
+            about=tuple(KINDS.get(kind, kind) for kind in channel.kinds),
+            test=channel.notifications.filter(what=What.TEST).order_by("-pk").first(),
+            waiting=channel.notifications.unsent().exclude(what=What.TEST).count(),
+            next_try_at=channel.notifications.unsent()
             .exclude(error="")
             .aggregate(first=Min("next_try_at"))["first"],
-            lost=outlet.notifications.recently_given_up().count(),
+            lost=channel.notifications.recently_given_up().count(),
         )
-        for outlet in found
+        for channel in found
     ]
