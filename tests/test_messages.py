@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from servers.judge import messages
 from servers.judge.messages import Message, MessageError, load_messages, parse_messages, say
@@ -26,12 +27,12 @@ QUOTED = re.compile(r"“[^”]*”")
 ENDS = re.compile(r"[.?!](?= |$)")
 
 
-def calls() -> Iterator[tuple[str, ast.Call, str]]:
-    """Where messages are said: file and line, the call, and the id, for each id that it may have."""
+def calls() -> Iterator[tuple[str, ast.Call]]:
+    """Where messages are said: file and line, and the call."""
     for path in sorted(JUDGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "say":
-                yield f"{path.relative_to(JUDGE)}:{node.lineno}", node, path.read_text()
+                yield f"{path.relative_to(JUDGE)}:{node.lineno}", node
 
 
 def texts(message: Message) -> list[str]:
@@ -51,11 +52,11 @@ def test_each_message_is_used(message: Message, source: str) -> None:
 def test_each_call_names_a_message_and_gives_its_parameters() -> None:
     known = {message.id: message for message in EVERY}
     found = 0
-    for where, call, _text in calls():
+    for where, call in calls():
         code = call.args[0]
         if not isinstance(code, ast.Constant):
             continue  # one of several: their parameters are the same, or it raises when it is said
-        message = known[code.value]
+        message = known[str(code.value)]
         given = {each.arg for each in call.keywords}
         assert given <= message.parameters | {None}, where
         assert None in given or given == message.parameters, where
@@ -69,6 +70,23 @@ def test_a_sentence_is_short_and_plain(message: Message) -> None:
         assert len(text) <= LONGEST, text
         assert len(ENDS.findall(QUOTED.sub("“”", text))) <= 2, text
         assert not NEVER.search(text), text
+
+
+def sentences(said: object) -> Iterator[str]:
+    """Every text of more than four words in what a YAML file says."""
+    if isinstance(said, dict):
+        said = list(said.values())
+    if isinstance(said, list):
+        for each in said:
+            yield from sentences(each)
+    elif isinstance(said, str) and len(said.split()) > 4:
+        yield said
+
+
+@pytest.mark.parametrize("path", sorted(JUDGE.glob("**/*.yaml")), ids=lambda path: path.name)
+def test_what_rules_and_failures_say_is_plain(path: Path) -> None:
+    found = [each for each in sentences(yaml.safe_load(path.read_text())) if NEVER.search(each)]
+    assert found == []
 
 
 def test_parameters_are_filled_in() -> None:

@@ -272,7 +272,7 @@ class ProfileFields(forms.Form):
         required=False,
         max_length=20,
         label="Liveness probe interval",
-        help_text="10m: asks for one token after so long without a request. Empty: never.",
+        help_text="10m: probes with one token after so long without a request. Empty: never.",
     )
     log_must = forms.CharField(
         required=False,

@@ -241,7 +241,7 @@ def test_a_collector_that_tells_nothing_proves_nothing() -> None:
     said = followed(before, scene.for_(250))
 
     assert said[0].outcome == ""
-    assert "the collector told nothing" in words(said[-1], scene)
+    assert "the collector reported nothing" in words(said[-1], scene)
 
 
 def test_a_restart_of_the_box_ends_the_question() -> None:

@@ -95,10 +95,10 @@ FULL = (
     + FILL
     + ASKED
     + """
-from servers.judge.alerts import debounce
+from servers.judge.alerts import case
 from servers.watcher.alerts.alerts import AlertMonitor
 
-debounce.AFTER["disk"] = debounce.CALM["disk"] = 0
+case.AFTER["disk"] = case.CALM["disk"] = 0
 box = Box.objects.get()
 _key, token = Key.make(ada, "laptop", Role.ADMIN, expires_at=None)
 alerts = AlertMonitor(box)

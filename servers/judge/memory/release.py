@@ -221,7 +221,7 @@ def _judge_within_grace(
 ) -> Release:
     if seen is None or seen.t < ended:
         if now - ended > max(thresholds.grace.values()):
-            why = "the collector told nothing while it was to come back"
+            why = "the collector reported nothing while it was to come back"
             return replace(so_far, outcome="unsure", to_come=0, holders=(), doubt=why)
         return so_far
     is_first = so_far.outcome == ""

@@ -15,6 +15,6 @@ def check(server: Server) -> None:
         return
     by = f" ({server.run.came_from.started_by})" if server.run is not None else ""
     raise ExternalRunError(
-        f"{server} is only watched: somebody else has started it{by}, and inferdash touches "
+        f"{server} is only monitored: it was started outside inferdash{by}, and inferdash touches "
         "nothing of it. Start and stop it where it was started."
     )

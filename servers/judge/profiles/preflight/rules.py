@@ -192,7 +192,7 @@ def checkpoint(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightIt
     elif offline:
         said = say("profiles.checkpoint-offline", **known)
     elif around.remote == "gone":
-        seen_by = "the box's token" if around.has_token else "anybody without a token"
+        seen_by = "the box's token" if around.has_token else "requests without a token"
         said = say("profiles.checkpoint-gone", **known, seen_by=seen_by)
     else:
         size = f", {around.missing / GIB:.1f} GiB" if around.missing else ""
