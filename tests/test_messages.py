@@ -83,7 +83,9 @@ def sentences(said: object) -> Iterator[str]:
         yield said
 
 
-@pytest.mark.parametrize("path", sorted(JUDGE.glob("**/*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted(JUDGE.glob("**/*.yaml")), ids=lambda path: str(path.relative_to(JUDGE))
+)
 def test_what_rules_and_failures_say_is_plain(path: Path) -> None:
     found = [each for each in sentences(yaml.safe_load(path.read_text())) if NEVER.search(each)]
     assert found == []
