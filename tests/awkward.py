@@ -19,7 +19,7 @@ LEFT = [
         key="container-0123456789ab",
         kind="container",
         what="container inferdash-1a2b3c4d-77",
-        why="It runs, and no run in the database knows of it.",
+        why="It runs, and no run in the database names it.",
         actions=("adopt", "remove"),
         is_running=True,
     ).to_json(),

@@ -75,7 +75,7 @@ def test_a_container_that_no_run_holds_asks_for_attention() -> None:
         key="container-0123456789ab",
         kind="container",
         what="container inferdash-1-7",
-        why="It runs, and no run in the database knows of it.",
+        why="It runs, and no run in the database names it.",
         actions=("adopt", "remove"),
         is_running=True,
     )

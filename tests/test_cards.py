@@ -96,7 +96,7 @@ def test_a_start_takes_cards_that_no_other_server_uses(box: Box) -> None:
 def test_a_box_that_has_not_told_its_cards_is_no_empty_box() -> None:
     run = factories.run(factories.server(factories.box(), gpus="1x H200"), RunState.CREATING)
 
-    with pytest.raises(CardsError, match="has not told its GPUs yet"):
+    with pytest.raises(CardsError, match="has not reported its GPUs yet"):
         settle(run)
 
 

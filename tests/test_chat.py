@@ -291,7 +291,7 @@ async def test_a_server_that_is_stopped_in_mid_answer_is_named_as_the_reason(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"state": RunState.STARTING}, "tiny is starting. Ask again a little later"),
+        ({"state": RunState.STARTING}, "tiny is starting. Try again a little later"),
         ({"state": RunState.FAILED}, "tiny is not running. Start it on its page"),
         ({"wanted": DesiredState.DRAINED}, "tiny was told to stop"),
         ({"port": None}, "nobody knows its port"),

@@ -158,7 +158,7 @@ def test_a_fix_in_the_dialog_of_a_start_goes_on_to_the_start(server: Server) -> 
     assert "--max-model-len" not in left.content.decode()
     assert not Run.objects.exists()
     more = ben.post(f"{fix}?about=--tensor-paralel-size").content.decode()
-    assert "Apply fix and start: Shared memory: 16g" in more
+    assert "Apply fix and start: --shm-size 16g" in more
     assert ben.post(f"{start}fix/shared-memory/?about=shm_size").status_code == 204
     run = Run.objects.get()
     assert run.version.launch.flags == ("--max-model-len", "4096", "--tensor-parallel-size", "2")
@@ -226,7 +226,7 @@ def test_a_size_is_offered_as_people_write_it(server: Server) -> None:
     launch = replace(server.profile.launch, gpus="all", flags=("--tensor-parallel-size", "2"))
     server.profile.save_version(launch, by=None)
 
-    assert "Apply fix: Shared memory: 16g" in page(browser(Role.OPERATOR), server)
+    assert "Apply fix: --shm-size 16g" in page(browser(Role.OPERATOR), server)
 
 
 def page(client: Client, server: Server) -> str:

@@ -42,7 +42,7 @@ def test_a_box_whose_times_are_off_is_told_by_how_much() -> None:
     assert found is not None
     assert ahead is not None
     assert found.level == "warning"
-    assert "42.0 s behind the one by which inferdash keeps its times" in found.says
+    assert "42.0 s behind the one that inferdash keeps times by" in found.says
     assert "on spark-1: sudo timedatectl set-ntp true" in found.remedy
     assert "120 min ahead of" in ahead.says
 
@@ -68,7 +68,7 @@ TWO = ("--tensor-parallel-size", "2", "--nnodes", "2")
             "warning",
             "The clock of spark-1 is 8.0 s ahead of spark-2's",
         ),
-        (None, "unknown", "spark-2 has not told its time lately"),
+        (None, "unknown", "spark-2 has not reported its time lately"),
     ],
 )
 def test_a_start_over_two_boxes_compares_their_clocks(

@@ -55,7 +55,10 @@ def test_a_time_span_reads_by_its_two_largest_parts(
         (59, "59 s ago"),
         (61, "1 min ago"),
         (7300, "2 h ago"),
-        (200_000, "2 d ago"),
+        (86_399, "23 h ago"),
+        (86_400, "20 Nov 12:00"),
+        (-200_000, "23 Nov 19:33"),
+        (400 * 86_400, "17 Oct 2025 12:00"),
         (-90, "in 1 min"),
     ],
 )

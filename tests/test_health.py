@@ -155,7 +155,7 @@ def test_two_questions_without_an_answer_are_unhealthy_and_one_answer_cures() ->
     assert says(once).condition is Condition.UNSURE
     assert says(twice) == HealthVerdict(
         condition=Condition.UNHEALTHY,
-        because="answers /health, but no question for one token",
+        because="answers /health, but no probe for one token",
         since=at(600),
     )
     assert says(twice.add_probe(ProbeOutcome.ANSWERED, at(740))).condition is Condition.HEALTHY

@@ -87,11 +87,11 @@ def page(server: Server) -> str:
 
 def test_the_page_says_what_the_image_has(box: Box) -> None:
     server = factories.server(box, "coder", "gpt-oss-120b", image=ASKED)
-    assert "flags, asked" not in page(server)
+    assert "flags, read" not in page(server)
 
     image_facts(box, vllm(), asked_at=timezone.now() - timedelta(hours=2))
 
-    assert "vLLM 0.32.0, 317 flags, asked <time" in page(server)
+    assert "vLLM 0.32.0, 317 flags, read <time" in page(server)
 
 
 def test_the_page_says_why_the_image_could_not_be_asked(box: Box) -> None:
@@ -100,7 +100,7 @@ def test_the_page_says_why_the_image_could_not_be_asked(box: Box) -> None:
 
     text = page(server)
 
-    assert "The image could not be asked for its flags <time" in text
+    assert "The image’s flags could not be read <time" in text
     assert "“vllm &lt;b&gt;” ended with exit code 1: no GPU." in text
     assert "The lists that come with inferdash serve instead." in text
 
@@ -134,7 +134,7 @@ def test_what_an_image_said_before_is_shown_while_it_is_asked_again(box: Box) ->
     text = page(server)
 
     assert "Asking the image for its flags…" in text
-    assert "Until then: vLLM 0.32.0, 317 flags, asked <time" in text
+    assert "Until then: vLLM 0.32.0, 317 flags, read <time" in text
 
 
 def test_an_image_that_was_not_asked_yet_is_no_failure(box: Box) -> None:
@@ -164,7 +164,7 @@ def test_the_part_of_the_page_that_goes_by_the_image_can_be_asked_for_alone(box:
 
     response = client.get(f"/profiles/{server.slug}/known/{server.slug}/")
 
-    assert "vLLM 0.32.0, 317 flags, asked <time" in response.content.decode()
+    assert "vLLM 0.32.0, 317 flags, read <time" in response.content.decode()
     assert "<main" not in response.content.decode()
     assert client.get(f"/profiles/{server.slug}/known/nothing/").status_code == 404
 

@@ -185,7 +185,7 @@ def test_a_newer_build_is_told_with_its_verdicts(box: Box) -> None:
     news.newer_id = image_id(9)
     news.save()
     told = page()
-    assert "has not been asked for its flags yet" in told
+    assert "flags have not been read yet" in told
     assert "Move the tag to it" in told
     dialog = page(f"/images/news/{news.pk}/move/newer/ask/")
     assert "Move the tag" in dialog
@@ -364,7 +364,7 @@ def test_a_silent_box_is_said(box: Box) -> None:
     ImageInventory.objects.update(wanted_at=timezone.now() + timedelta(seconds=5))
     told = page()
     assert "rtx8 gives no sign of life" in told
-    assert "Waits until rtx8 is heard of again" in told
+    assert "Waits until rtx8 reports again" in told
     assert StoredImage.objects.count() == 1
 
 
@@ -378,11 +378,11 @@ def test_an_image_that_no_profile_names_can_be_asked(box: Box) -> None:
     assert client().post(f"/images/{found.pk}/ask/").status_code == 204
     assert client().post(f"/images/{other.pk}/ask/").status_code == 404
     assert newer_builds.to_ask(box) == [("vllm", found.image_id)]
-    assert "It is going to be asked" in page(f"/images/{found.pk}/")
+    assert "Its version and flags will be read" in page(f"/images/{found.pk}/")
     factories.image_facts(
         box, reference=found.image_id, image_id=found.image_id, version="0.20.2", count=7
     )
-    assert "7 flags, asked" in page(f"/images/{found.pk}/")
+    assert "7 flags, read" in page(f"/images/{found.pk}/")
     assert "vLLM 0.20.2" in page()
 
 

@@ -142,7 +142,8 @@ def test_nothing_is_stopped_and_watched_servers_are_only_named(
 
     assert list(Run.objects.values()) == before
     assert (
-        "Only watched, and started by others: `theirs`" in (tmp_path / "out/README.md").read_text()
+        "Only monitored, and started elsewhere: `theirs`"
+        in (tmp_path / "out/README.md").read_text()
     )
     assert not (tmp_path / "out/servers/theirs.sh").exists()
 

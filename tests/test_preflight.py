@@ -176,7 +176,7 @@ def test_on_unified_memory_servers_share_the_pool_but_load_one_at_a_time() -> No
     loads = around(other_workloads=(neighbour(0, loading=True),))
     found = {i.id: i for i in preflight(spark, loads, None)}["loading"]
     assert found.level == "error"
-    assert "is just being filled by glm-5" in found.says
+    assert "is being filled by glm-5 now" in found.says
     assert "Wait until glm-5 is ready" in found.remedy
 
 
@@ -197,7 +197,7 @@ def test_a_model_that_was_refused_wants_a_token() -> None:
     assert "token" not in checked(around(was_refused=True))
     expired = checked(replace(around(checkpoint="missing", remote="expired"), has_token=True))
     assert expired["token"].level == "error"
-    assert "has ended, was revoked" in expired["token"].says
+    assert "has expired, was revoked" in expired["token"].says
     assert expired["checkpoint"].level == "ok"
     assert "token" not in checked(around(checkpoint="missing"))
 

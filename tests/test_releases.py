@@ -184,7 +184,7 @@ def test_pages_tell_it_while_it_lasts_and_afterwards(
     seen(watcher, scene, 40)
     factories.run(server, RunState.STOPPED, age=100)
     *_others, earlier = pages(run)
-    assert "20.0 GiB were not given back. Process 101" in earlier
+    assert "20.0 GiB were not released. Process 101" in earlier
     assert "spark-1 shows what was left behind" in earlier
     assert ">20.0 GiB not back</td>" in earlier
 

@@ -36,11 +36,11 @@ ABLE = {"engine": "vllm", "flags": ("--enable-sleep-mode",), "env": {"VLLM_SERVE
         (
             {"before": 75 * GIB, "after": 4 * GIB, "woke_in": 3.14},
             "asleep",
-            "asleep: 71 GiB given back, wakes in about 3.1 s",
+            "asleep: 71 GiB released, wakes in about 3.1 s",
         ),
-        ({"before": 5 * GIB, "after": 4 * GIB}, "asleep", "asleep: 1.0 GiB given back"),
-        ({"before": GIB, "after": GIB}, "asleep", "asleep: nothing was given back"),
-        ({"before": None}, "asleep", "asleep: how much it gave back nobody can tell"),
+        ({"before": 5 * GIB, "after": 4 * GIB}, "asleep", "asleep: 1.0 GiB released"),
+        ({"before": GIB, "after": GIB}, "asleep", "asleep: nothing was released"),
+        ({"before": None}, "asleep", "asleep: how much it released is not known"),
         ({"woke_in": 42.0}, "waking", "wakes up, which took 42 s the last time"),
         ({}, "waking", "wakes up"),
         ({}, "falling", "goes to sleep"),
@@ -188,9 +188,9 @@ def test_an_idle_one_sleeps_is_measured_and_woken_by_a_request(
 
     assert run.wanted == DesiredState.RUNNING
     assert run.shown_state == "asleep"
-    assert run.sleep_words == "asleep: 71 GiB given back"
+    assert run.sleep_words == "asleep: 71 GiB released"
     page = browser(Role.OPERATOR).get("/servers/coder/").content.decode()
-    assert "Asleep: 71 GiB given back. A request or a question wakes it." in page
+    assert "Asleep: 71 GiB released. A request or a question wakes it." in page
     assert "It sleeps after 10m without one" in page
     assert run.sleep_moved_at is not None
     asleep_since = format.since(run.sleep_moved_at).partition(">")[0]
@@ -317,7 +317,7 @@ def test_it_waits_for_its_memory_and_who_is_idle_on_it_is_stopped(
     run.refresh_from_db()
     other.refresh_from_db()
     assert (run.sleep, sleeper(engine).asked) == (Sleep.ASLEEP, [])
-    assert other.status_message == "Stopped to make room for coder, which a request has asked for."
+    assert other.status_message == "Stopped to make room for coder, which a request needs."
     holds(box, 4)
     until(watcher.step, run, lambda run: run.sleep == Sleep.AWAKE)
 
@@ -354,4 +354,4 @@ def test_one_that_sleeps_makes_room_in_its_turn(box: Box, engine: ScriptedEngine
     scale_to_zero.ask(second, by=factories.person(), passing=())
 
     run.refresh_from_db()
-    assert run.status_message == "Stopped to make room for second, which a request has asked for."
+    assert run.status_message == "Stopped to make room for second, which a request needs."

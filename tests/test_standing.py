@@ -75,7 +75,7 @@ def test_one_that_is_only_watched_is_not_started(server: Server) -> None:
 
     page = shown()
 
-    assert "only watched" in page
+    assert "only monitors" in page
     assert "/start/" not in page
 
 

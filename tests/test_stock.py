@@ -416,7 +416,7 @@ def test_somebody_may_ask_for_a_look(box: Box, ada: Client) -> None:
     assert ModelInventory.objects.get(box=box).is_wanted
     assert "Looks in a moment" in ada.get("/models/").content.decode()
     Box.objects.update(seen_at=None)
-    assert "Waits until rtx8 is heard of again" in ada.get("/models/").content.decode()
+    assert "Waits until rtx8 reports again" in ada.get("/models/").content.decode()
 
 
 def test_the_settings_say_what_is_wrong_with_a_folder(box: Box) -> None:

@@ -312,7 +312,7 @@ def test_it_may_be_started_beside_who_serves_but_not_beside_who_loads(
 ) -> None:
     Run.objects.filter(server=glm).update(state=RunState.STARTING)
     asked = words(ivan.post("/servers/qwen/start/", {"do": "beside"}))
-    assert "Somebody is loading into GPUs 0-3" in asked
+    assert "Another load is filling GPUs 0-3" in asked
     assert "Start anyway" not in asked, "that is an editor's"
     assert not qwen.runs.exists()
 
@@ -381,7 +381,7 @@ def test_pages_say_who_started_it_and_who_uses_it(ivan: Client, glm: Server) -> 
 
     assert "Started by <strong>maria</strong>" in said("/servers/glm-5/")
     assert "2 requests running" in said("/servers/glm-5/")
-    assert "Asked by <strong>lin</strong>" in said("/")
+    assert "Used by <strong>lin</strong>" in said("/")
     assert "started by <strong>maria</strong>" in said("/boxes/rtx8/")
     ago = timezone.now() - timedelta(hours=3, minutes=12)
     Run.objects.update(requests_running=0, last_request_at=ago)

@@ -140,7 +140,7 @@ def test_a_dead_scheduler_that_nobody_asks_is_found_by_asking(box: Box) -> None:
     probes.models(endpoint(run), "/wedge")
     until(runs, run, lambda run: run.unhealthy_since)
 
-    assert run.unhealthy_because == "answers /health, but no question for one token"
+    assert run.unhealthy_because == "answers /health, but no probe for one token"
     assert run.last_request_at is None, "it was asked by nobody but inferdash"
     assert run.requests_running == 0
 

@@ -49,7 +49,8 @@ def tint(text: str, colour: int, out: TextIO | None = None) -> str:
 def claim(found: dict[str, Any]) -> str:
     """ "ada until 18:00"; with the day where that is another one."""
     until = datetime.fromisoformat(found["until"].replace("Z", "+00:00")).astimezone()
-    form = "%H:%M" if until.date() == datetime.now().date() else "%Y-%m-%d %H:%M"  # noqa: DTZ005
+    is_today = until.date() == datetime.now().date()  # noqa: DTZ005
+    form = "%H:%M" if is_today else "%-d %b %H:%M"
     return f"{found['by']} until {until.strftime(form)}"
 
 

@@ -144,4 +144,4 @@ def _unreadable(name: str, path: Path, error: OSError) -> CertificateError:
 
 
 def _day(when: datetime) -> str:
-    return f"{when:%Y-%m-%d %H:%M} UTC"
+    return f"{when:%-d %b %Y %H:%M} UTC"

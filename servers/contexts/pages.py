@@ -132,7 +132,7 @@ def render(
     """The fragments of a page that have changed; for ("everything", None) all of them.
 
     `page` is what the browser shows: dashboard, chat, capture, stock (the models on disks), found (what was
-    there before), alerts, outlets, a profile, its form, or the server or box with that `pk`.
+    there before), alerts, channels, a profile, its form, or the server or box with that `pk`.
     """
     if not person.may_view:
         return _render_chat(keys, person, page)
@@ -152,8 +152,8 @@ def render(
         parts.append(needs.bell_html(len(notices)))
         if page == "alerts":
             parts.append(needs.alerts_html(person, notices))
-    if page == "outlets" and person.may_administer and (everything or ("alerts", None) in keys):
-        parts.append(needs.outlets_html())
+    if page == "channels" and person.may_administer and (everything or ("alerts", None) in keys):
+        parts.append(needs.render_channels())
     parts += requests.render_capture_parts(keys, person, page)
     parts += requests.parts(keys, person, page)
     parts += inventory.parts(keys, page)

@@ -21,7 +21,7 @@ LASTS = {
 class CaptureForm(forms.Form):
     minutes = forms.TypedChoiceField(label="For", coerce=int, choices=LASTS.items(), initial=15)
     only = forms.ChoiceField(
-        label="What is asked of",
+        label="Requests to",
         required=False,
         help_text="A server, or every server that answers to a model’s name.",
     )

@@ -50,7 +50,7 @@ class KeyForm(forms.Form):
             # The least: more is chosen on purpose.
             role.initial = may[0].value if may else ONLY_ASKS
             if person.may_chat:
-                role.choices = [(ONLY_ASKS, "ask models only"), *role.choices]
+                role.choices = [(ONLY_ASKS, "use models only"), *role.choices]
                 role.help_text = (
                     "“Ask models only” suits chat programs and scripts: it opens the gateway and "
                     "nothing else, neither the API nor the terminal. For those choose a role."

@@ -18,14 +18,14 @@ class LegacyPortForm(forms.Form):
         min_value=FIRST_FREE,
         max_value=65535,
         widget=forms.NumberInput(attrs={"placeholder": "8000", "autocomplete": "off"}),
-        help_text="Which programs ask on now. Nobody else may listen on it.",
+        help_text="The port that programs call now. Nothing else may listen on it.",
     )
     model = forms.CharField(
         label="Model",
         max_length=200,
         required=False,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
-        help_text="Asked for where a request names one that is not known here. Other names for a "
+        help_text="Used where a request names one that is not known here. Other names for a "
         "model stand in its profile.",
     )
     sources = forms.CharField(

@@ -48,7 +48,7 @@ class NotificationChannelForm(forms.ModelForm):  # type: ignore[type-arg]
             "is_enabled": "Send there",
         }
         help_texts = {  # noqa: RUF012
-            "kind": "A sign of life asks its address every minute; who watches there misses a box "
+            "kind": "A heartbeat requests its address every minute; who watches there misses a box "
             "that has died. One for each box.",
         }
 
@@ -87,16 +87,16 @@ class NotificationChannelForm(forms.ModelForm):  # type: ignore[type-arg]
         return cleaned
 
     def save(self, commit: bool = True) -> NotificationChannel:
-        outlet: NotificationChannel = super().save(commit=False)
-        outlet.kinds = self.cleaned_data["kinds"]
+        channel: NotificationChannel = super().save(commit=False)
+        channel.kinds = self.cleaned_data["kinds"]
         if address := self.cleaned_data["address"]:
-            outlet.keep(address, self.cleaned_data["key"], _hint(outlet.kind, address))
-            outlet.error = ""
+            channel.keep(address, self.cleaned_data["key"], _hint(channel.kind, address))
+            channel.error = ""
         elif key := self.cleaned_data["key"]:
-            outlet.keep(outlet.address, key, outlet.hint)
+            channel.keep(channel.address, key, channel.hint)
         if commit:
-            outlet.save()
-        return outlet
+            channel.save()
+        return channel
 
 
 def _objection(kind: str, address: str) -> str:

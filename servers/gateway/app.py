@@ -85,7 +85,7 @@ class Gateway:
             if not is_for_engines(path) or _walks(path) or path.startswith("/v1/v1/"):
                 raise Refusal(
                     404, "no_such_path",
-                    f"Engines are asked under /v1/, not {path}. The base address ends in /v1 for "
+                    f"Engines are reached under /v1/, not {path}. The base address ends in /v1 for "
                     "clients of OpenAI’s API, and before it for those of Anthropic’s.",
                 )  # fmt: skip
             if path.startswith(MODELS):

@@ -96,7 +96,7 @@ class Caller:
 def not_allowed(caller: Caller, server: str) -> Refusal:
     allowed = ", ".join(sorted(caller.models))
     return Refusal(
-        403, "model_not_allowed", f"This key may not ask {server}, only {allowed}.", server=server
+        403, "model_not_allowed", f"This key may not use {server}, only {allowed}.", server=server
     )
 
 
@@ -125,7 +125,7 @@ class Callers:
             raise Refusal(
                 401, "invalid_api_key",
                 "This key is not known, has ended, was revoked, or may only look. Make one on the "
-                "page “Keys” of inferdash that may ask models.",
+                "page “Keys” of inferdash with access to models.",
             )  # fmt: skip
         return caller
 
@@ -142,7 +142,7 @@ class Callers:
             raise Refusal(
                 429, "rate_limited",
                 f"This key may make {caller.per_minute} request{'s' if caller.per_minute > 1 else ''} a "
-                f"minute. Ask again in {wait} s.",
+                f"minute. Try again in {wait} s.",
                 wait,
             )  # fmt: skip
         asked.append(now)

@@ -251,7 +251,7 @@ def _absence(server: Server, run: Run | None) -> NoRoute:
         is_coming = True
         left = start.left.total_seconds() if start is not None and start.left is not None else None
         says = f"{server} is {run.state}{_where(start)}."
-        advice = "Ask again a little later."
+        advice = "Try again a little later."
     else:
         says = f"{server} is {run.state}. Its page in inferdash says why."
     return NoRoute(

@@ -1,6 +1,7 @@
-"""Lengths of time as people write them: 20m, 90s, 1h30m."""
+"""Lengths of time as people write them (20m, 90s, 1h30m), and moments as pages write them."""
 
 import re
+from datetime import datetime
 
 _DURATION = re.compile(
     r"(?:(\d{1,3})h)?\s*(?:(\d{1,5})m)?\s*(?:(\d{1,6})s)?", re.IGNORECASE | re.ASCII
@@ -30,3 +31,14 @@ def format_duration(seconds: int) -> str:
         if count:
             parts.append(f"{count}{letter}")
     return "".join(parts) or "0"
+
+
+def format_moment(moment: datetime, now: datetime, *, shows_today: bool = True) -> str:
+    """ "22 Nov 18:04"; with the year where that is another one. Both of the same time zone.
+
+    Without `shows_today` a moment of today is "18:04".
+    """
+    if not shows_today and moment.date() == now.date():
+        return f"{moment:%H:%M}"
+    year = "" if moment.year == now.year else f" {moment.year}"
+    return f"{moment.day} {moment:%b}{year} {moment:%H:%M}"

@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 
 from servers.judge import sizes
 from servers.judge.images import names
+from servers.launch import durations
 from servers.launch.engines import ENGINES
 
 # Escape sequences of terminals: colours, cursor moves, window titles.
@@ -103,7 +104,10 @@ def duration(span: timedelta | float | None) -> str:
 
 
 def relative(moment: datetime, now: datetime) -> str:
-    """ "just now", "12 min ago", "in 3 h". The page's own clock goes on from here (time.js)."""
+    """ "just now", "12 min ago", "in 3 h"; from a day on "22 Nov 18:04".
+
+    The page's own clock goes on from here (time.js).
+    """
     seconds = (now - moment).total_seconds()
     size = abs(seconds)
     if size < 5:
@@ -113,7 +117,7 @@ def relative(moment: datetime, now: datetime) -> str:
             text = f"{int(size // length)} {unit}"
             break
     else:
-        text = f"{int(size // 86400)} d"
+        return durations.format_moment(timezone.localtime(moment), timezone.localtime(now))
     return f"{text} ago" if seconds > 0 else f"in {text}"
 
 
@@ -140,7 +144,8 @@ def exactly(moment: datetime | None) -> SafeString | str:
     """A <time> with date and time of day."""
     if moment is None:
         return ""
-    return _time(moment, timezone.localtime(moment).strftime("%Y-%m-%d %H:%M"), mode="exact")
+    local, now = timezone.localtime(moment), timezone.localtime()
+    return _time(moment, durations.format_moment(local, now), mode="exact")
 
 
 @register.filter
@@ -149,8 +154,8 @@ def clock(moment: datetime | None) -> SafeString | str:
     if moment is None:
         return ""
     local, now = timezone.localtime(moment), timezone.localtime()
-    form = "%H:%M" if local.date() == now.date() else "%Y-%m-%d %H:%M"
-    return _time(moment, local.strftime(form), mode="exact")
+    text = durations.format_moment(local, now, shows_today=False)
+    return _time(moment, text, mode="exact")
 
 
 def _time(moment: datetime, text: str, *, mode: str) -> SafeString:

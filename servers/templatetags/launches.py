@@ -82,12 +82,20 @@ def fit_about(change: LaunchChange) -> str:
 
 @register.filter
 def change_words(change: LaunchChange) -> str:
-    """A change in the words of a command line: --kv-cache-dtype bf16, no NCCL_DEBUG."""
+    """A change in the words of a command line: --kv-cache-dtype bf16, --shm-size 16g, no X."""
     said = [" ".join((name, *value_words(value))) for name, value in change.set_flags.items()]
     said += [f"no {name}" for name in (*change.drop_flags, *change.drop_env)]
     said += [f"{name}={value}" for name, value in change.set_env.items()]
-    said += [f"{field_title(name)}: {_field_words(name, v)}" for name, v in change.fields.items()]
+    said += [f"{_field_name(name)} {_field_words(name, v)}" for name, v in change.fields.items()]
     return ", ".join(said)
+
+
+# Fields that docker run takes as they stand.
+_DOCKER_FLAGS = {"shm_size": "--shm-size", "ipc": "--ipc"}
+
+
+def _field_name(name: str) -> str:
+    return _DOCKER_FLAGS.get(name) or f"{field_title(name)}:"
 
 
 def _field_words(name: str, value: object) -> str:

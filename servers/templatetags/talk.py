@@ -45,7 +45,7 @@ def _lack(server: Server, lack: MissingFeature, is_saved: bool) -> dict[str, Any
     if is_saved:
         said["says"] += f" The profile has it by now: restart {server}."
     elif server.is_watched:
-        said["says"] += f" {server} is only watched: change it where it was started."
+        said["says"] += f" {server} is only monitored: change it where it was started."
     elif lack.fix is not None:
         said["fix"] = change_words(lack.fix)
         said["url"] = reverse("chat_fix", args=[server.slug, lack.key])

@@ -30,7 +30,7 @@ def use_words(run: RequestTimes) -> SafeString | str:
     if count:
         return f"{count} request{'' if count == 1 else 's'} running"
     if count is None and run.last_request_at:
-        said = "last asked here {}, and its engine does not say by whom else"
+        said = "last used here {}; its engine does not report other users"
         return format_html(said, ago(run.last_request_at))
     if count is None:
         return "usage unknown: metrics are off"

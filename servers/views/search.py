@@ -34,7 +34,7 @@ PAGES = (
     ("usage", "Usage", "tokens requests"),
     ("keys", "Keys for programs", "api token"),
     ("alerts", "Alerts", "problems"),
-    ("outlets", "Notification channels", "alerts webhook mail"),
+    ("channels", "Notification channels", "alerts webhook mail"),
     ("activity", "Activity", "audit log"),
     ("settings", "Settings", "people secrets boxes"),
     ("password", "Change password", "account"),

@@ -18,7 +18,7 @@ DIED = AlertCase(
     subject="glm-5",
     severity="critical",
     title="glm-5 on rtx8 died after 3 h",
-    memory="33.1 GiB were not given back.",
+    memory="33.1 GiB were not released.",
 )
 HOT = AlertCase(
     kind="thermal", subject="thermal:GPU-1", severity="warning", title="rtx8: GPU 1 is hot"

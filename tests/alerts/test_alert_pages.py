@@ -59,7 +59,7 @@ def test_a_failed_server_and_its_alert_count_once(ada: Client, box: Box) -> None
 
     assert ada.post(f"/alerts/{alert.pk}/acknowledge/").status_code == 204
     assert bell(ada) == 0
-    assert "ada knows of it" in page(ada)
+    assert "ada acknowledged it" in page(ada)
     assert (
         "glm-5" not in re.findall(r'<section id="attention".*?</section>', page(ada, "/"), re.S)[0]
     )

@@ -159,7 +159,7 @@ def test_a_verdict_of_leaked_names_the_card_and_the_box_and_says_how_much() -> N
 
     assert (case.kind, case.subject, case.severity) == ("leaked", "GPU-1", "critical")
     assert case.title == "GPU 2 on rtx8 has lost memory"
-    assert case.memory == "33.1 GiB were not given back."
+    assert case.memory == "33.1 GiB were not released."
     assert case.advice == "Restart the box."
 
 

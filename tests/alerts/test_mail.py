@@ -28,7 +28,7 @@ def test_a_mail_reaches_everybody_named(box: Box, settings: Any) -> None:
     [letter] = post.letters
     assert "Subject: glm-5 on rtx8 died after 3 h" in letter
     assert "From: inferdash@rtx8.lan" in letter
-    assert "33.1 GiB were not given back." in letter
+    assert "33.1 GiB were not released." in letter
     assert "/boxes/rtx8/" in letter
 
 

@@ -35,7 +35,7 @@ def test_an_alert_is_sent_once_with_a_link_and_never_again(there: Receiver, box:
     [got] = there.got
     said = json.loads(got.body)
     assert said["title"] == "glm-5 on rtx8 died after 3 h"
-    assert said["memory"] == "33.1 GiB were not given back."
+    assert said["memory"] == "33.1 GiB were not released."
     assert said["url"].endswith("/boxes/rtx8/")
     assert Notification.objects.get().delivered_at
     assert NotificationChannel.objects.get().error == ""
@@ -102,10 +102,10 @@ def test_an_address_that_was_wrong_gets_what_is_still_so_once_it_is_right(
     send(box)
     send(box)
     assert Notification.objects.filter(what=What.RAISED).exclude(gave_up_at=None).count() == 2
-    assert [each.lost for each in needs.outlets()] == [1]
+    assert [each.lost for each in needs.list_channels()] == [1]
 
     channels.try_again(made)
-    assert [each.lost for each in needs.outlets()] == [0]
+    assert [each.lost for each in needs.list_channels()] == [0]
     send(box)
     send(box)
 

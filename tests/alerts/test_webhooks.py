@@ -25,7 +25,7 @@ DIED = AlertMessage(
     severity="critical",
     title="glm-5 on rtx8 died after 3 h",
     detail="The engine was ended by SIGSEGV <@everyone> & more – `kaputt`.",
-    memory="33.1 GiB were not given back.",
+    memory="33.1 GiB were not released.",
     advice="Its page shows the log's last lines.",
     box="rtx8",
     server="glm-5",
@@ -83,7 +83,7 @@ def test_slack_gets_no_markup_that_a_log_has_smuggled_in(there: Receiver) -> Non
     assert said["text"] == "glm-5 on rtx8 died after 3 h"
     assert "&lt;@everyone&gt; &amp; more" in text
     assert "<http://rtx8.lan:8470/runs/7/|glm-5 on rtx8 died after 3 h>" in text
-    assert "33.1 GiB were not given back." in text
+    assert "33.1 GiB were not released." in text
 
 
 def test_discord_calls_nobody_and_is_within_its_bounds(there: Receiver) -> None:
@@ -106,11 +106,11 @@ def test_ntfy_gets_a_title_beyond_ascii_and_its_token(there: Receiver) -> None:
     assert headers["Priority"] == "5"
     assert headers["Click"] == DIED.url
     assert headers["Authorization"] == "Bearer tk_secret"
-    assert "33.1 GiB were not given back." in there.got[0].body.decode()
+    assert "33.1 GiB were not released." in there.got[0].body.decode()
 
 
 def test_people_read_moments_and_programs_parse_them() -> None:
-    assert DIED.paragraphs[-1] == "Since 2026-11-21 20:00 UTC."
+    assert DIED.paragraphs[-1] == "Since 21 Nov 20:00 UTC."
     assert json.loads(payloads.build_payload("json", DIED, now=0).body)["since"] == DIED.since
 
 

@@ -57,7 +57,7 @@ def test_a_key_keeps_which_models_it_may_ask_and_how_often() -> None:
 def test_a_new_key_has_the_least_right_unless_more_is_chosen() -> None:
     ada = Client()
     ada.force_login(factories.person())
-    asks = '<option value="0" selected>ask models only'
+    asks = '<option value="0" selected>use models only'
     page = ada.get("/keys/").content.decode()
     assert asks in page
     assert '<option value="90" selected>90 days' in page
@@ -71,15 +71,15 @@ def test_a_new_key_has_the_least_right_unless_more_is_chosen() -> None:
     assert "http://testserver/v1" in page
     assert "inferdash.pyz" not in page
     assert asks in page
-    assert "<td>ask models only" in page
-    assert AuditEntry.objects.get(action="make key").detail == {"may": "ask models only"}
+    assert "<td>use models only" in page
+    assert AuditEntry.objects.get(action="make key").detail == {"may": "use models only"}
 
 
 def test_who_may_not_ask_models_makes_no_key_for_that() -> None:
     page = Client()
     page.force_login(factories.person("vic", Role.VIEWER))
     shown = page.get("/keys/").content.decode()
-    assert "ask models only" not in shown
+    assert "use models only" not in shown
     assert '<option value="1" selected>' in shown
     said = page.post("/keys/", {"name": "x", "role": "0", "lives": "30"}).content.decode()
     assert "Select a valid choice" in said

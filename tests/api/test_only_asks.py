@@ -1,4 +1,4 @@
-"""Keys that may ask models only: each door but the gateway's stays shut."""
+"""Keys that may use models only: each door but the gateway's stays shut."""
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -30,7 +30,7 @@ def test_the_api_says_what_to_use_instead() -> None:
     assert answer.status_code == 403
     error = answer.json()["error"]
     assert error["code"] == "forbidden"
-    assert "may ask models only" in error["message"]
+    assert "may use models only" in error["message"]
     assert "page “Keys”" in error["advice"]
 
 

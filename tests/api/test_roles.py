@@ -21,7 +21,7 @@ from tests.cases import Cases
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 
 JSON = "application/json"
-UNKNOWN, ONLY_ASKS = "no key that opens", "a key that may ask models only"
+UNKNOWN, ONLY_ASKS = "no key that opens", "a key that may use models only"
 type Caller = tuple[str, Client, Role | str]
 
 

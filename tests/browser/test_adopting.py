@@ -166,14 +166,14 @@ def test_the_first_page_names_all_and_only_what_was_asked_for_changes(
     expect(page.get_by_role("link", name="1 model", exact=True)).to_be_visible(timeout=WITHIN)
     assert full.inspected() == before
 
-    opens(page, coder.get_by_role("button", name="Watch"))
-    page.get_by_role("dialog").get_by_role("button", name="Watch it").click()
-    expect(coder).to_contain_text(f"watched as {full.name('coder')}", timeout=WITHIN)
+    opens(page, coder.get_by_role("button", name="Monitor"))
+    page.get_by_role("dialog").get_by_role("button", name="Monitor it").click()
+    expect(coder).to_contain_text(f"monitored as {full.name('coder')}", timeout=WITHIN)
 
-    opens(page, process.get_by_role("button", name="Watch"))
+    opens(page, process.get_by_role("button", name="Monitor"))
     expect(page.get_by_role("dialog")).to_contain_text("The process is not touched")
-    page.get_by_role("dialog").get_by_role("button", name="Watch it").click()
-    expect(process).to_contain_text("watched as qwen3-8b", timeout=WITHIN)
+    page.get_by_role("dialog").get_by_role("button", name="Monitor it").click()
+    expect(process).to_contain_text("monitored as qwen3-8b", timeout=WITHIN)
 
     ended.get_by_role("button", name="Make a profile").click()
     expect(ended).to_contain_text("compared with it", timeout=WITHIN)

@@ -45,7 +45,7 @@ def test_a_failed_start_reaches_the_page_the_title_and_a_webhook_once(
     page.get_by_label("Address").fill(f"{there.url}/a-secret-path")
     with page.expect_navigation():  # until its scripts are there, too
         page.get_by_role("button", name="Add it").click()
-    row = page.locator("[data-outlet='Team hook']")
+    row = page.locator("[data-channel='Team hook']")
     expect(row).to_contain_text(f"127.0.0.1:{there.port}")
     there.answers.append(ReceiverResponse(status=404, body=b"no_such_hook"))
     row.get_by_role("button", name="Test").click()
@@ -87,7 +87,7 @@ def test_a_failed_start_reaches_the_page_the_title_and_a_webhook_once(
     expect(page).to_have_title("(1) Alerts · inferdash")
     assert faults(page) == []
     alert.get_by_role("button", name="Acknowledge").click()
-    expect(alert).to_contain_text("ana knows of it")
+    expect(alert).to_contain_text("ana acknowledged it")
     expect(page).to_have_title("Alerts · inferdash")
     expect(alert.get_by_role("button")).to_have_count(0)
 

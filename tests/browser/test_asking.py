@@ -61,7 +61,7 @@ def test_the_page_of_a_profile_follows_the_asking(eva: Page, stack: WebStack) ->
     assert faults(eva) == []
     stack.run(ANSWER)
 
-    expect(says).to_contain_text("vLLM 0.32.0, 317 flags, asked just now")
+    expect(says).to_contain_text("vLLM 0.32.0, 317 flags, read just now")
     expect(says).not_to_contain_text("Asking")
     expect(eva.locator("pre.command")).to_contain_text("--disable-access-log-for-endpoints")
     assert eva.evaluate("window.neverReloaded")

@@ -78,7 +78,7 @@ def test_images_are_pulled_moved_built_and_removed(
     page.get_by_role("button", name=f"Pull it beside the present one: {store.image}").click()
     told = page.locator(f'[data-tag="{store.image}"]')
     expect(told).to_contain_text("a newer build is here")
-    expect(told).to_contain_text("could not be asked for its flags")
+    expect(told).to_contain_text("flags could not be read")
     page.get_by_role("button", name=f"Move the tag to it: {store.image}").click()
     expect(page.locator("#dialog")).to_contain_text("1 cannot be told")
     assert faults(page) == []

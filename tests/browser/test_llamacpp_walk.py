@@ -39,7 +39,7 @@ def test_llama_cpp_is_started_watched_talked_to_and_stopped(
     page = new_page(context, complaints)
     join(page, place)
     fill_in(page, place)
-    expect(page.locator("main")).to_contain_text("flags, asked", timeout=START_WITHIN)
+    expect(page.locator("main")).to_contain_text("flags, read", timeout=START_WITHIN)
 
     known = place.ask(
         "list(ImageFacts.objects.filter(reference='" + llamacpp.TAG + "')"

@@ -230,12 +230,12 @@ def test_a_key_is_shown_once_and_can_be_revoked(
 
     # A chat program's key, from the gateway's page.
     page.goto(f"{stack.url}/gateway/")
-    page.get_by_role("link", name="make one that may ask models only").click()
+    page.get_by_role("link", name="make one that may use models only").click()
     expect(page.get_by_label("It may", exact=True)).to_have_value("0")
     page.get_by_label("What is it for?").fill("Open WebUI")
     page.get_by_role("button", name="Make a key").click()
     expect(page.locator("#address")).to_have_text(f"{stack.url}/v1")
-    expect(page.get_by_role("row").filter(has_text="Open WebUI")).to_contain_text("ask models only")
+    expect(page.get_by_role("row").filter(has_text="Open WebUI")).to_contain_text("use models only")
     picture(page, "keys-models-only")
     asks = {"Authorization": f"Bearer {page.locator('#token').inner_text()}"}
     assert context.request.get(f"{stack.url}/v1/models", headers=asks).status == 200

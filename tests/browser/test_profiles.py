@@ -32,7 +32,7 @@ def test_a_guides_command_becomes_a_server_and_every_version_can_come_back(
     check = page.locator("#check")
     expect(check).to_contain_text("docker run")
     finding = check.locator(".finding").filter(has_text="shared memory").first
-    finding.get_by_role("button", name="Apply fix: Shared memory").click()
+    finding.get_by_role("button", name="Apply fix: --shm-size").click()
     expect(page.locator("#id_shm_size")).not_to_have_value("")
     expect(page.locator("#check")).to_contain_text("--shm-size")
     expect(page.locator("#check .finding").filter(has_text="shared memory")).to_have_count(0)

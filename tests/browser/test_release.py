@@ -94,7 +94,7 @@ def test_a_stop_counts_the_memory_down_and_what_was_left_is_ended_from_the_page(
     holding(place, worker, 33)
     to_come = f"33.0 GiB of GPU memory still to come. Process {worker} ("
     expect(server).to_contain_text(to_come, timeout=WITHIN)
-    expect(server).to_contain_text("33.0 GiB were not given back", timeout=WITHIN)
+    expect(server).to_contain_text("33.0 GiB were not released", timeout=WITHIN)
     assert page.evaluate("window.neverReloaded")
 
     server.get_by_role("link", name="what was left behind").click()
@@ -131,7 +131,7 @@ def test_a_container_that_an_older_database_does_not_know_is_adopted(
     place.run("Server.objects.update(run=None); Run.objects.all().delete()")
 
     page.goto(f"{place.url}/boxes/rtx8/")
-    left = page.locator("[data-left]").filter(has_text="no run in the database knows of it")
+    left = page.locator("[data-left]").filter(has_text="no run in the database names it")
     expect(left).to_be_visible(timeout=WITHIN)
     left.get_by_role("button", name="Adopt").click()
     dialog = page.get_by_role("dialog")

@@ -54,16 +54,16 @@ def test_an_engine_is_found_watched_and_talked_to(
     expect(row).to_contain_text("docker run, by hand or by a script")
     assert faults(page) == []
 
-    row.get_by_role("button", name=f"Watch {stranger}").click()
+    row.get_by_role("button", name=f"Monitor {stranger}").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Its container is not touched")
-    dialog.get_by_role("button", name="Watch it").click()
-    expect(row).to_contain_text(f"watched as {stranger}", timeout=WITHIN)
+    dialog.get_by_role("button", name="Monitor it").click()
+    expect(row).to_contain_text(f"monitored as {stranger}", timeout=WITHIN)
 
     page.goto(f"{place.url}/")
     found = card(page, stranger)
     expect(found).to_have_attribute("data-state", "ready", timeout=WITHIN)
-    expect(found.locator(".badge.watched")).to_contain_text(re.compile("watched, up"))
+    expect(found.locator(".badge.watched")).to_contain_text(re.compile("monitored, up"))
     for verb in ("Stop", "Restart", "Remove"):
         expect(found.get_by_role("button", name=verb, exact=True)).to_have_count(0)
 
@@ -94,8 +94,8 @@ def test_an_engine_is_found_watched_and_talked_to(
 
     page.goto(f"{place.url}/servers/{stranger}/")
     page.once("dialog", lambda question: question.accept())
-    page.get_by_role("button", name="Unwatch").click()
-    expect(page.locator("main")).to_contain_text("Not watched any more", timeout=WITHIN)
+    page.get_by_role("button", name="Stop monitoring").click()
+    expect(page.locator("main")).to_contain_text("Not monitored any more", timeout=WITHIN)
     page.goto(f"{place.url}/")
     expect(card(page, stranger)).to_have_count(0)
 
@@ -138,9 +138,9 @@ def test_vllm_itself_is_watched_from_its_start_to_its_death(
 def watch_vllm(page: Page, place: Installation, vllm: str) -> None:
     page.goto(f"{place.url}/boxes/rtx8/found/")
     row = page.locator(".other-list li").filter(has_text=vllm)
-    row.get_by_role("button", name=f"Watch {vllm}").click(timeout=WITHIN)
-    page.get_by_role("dialog").get_by_role("button", name="Watch it").click()
-    expect(row).to_contain_text(f"watched as {vllm}", timeout=WITHIN)
+    row.get_by_role("button", name=f"Monitor {vllm}").click(timeout=WITHIN)
+    page.get_by_role("dialog").get_by_role("button", name="Monitor it").click()
+    expect(row).to_contain_text(f"monitored as {vllm}", timeout=WITHIN)
 
     page.goto(f"{place.url}/servers/{vllm}/")
     head = page.locator("main header [data-state]")
@@ -186,6 +186,6 @@ def kill_in_an_answer(page: Page, place: Installation, vllm: str) -> None:
     expect(alert.get_by_role("button", name="Retry")).to_be_visible()
     expect(shown.locator(".markdown")).not_to_be_empty()
     standing = page.locator("#chat-standings .standing:visible")
-    expect(standing).to_contain_text("Somebody else starts it", timeout=WITHIN)
+    expect(standing).to_contain_text("Started elsewhere", timeout=WITHIN)
     page.get_by_label("Message", exact=True).fill("Are you there?")
     expect(page.get_by_role("button", name="Send", exact=True)).to_be_disabled()

@@ -217,7 +217,7 @@ def test_gpus_by_their_names_in_cdi_are_no_devices_of_the_container() -> None:
 
 
 def test_a_paste_that_asks_for_no_gpus_is_told() -> None:
-    says = "No GPUs are asked for, so it gets none"
+    says = "No GPUs are requested, so it gets none"
 
     assert says in remarks(drafted("docker run --privileged vllm/vllm-openai a/b"), "assumed")
     assert says not in remarks(drafted("docker run --gpus all vllm/vllm-openai a/b"), "assumed")

@@ -136,20 +136,20 @@ def test_each_has_what_can_be_done_to_it(box: Box) -> None:
 
     told = page(Role.EDITOR)
 
-    buttons = re.findall(r'aria-label="(Watch|Make a profile of|Take over) ([^"]+)"', told)
+    buttons = re.findall(r'aria-label="(Monitor|Make a profile of|Take over) ([^"]+)"', told)
     assert sorted(buttons) == [
         ("Make a profile of", "process 4711"),
         ("Make a profile of", "sglang-server"),
         ("Make a profile of", "speech-llm-1"),
+        ("Monitor", "process 4711"),
+        ("Monitor", "speech-llm-1"),
         ("Take over", "process 4711"),
         ("Take over", "speech-llm-1"),
-        ("Watch", "process 4711"),
-        ("Watch", "speech-llm-1"),
     ]
     onward = 'href="/boxes/rtx8/found/">Make a profile of one, or take it over</a>'
     assert onward in client(Role.EDITOR).get("/boxes/rtx8/").content.decode()
     assert onward not in client(Role.OPERATOR).get("/boxes/rtx8/").content.decode()
-    assert 'aria-label="Watch' not in page(Role.OPERATOR)
+    assert 'aria-label="Monitor' not in page(Role.OPERATOR)
     assert "Make a profile" not in page(Role.VIEWER)
 
 
@@ -163,10 +163,10 @@ def test_what_is_watched_or_copied_says_so(box: Box) -> None:
 
     told = page()
 
-    assert f'watched as <a href="/servers/{run.server}/">' in told
+    assert f'monitored as <a href="/servers/{run.server}/">' in told
     assert "3 running" in told
     assert f'profile <a href="/profiles/{run.server.profile.slug}/">' in told
-    assert 'aria-label="Watch' not in told
+    assert 'aria-label="Monitor' not in told
     assert 'aria-label="Make a profile of sglang-server"' not in told
 
 

@@ -50,7 +50,7 @@ class Address:
     looks: str
     ended: str
     narrow: str  # may ask twin-1 alone
-    asks: str  # may ask models only
+    asks: str  # may use models only
     few: str  # may ask twice a minute
 
     @property

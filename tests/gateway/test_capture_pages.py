@@ -20,7 +20,7 @@ from tests.streamed import whole_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 
-NOT_HERE = "What is asked here in the playground is not."
+NOT_HERE = "Requests from the playground are not."
 SAID = {"minutes": "240", "only": "", "reason": "<b>wrong</b> answers"}
 
 

@@ -113,7 +113,7 @@ def test_a_key_may_be_for_some_models_alone(address: Address) -> None:
 
         assert refused.status_code == 403
         assert refused.json()["error"]["code"] == "model_not_allowed"
-        assert "may not ask tiny, only twin-1" in refused.json()["error"]["message"]
+        assert "may not use tiny, only twin-1" in refused.json()["error"]["message"]
         assert program.post(CHAT, json=ask("hello", model="twin-1")).status_code == 200
         listed = program.get("/v1/models").json()["data"]
         assert {each["id"] for each in listed} == {"twin", "twin-1"}
@@ -128,7 +128,7 @@ def test_a_key_that_asks_models_only_opens_the_gateway_alone(address: Address) -
         refused = program.get("/api/v1/servers")
 
     assert refused.status_code == 403
-    assert "may ask models only" in refused.json()["error"]["message"]
+    assert "may use models only" in refused.json()["error"]["message"]
 
 
 def test_a_key_may_ask_so_often_a_minute(address: Address) -> None:

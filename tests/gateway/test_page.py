@@ -47,7 +47,7 @@ def test_a_new_installation_says_what_to_do(client: Client) -> None:
     said = text_of(client)
 
     assert "No server yet" in said
-    assert "No program has asked anything yet" in said
+    assert "No requests from programs yet" in said
     assert "http://testserver/v1" in said
 
 

@@ -53,7 +53,7 @@ def test_a_key_that_asks_models_only_chats_and_does_nothing_else(
         capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert logs_in.returncode == 4
-    assert "may ask models only" in logs_in.stderr
+    assert "may use models only" in logs_in.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -98,7 +98,7 @@ def test_errors_are_the_gateways_and_have_their_codes(chat: Chat, address: Addre
         (chat("", "x"), 2, "are ready: tiny-qwen, twin"),
         (chat("tiny", given=" "), 2, "The question is empty"),
         (chat("tiny", "x", INFERDASH_KEY=address.looks), 4, "may only look"),
-        (chat("tiny", "x", INFERDASH_KEY=address.narrow), 4, "This key may not ask tiny"),
+        (chat("tiny", "x", INFERDASH_KEY=address.narrow), 4, "This key may not use tiny"),
         (chat("tiny", scripted(status=400, error={"message": "too long"})), 2, "too long"),
         (chat("tiny", scripted(status=500, error={"detail": "no luck"})), 1, "no luck"),
         (chat("tiny", "x", "--loud"), 2, "unrecognized arguments: --loud"),

@@ -104,7 +104,7 @@ def test_a_model_is_one_row_whatever_it_was_asked_for_as(
         (None, ["<b>o1", "gpt-4o"], 0),
     ]
     text = page(client)
-    assert "also asked for as coder-1, default" in text
+    assert "also requested as coder-1, default" in text
     assert "No such model" in text
     assert "&lt;b&gt;o1, gpt-4o" in text
     assert "no model named" in text

@@ -20,15 +20,15 @@ def test_a_box_that_tells_everything_hides_nothing() -> None:
 
 def test_a_gb10_says_what_it_does_not_report() -> None:
     assert unseen(HardwareScene(gb10()).sample()) == {
-        "errors of GPU memory (ECC)": "The GPU does not tell.",
-        "replaced rows and pages": "The GPU does not tell.",
+        "errors of GPU memory (ECC)": "The GPU does not report it.",
+        "replaced rows and pages": "The GPU does not report it.",
         "PCIe links": "A GPU on the chip has none.",
     }
 
 
 def test_the_card_that_does_not_tell_is_named() -> None:
     sample = HardwareScene(card(), card(index=1, uuid="GPU-two", ecc=None)).sample()
-    assert unseen(sample) == {"errors of GPU memory (ECC)": "GPU 1 does not tell."}
+    assert unseen(sample) == {"errors of GPU memory (ECC)": "GPU 1 does not report it."}
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_the_card_that_does_not_tell_is_named() -> None:
         ),
         (
             {"nvml_xids": "GPU 0 reports none."},
-            "The kernel's log tells of them. GPU 0 reports none.",
+            "The kernel's log has them. GPU 0 reports none.",
         ),
         ({"nvml_xids": "NVML does not.", "kernel_log": LOG}, f"NVML does not. {LOG}"),
     ],
@@ -57,7 +57,7 @@ def test_what_the_machine_does_not_tell() -> None:
     scene.values |= {"pressure": None, "swap": None, "disks": None}
     assert unseen(scene.sample()) == {
         "memory pressure": "The kernel does not measure it.",
-        "swap": "The kernel does not tell.",
+        "swap": "The kernel does not report it.",
         "disks": "Not known of Docker's folder, the models' folder and /dev/shm.",
     }
 

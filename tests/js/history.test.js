@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { relative, span } from "../../static/js/page/ago.js";
+import { moment, relative, span } from "../../static/js/page/ago.js";
 import { lines } from "../../static/js/memory/history-engines.js";
 import { heights, layers, opening, seconds, spaced, tone } from "../../static/js/memory/history-places.js";
 
@@ -49,10 +49,15 @@ test("values are in the unit of their chart, and lines without any are left out"
   assert.deepEqual(lines("kv", { servers: { x: { kv: [0.5, null] }, y: { kv: [null] }, z: {} } }).map(({ values }) => values), [[50, null]]);
 });
 
-const AGO = [[0, "just now"], [-4, "just now"], [5, "5 s ago"], [59.9, "59 s ago"], [60, "1 min ago"], [7199, "1 h ago"], [86400, "1 d ago"], [-90, "in 1 min"]];
+const AGO = [[0, "just now"], [-4, "just now"], [5, "5 s ago"], [59.9, "59 s ago"], [60, "1 min ago"], [7199, "1 h ago"], [86400, "9 Nov 2019 08:05"], [-90, "in 1 min"]];
 for (const [seconds, words] of AGO) {
-  test(`${seconds} s are “${words}”`, () => assert.equal(relative(seconds), words));
+  test(`${seconds} s are “${words}”`, () => assert.equal(relative(seconds, "2019-11-09T08:05:00+01:00"), words));
 }
+
+test("a moment of this year is said without it", () => {
+  const year = new Date().getFullYear();
+  assert.equal(moment(`${year}-03-22T18:04:09+00:00`), "22 Mar 18:04");
+});
 
 const SPANS = [[-1, "0 s"], [0, "0 s"], [61, "1 min 1 s"], [3600, "1 h"], [3661, "1 h 1 min"], [86400 + 59, "1 d"], [90000, "1 d 1 h"]];
 for (const [seconds, words] of SPANS) {

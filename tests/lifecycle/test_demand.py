@@ -118,7 +118,7 @@ def test_room_is_made_by_stopping_what_requests_have_started(box: Box) -> None:
     assert asked(second) is not None
 
     assert wanted(run) == DesiredState.DRAINED
-    assert run.status_message == "Stopped to make room for second, which a request has asked for."
+    assert run.status_message == "Stopped to make room for second, which a request needs."
 
 
 def test_it_waits_for_one_that_serves_and_stops_it_when_it_is_done(box: Box) -> None:

@@ -25,7 +25,7 @@ STOPPED, FAILED = RunState.STOPPED, RunState.FAILED
         (137, True, READY, STOPPED, True, "Somebody has stopped its container outside inferdash"),
         (0, True, None, STOPPED, True, "exit code 0"),
         (137, False, READY, FAILED, True, "SIGKILL (exit code 137) while it was serving"),
-        (137, None, READY, FAILED, False, "asked Docker for it is not known"),
+        (137, None, READY, FAILED, False, "stopped through Docker is not known"),
         (143, False, READY, STOPPED, False, "SIGTERM from outside inferdash"),
         (143, None, READY, STOPPED, False, "Who sent it is not known"),
         (0, False, READY, FAILED, True, "ended by itself while it was serving"),

@@ -112,7 +112,7 @@ def test_an_image_that_told_its_flags_keeps_the_variables_of_its_release() -> No
         ("--tp 2 4", "--tp takes one value, not 2."),
         ("--mem-fraction-static 90%", "--mem-fraction-static takes a number, not “90%”."),
         ("--trust-remote-code true", "--trust-remote-code takes no value; “true” behind it"),
-        ("--cuda-graph 8", "SGLang 0.5.23 cannot tell what --cuda-graph is short for"),
+        ("--cuda-graph 8", "SGLang 0.5.23 does not know what --cuda-graph is short for"),
         ("--enable-nan-detection", "SGLang 0.5.23 has no --enable-nan-detection: it was removed"),
         ("--nsa-decode-backend fa3", "it was removed. Write --dsa-decode-backend."),
         ("--quux", "SGLang 0.5.23 has no --quux, and nothing like it."),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from servers.judge.memory.advice import RECLAIM
 from servers.models.runs.run import RunState
 from servers.watcher.memory import monitor
 from tests import factories
@@ -46,6 +47,8 @@ def test_a_recording_is_judged_a_line_a_gpu_a_step(tmp_path: Path) -> None:
         "unattributed": lines[-1]["unattributed"],
         "reason": lines[-1]["reason"],
         "advice": lines[-1]["advice"],
+        "code": "memory.reclaimable",
+        "params": {"size": lines[-1]["unattributed"], "command": RECLAIM},
         "alarm": False,
     }
     assert abs(lines[-1]["unattributed"] - 33 * GIB) < GIB // 10

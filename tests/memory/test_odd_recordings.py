@@ -261,7 +261,7 @@ def test_an_orphan_of_which_the_driver_tells_no_size_is_ended_all_the_same() -> 
     found = judged(later(scene, hide, 400))
 
     assert found[-1].verdict == "residual"
-    assert "does not tell how much" in found[-1].reason
+    assert "does not report how much" in found[-1].reason
     scene.process(101, None, name="ollama", container="f" * 64)
 
     def hide_both(snapshot: Snapshot) -> None:

@@ -87,7 +87,7 @@ def test_a_process_that_keeps_it_is_named_and_what_it_gave_back_later_too() -> N
     assert words(said[0], scene).startswith("20.0 GiB of GPU memory still to come. Process 101")
     assert said[-1].outcome == "held"
     assert words(said[-1], scene) == (
-        "20.0 GiB were not given back. Process 101 (VLLM::Worker_TP1, 2 min old, of container "
+        "20.0 GiB were not released. Process 101 (VLLM::Worker_TP1, 2 min old, of container "
         "aaaaaaaaaaaa) still holds 20.0 GiB."
     )
     assert not said[-1].is_over
@@ -160,7 +160,7 @@ def test_on_shared_memory_another_program_makes_the_figure_uncertain() -> None:
 
     assert said[-1].outcome == "unsure"
     assert words(said[-1], scene) == (
-        "Whether its memory came back cannot be told: other programs on the same memory have "
+        "Whether its memory came back is not known: other programs on the same memory have "
         "come, gone or grown."
     )
 
@@ -186,7 +186,7 @@ def test_a_program_whose_memory_the_driver_does_not_tell_is_not_blamed() -> None
     said = followed(before, scene.for_(60))
 
     assert said[-1].outcome == "unsure"
-    assert "does not tell how much another program" in words(said[-1], scene)
+    assert "does not report how much another program" in words(said[-1], scene)
 
 
 def test_hidden_processes_leave_only_the_whole_to_be_told() -> None:
@@ -228,7 +228,7 @@ def test_shared_memory_that_is_left_is_named_where_it_is_the_gpus() -> None:
     said = followed(before, scene.for_(260))
 
     assert words(said[-1], scene) == (
-        "18.0 GiB of shared memory were left, used by nobody: /dev/shm/psm_1."
+        "18.0 GiB of shared memory remain that no process uses: /dev/shm/psm_1."
     )
 
 
@@ -241,7 +241,7 @@ def test_a_collector_that_tells_nothing_proves_nothing() -> None:
     said = followed(before, scene.for_(250))
 
     assert said[0].outcome == ""
-    assert "the collector told nothing" in words(said[-1], scene)
+    assert "the collector reported nothing" in words(said[-1], scene)
 
 
 def test_a_restart_of_the_box_ends_the_question() -> None:

@@ -77,7 +77,7 @@ def test_nothing_of_the_box_is_on_their_pages(carl: User) -> None:
         "server",
         "box",
         "alerts",
-        "outlets",
+        "channels",
         "capture",
         "stock",
         "found",
@@ -128,14 +128,14 @@ def test_they_see_their_own_requests_alone(ada: User, carl: User) -> None:
 
 def test_their_keys_ask_models_and_nothing_else(carl: User) -> None:
     page = as_(carl).get(reverse("keys"))
-    assert page.context["form"].fields["role"].choices == [(0, "ask models only")]
+    assert page.context["form"].fields["role"].choices == [(0, "use models only")]
 
     as_(carl).post(reverse("keys"), {"name": "x", "role": "0", "lives": "0"})
     made = Key.objects.get()
     forged = as_(carl).post(reverse("keys"), {"name": "y", "role": "2", "lives": "0"})
 
     assert forged.context["form"].errors
-    assert (Key.objects.get(), made.only_asks, made.scope) == (made, True, "ask models only")
+    assert (Key.objects.get(), made.only_asks, made.scope) == (made, True, "use models only")
     assert made.may(Permission.CHAT)
 
 

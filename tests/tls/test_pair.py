@@ -51,7 +51,7 @@ WRONG: dict[str, tuple[Callable[[Pair], object], str]] = {
     ),
     "over": (
         lambda good: make(good.key.parent, ends=timedelta(hours=-1)),
-        r"site.crt ended on \d{4}-\d\d-\d\d \d\d:\d\d UTC: browsers refuse it",
+        r"site.crt ended on \d+ [A-Z][a-z]{2} \d{4} \d\d:\d\d UTC: browsers refuse it",
     ),
     "not yet": (
         lambda good: make(good.key.parent, begins=timedelta(days=2)),

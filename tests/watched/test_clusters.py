@@ -87,7 +87,7 @@ def test_the_follower_stands_on_the_card_of_its_head() -> None:
     client.force_login(factories.person(role=Role.EDITOR))
 
     alone = client.get("/").content.decode()
-    assert "nobody watches here" in alone
+    assert "is not monitored here" in alone
     assert f'id="server-{follower.server_id}" class="card is-up"' in alone
 
     head = member("spark-1", "glm", 0, RunState.READY)
@@ -164,7 +164,7 @@ def test_the_worker_of_ray_stands_on_the_card_of_its_engine() -> None:
 
     assert "ray-worker" not in client.get("/").content.decode()
     alone = client.get("/boxes/spark-2/found/").content.decode()
-    assert "Works for an engine that nobody watches here" in alone
+    assert "Works for an engine that is not monitored here" in alone
 
     HostResources.objects.filter(pk=host_resources.pk).update(found={"addresses": ["10.0.0.1"]})
     card = client.get("/").content.decode()

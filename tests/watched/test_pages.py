@@ -135,7 +135,7 @@ def test_one_that_is_watched_leads_to_its_server(box: Box) -> None:
 
     told = page("/boxes/rtx8/")
 
-    assert 'watched as <a href="/servers/speech-llm/">' in told
+    assert 'monitored as <a href="/servers/speech-llm/">' in told
     assert "/ask/" not in told
 
 
@@ -170,7 +170,7 @@ def test_a_card_says_that_it_is_watched(box: Box) -> None:
     html = pages.render({("server", run.server_id)}, factories.person())
 
     assert 'class="badge watched"' in html
-    assert "watched, up" in html
+    assert "monitored, up" in html
 
 
 def test_a_server_of_ours_cannot_be_unwatched(box: Box) -> None:

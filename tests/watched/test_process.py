@@ -113,7 +113,7 @@ def test_a_process_is_watched_until_it_is_gone_and_followed_when_it_comes_again(
         again.refresh_from_db()
         assert (again.state, again.status_message) == (
             RunState.STOPPED,
-            "Nobody watches it any more. The process goes on without inferdash.",
+            "It is not monitored any more. The process goes on without inferdash.",
         )
         assert process.poll() is None
 

@@ -117,7 +117,7 @@ def test_nobody_can_stop_it_here(place: ChaosSite, hands: Hands) -> None:
     for verb in ("start", "stop", "restart", "remove"):
         answer = client.post(f"/servers/{slug}/{verb}/", headers={"HX-Request": "true"})
         assert answer.status_code == 403
-        assert b"is only watched" in answer.content
+        assert b"is only monitored" in answer.content
     assert client.get(f"/servers/{slug}/stop/ask/").status_code == 403
     assert client.post(f"/servers/{slug}/runs/{run.pk}/start/").status_code == 403
 

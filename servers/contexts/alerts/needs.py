@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from servers.judge.alerts import attention as judge
 from servers.judge.alerts.attention import AttentionAlert, BoxState, Notice
+from servers.judge.alerts.boxes import data_folder
 from servers.judge.alerts.case import KINDS
-from servers.judge.people import data_disk as folder
 from servers.models import Alert, Box, Notification, NotificationChannel, Run, Server, User
 from servers.models.alerts.alert import What
 from servers.models.people import data_disk
@@ -61,18 +61,20 @@ def _of_data_folder(states: list[BoxState]) -> list[Notice]:
     """Of this process's own box: while the disk is full, no alert of it can be written."""
     disk = data_disk.disk()
     here = [state.slug for state in states if state.slug == settings.BOX]
-    if disk is None or not here or not folder.is_low(disk.free, disk.total):
+    case = data_folder(settings.BOX, disk.free, disk.total) if disk is not None and here else None
+    if case is None:
         return []
-    is_full = folder.is_full(disk.free, disk.total)
     return [
         Notice(
-            level="failed" if is_full else "attention",
+            level="failed" if case.severity == "critical" else "attention",
             about="box",
             slug=settings.BOX,
-            what=folder.TITLES[is_full],
-            fix=folder.ADVICE,
-            kind="disk",
-            subject=folder.SUBJECT,
+            what=case.title.removeprefix(f"{settings.BOX}: "),
+            fix=case.advice,
+            kind=case.kind,
+            subject=case.subject,
+            code=case.code,
+            params=case.params,
         )
     ]
 
@@ -142,15 +144,15 @@ def page(person: User, notices: list[Notice]) -> dict[str, Any]:
     }
 
 
-def outlets_html() -> str:
-    return render_to_string("alerts/_live_outlets.html", {"outlets": outlets()})
+def render_channels() -> str:
+    return render_to_string("alerts/_live_channels.html", {"channels": list_channels()})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """An outlet as the admins' page shows it."""
+    """A notification channel as the admins' page shows it."""
 
-    outlet: NotificationChannel
+    channel: NotificationChannel
     about: tuple[str, ...]  # names of the kinds that it is for; (): all
     test: Notification | None  # the newest
     waiting: int  # messages that were not taken yet
@@ -162,18 +164,18 @@ class Shown:
         return self.test is not None and timezone.now() - self.test.made_at > TAKEN_UP
 
 
-def outlets() -> list[Shown]:
+def list_channels() -> list[Shown]:
     found = NotificationChannel.objects.select_related("box", "created_by").order_by("name")
     return [
         Shown(
-            outlet=outlet,
-            about=tuple(KINDS.get(kind, kind) for kind in outlet.kinds),
-            test=outlet.notifications.filter(what=What.TEST).order_by("-pk").first(),
-            waiting=outlet.notifications.unsent().exclude(what=What.TEST).count(),
-            next_try_at=outlet.notifications.unsent()
+            channel=channel,
+            about=tuple(KINDS.get(kind, kind) for kind in channel.kinds),
+            test=channel.notifications.filter(what=What.TEST).order_by("-pk").first(),
+            waiting=channel.notifications.unsent().exclude(what=What.TEST).count(),
+            next_try_at=channel.notifications.unsent()
             .exclude(error="")
             .aggregate(first=Min("next_try_at"))["first"],
-            lost=outlet.notifications.recently_given_up().count(),
+            lost=channel.notifications.recently_given_up().count(),
         )
-        for outlet in found
+        for channel in found
     ]

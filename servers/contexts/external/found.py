@@ -87,7 +87,7 @@ class ExternalFindings:
     engines: tuple[ExternalEngineCard, ...]
     others: tuple[GpuOccupant, ...]
     quiet: tuple[str, ...]  # names of containers that are on no GPU
-    shelf: ModelsSummary
+    models: ModelsSummary
     images: Mapping[str, int]
     unseen: tuple[MissingPermission, ...]
     command: str  # that grants all of it; "" where each has its own
@@ -131,7 +131,7 @@ def found_on(box: Box, person: User) -> ExternalFindings:
         engines=engines,
         others=tuple(_others(around, sample, engines, names)),
         quiet=_quiet(around, sample),
-        shelf=_shelf(box),
+        models=_summarize_models(box),
         images=around.images if around else {},
         unseen=blind,
         command=together(blind),
@@ -208,7 +208,7 @@ def _quiet(around: OtherWorkloads | None, sample: Mapping[str, Any]) -> tuple[st
     )
 
 
-def _shelf(box: Box) -> ModelsSummary:
+def _summarize_models(box: Box) -> ModelsSummary:
     stock = ModelInventory.objects.filter(box=box).first()
     stored = box.stored.all()
     roots = stock.roots if stock else []

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from servers.launch import durations
+
 SCHEMA = 1  # of the generic JSON; counted up when a field changes its meaning
 AGENT = "inferdash"
 
@@ -61,8 +63,9 @@ class AlertMessage:
 
 
 def _readable(moment: str) -> str:
-    """ "2026-11-21 20:00 UTC"."""
-    return f"{datetime.fromisoformat(moment):%Y-%m-%d %H:%M %Z}"
+    """ "21 Nov 20:00 UTC"."""
+    at = datetime.fromisoformat(moment)
+    return f"{durations.format_moment(at, datetime.now(at.tzinfo))} {at:%Z}"
 
 
 @dataclass(frozen=True, kw_only=True)

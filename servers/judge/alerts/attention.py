@@ -1,8 +1,10 @@
 """Notices for the dashboard, the most urgent first."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from servers.judge.messages import Sentence, say
 
 GIB = 2**30
 
@@ -17,11 +19,11 @@ NO_GPU = "No GPU is seen"  # a box's own problem
 # What a rule tells better than a box's own problem does.
 SAME_AS = {"driver": NO_GPU, "collector": NO_GPU}
 
-# What is said of verdicts that somebody can do something about.
+# Verdicts that a person can do something about.
 _MEMORY = {
-    "leaked": "has lost memory",
-    "residual": "has memory that an engine left behind",
-    "reclaimable": "has memory that can be reclaimed",
+    "leaked": "alerts.notice-leaked",
+    "residual": "alerts.notice-residual",
+    "reclaimable": "alerts.notice-reclaimable",
 }
 
 
@@ -36,6 +38,8 @@ class Notice:
     kind: str = ""
     subject: str = ""
     alert: int | None = None  # its key, where there is one
+    code: str = ""  # of the message, with what it was filled in with
+    params: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,19 +135,8 @@ def of_boxes(boxes: Iterable[BoxState]) -> list[Notice]:
 
 def _silence(box: BoxState) -> Notice:
     if box.was_seen:
-        return _build_notice(
-            box,
-            "is silent: its watcher gives no sign of life, so what is shown of it is old",
-            "Engines go on running. On the box, see whether inferdash runs and what its log says; "
-            "if the box does not answer at all, it may hang.",
-            level="failed",
-            of=("silent", "box"),
-        )
-    return _build_notice(
-        box,
-        "has never been seen: its watcher is not running yet",
-        "Start inferdash on the box and look at the lines that begin with “watcher”.",
-    )
+        return _notify(box, say("alerts.notice-silent"), level="failed", of=("silent", "box"))
+    return _notify(box, say("alerts.notice-never-seen"))
 
 
 def _low_memory(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
@@ -151,13 +144,10 @@ def _low_memory(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
     unified = any(card.get("kind") == "unified" for card in sample.get("gpus") or [])
     if available is None or available >= (LOW_UNIFIED if unified else LOW_MACHINE):
         return []
-    left = f"only {available / GIB:.1f} GiB of memory are left"
-    fix = (
-        "GPU and machine share this memory: stop a server before the machine starts to swap."
-        if unified
-        else "This is main memory, not GPU memory. Stop what needs most of it."
-    )
-    return [_build_notice(box, left, fix, level="failed", of=("floor", "box"))]
+    code = "alerts.notice-little-memory"
+    if unified:
+        code = "alerts.notice-little-shared-memory"
+    return [_notify(box, say(code, size=available), level="failed", of=("floor", "box"))]
 
 
 def _strays(box: BoxState) -> list[Notice]:
@@ -168,14 +158,7 @@ def _strays(box: BoxState) -> list[Notice]:
         if box.strays == 1
         else f"{box.strays} containers run that no run"
     )
-    return [
-        _build_notice(
-            box,
-            f"{are} of the database holds",
-            "As after an older copy of the database was put back. Adopt or remove them on the "
-            "box's page.",
-        )
-    ]
+    return [_notify(box, say("alerts.notice-strays", are=are))]
 
 
 def of_finding(finding: Mapping[str, Any]) -> tuple[str, str]:
@@ -202,7 +185,11 @@ def _hardware(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
             if each["severity"] != "info"
         ]
     return [
-        _build_notice(box, f"GPU {card['index']} has a fault", card["fault"], level="failed")
+        _notify(
+            box,
+            say("alerts.notice-gpu-fault", gpu=card["index"], fault=card["fault"]),
+            level="failed",
+        )
         for card in sample.get("gpus") or []
         if card.get("fault")
     ]
@@ -211,16 +198,30 @@ def _hardware(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
 def _memory(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
     indices = {card.get("uuid"): card["index"] for card in sample.get("gpus") or []}
     return [
-        _build_notice(
+        _notify(
             box,
-            f"GPU {indices[each['gpu']]} {_MEMORY[each['verdict']]}",
-            f"{each['reason']} {each['advice']}".strip(),
+            say(
+                _MEMORY[each["verdict"]],
+                gpu=indices[each["gpu"]],
+                fix=f"{each['reason']} {each['advice']}".strip(),
+            ),
             level="failed" if each["verdict"] == "leaked" else "attention",
             of=(each["verdict"], each["gpu"]),
         )
         for each in sample.get("verdicts") or []
         if each["verdict"] in _MEMORY and each["gpu"] in indices
     ]
+
+
+def _notify(
+    box: BoxState,
+    said: Sentence,
+    *,
+    level: Literal["failed", "attention"] = "attention",
+    of: tuple[str, str] = ("", ""),
+) -> Notice:
+    found = _build_notice(box, said.text, said.advice, level=level, of=of)
+    return replace(found, code=said.code, params=said.params)
 
 
 def _build_notice(

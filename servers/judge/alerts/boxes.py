@@ -15,6 +15,7 @@ from servers.judge.alerts.attention import (
 from servers.judge.alerts.case import AlertCase, Key
 from servers.judge.alerts.runs import span
 from servers.judge.memory.hardware.finding import BOX
+from servers.judge.messages import say
 from servers.judge.people import data_disk
 
 # Seconds without a sign of life, of which there is one every ten: an update takes less.
@@ -81,20 +82,18 @@ def _shows_gpus(sample: Mapping[str, Any]) -> bool:
 
 def _verdicts(box: str, sample: Mapping[str, Any]) -> Iterator[AlertCase]:
     indices = {card.get("uuid"): card.get("index") for card in sample.get("gpus") or ()}
-    titles = {"leaked": "has lost memory", "residual": "has memory that an engine left behind"}
+    codes = {"leaked": "alerts.memory-leaked", "residual": "alerts.memory-residual"}
     for each in sample.get("verdicts") or ():
-        if each.get("alarm") and each["verdict"] in titles:
+        if each.get("alarm") and each["verdict"] in codes:
             index = indices.get(each["gpu"])
             card = "A GPU" if index is None else f"GPU {index}"
             size = each.get("unattributed") or 0
-            yield AlertCase(
+            known = {"card": card, "box": box, "why": each["reason"], "fix": each["advice"]}
+            yield AlertCase.from_sentence(
+                say(codes[each["verdict"]], **known),
                 kind=each["verdict"],
                 subject=str(each["gpu"]),
-                severity="critical" if each["verdict"] == "leaked" else "warning",
-                title=f"{card} on {box} {titles[each['verdict']]}",
-                detail=each["reason"],
-                memory=f"{size / GIB:.1f} GiB were not given back." if size else "",
-                advice=each["advice"],
+                memory=say("alerts.not-released", size=size).text if size else "",
             )
 
 
@@ -119,17 +118,12 @@ def _low(box: str, sample: Mapping[str, Any], is_low: bool) -> Iterator[AlertCas
     floor = LOW_UNIFIED if is_unified else LOW_MACHINE
     if left is None or left >= floor * (ENOUGH if is_low else 1):
         return
-    advice = "This is main memory, not GPU memory. Stop what needs most of it."
-    if is_unified:
-        advice = "GPU and machine share it: stop a server before the machine swaps, and hangs."
-    yield AlertCase(
+    code = "alerts.little-shared-memory" if is_unified else "alerts.little-memory"
+    yield AlertCase.from_sentence(
+        say(code, box=box, floor=f"{floor / GIB:.0f}"),
         kind="floor",
         subject="box",
-        severity="critical",
-        title=f"{box} has little memory left",
-        detail=f"Less than {floor / GIB:.0f} GiB are available.",
-        memory=f"{left / GIB:.1f} GiB are left.",
-        advice=advice,
+        memory=say("alerts.memory-left", size=left).text,
     )
 
 
@@ -163,13 +157,9 @@ def data_folder(box: str, free: int, total: int, *, is_told: bool = False) -> Al
     if not data_disk.is_low(free / (ENOUGH if is_told else 1), total):
         return None
     is_full = data_disk.is_full(free, total)
-    return AlertCase(
-        kind="disk",
-        subject=DATA_FOLDER[1],
-        severity="critical" if is_full else "warning",
-        title=f"{box}: {data_disk.TITLES[is_full]}",
-        detail=f"{free / GIB:.1f} of {total / GIB:.1f} GiB are free.",
-        advice=data_disk.ADVICE,
+    code = "alerts.data-folder-full" if is_full else "alerts.data-folder-nearly-full"
+    return AlertCase.from_sentence(
+        say(code, box=box, free=free, total=total), kind="disk", subject=DATA_FOLDER[1]
     )
 
 
@@ -178,17 +168,12 @@ def silence(box: str, *, seen_at: float, now: float, servers: int = 0) -> AlertC
     if now - seen_at < SILENT_AFTER:
         return None
     were = "1 server was" if servers == 1 else f"{servers} servers were"
-    return AlertCase(
+    running = f" {were} running there." if servers else ""
+    return AlertCase.from_sentence(
+        say("alerts.box-silent", box=box, silent=span(SILENT_AFTER), servers=running),
         kind="silent",
         subject="box",
-        severity="critical",
-        title=f"{box} is silent",
-        detail=f"Its watcher has given no sign of life for {span(SILENT_AFTER)} or longer. "
-        + (f"{were[0].upper()}{were[1:]} running there. " if servers else "")
-        + "Engines go on running without it.",
-        memory="Nobody can say what its memory does.",
-        advice="See whether inferdash runs there and what its log says; if the box does not answer "
-        "at all, it may hang.",
+        memory=say("alerts.memory-unknown").text,
         began=seen_at,
     )
 
@@ -197,12 +182,6 @@ def silence(box: str, *, seen_at: float, now: float, servers: int = 0) -> AlertC
 STILL_THERE = 60.0
 # Seconds after which the page tells no more of it, and nobody waits for it.
 NEWS = 86400.0
-
-_WHAT = {"download": "the download of", "pull": "the pull of"}
-_AGAIN = {
-    "download": "The page Models has the button that goes on with it.",
-    "pull": "The page Images has the button that begins it again.",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +195,7 @@ class Fetch:
     is_failed: bool
     asked_at: float
     ended_at: float | None
-    said: str  # what came of it
+    said: str  # why it failed
     advice: str = ""
 
 
@@ -227,12 +206,11 @@ def find_download_cases(fetches: Iterable[Fetch], *, now: float) -> Iterator[Ale
             continue
         if each.ended_at - each.asked_at < STILL_THERE:
             continue
-        yield AlertCase(
+        code = "alerts.pull-failed" if each.kind == "pull" else "alerts.download-failed"
+        fix = f"{each.advice} " if each.advice else ""
+        yield AlertCase.from_sentence(
+            say(code, box=each.box, name=each.name, why=each.said, fix=fix),
             kind=each.kind,
             subject=each.subject[:200],
-            severity="warning",
-            title=f"{each.box}: {_WHAT[each.kind]} {each.name} failed",
-            detail=each.said,
-            advice=" ".join(part for part in (each.advice, _AGAIN[each.kind]) if part),
             began=each.ended_at,
         )

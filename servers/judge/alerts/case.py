@@ -1,8 +1,10 @@
 """One alert case, and the debounce that keeps it from flapping."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self, cast
+
+from servers.judge.messages import Sentence
 
 type Severity = Literal["info", "warning", "critical"]
 
@@ -46,6 +48,22 @@ class AlertCase:
     run: int | None = None
     began: float | None = None  # unix seconds; None: now
     is_event: bool = False  # happened, and is over at once
+    code: str = ""  # of the message, with what it was filled in with
+    params: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def from_sentence(cls, said: Sentence, *, kind: str, subject: str, **known: Any) -> Self:
+        return cls(
+            kind=kind,
+            subject=subject,
+            severity=cast(Severity, said.severity),
+            title=said.title,
+            detail=said.text,
+            advice=said.advice,
+            code=said.code,
+            params=said.params,
+            **known,
+        )
 
     @property
     def key(self) -> Key:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from servers.judge.alerts.case import ENDS, AlertCase
+from servers.judge.messages import say
 
 # Seconds: whoever starts a model and waits no longer than this is still looking.
 LONG_START = 300.0
@@ -11,8 +12,6 @@ LONG_START = 300.0
 FINDING_OUT = 150.0
 # Seconds after which it is no news that something became ready.
 NEWS = 1800.0
-
-GIB = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +77,10 @@ def event(run: RunFacts, *, now: float) -> AlertCase | None:
     took = run.ready_at - run.asked_at
     if took <= LONG_START:
         return None
-    return AlertCase(
+    return AlertCase.from_sentence(
+        say("alerts.ready", run=run.name, took=span(took)),
         kind="ready",
         subject=f"run {run.pk}",
-        severity="info",
-        title=f"{run.name} is ready after {span(took)}",
         memory=_holds(run),
         run=run.pk,
         began=run.ready_at,
@@ -100,26 +98,26 @@ def judge_restart(run: RunFacts, *, now: float) -> AlertCase | None:
     case = _end(run, now)
     if case is None:
         return None
-    return replace(
-        case,
+    said = say("alerts.restarted", title=case.title, why=case.detail, fix=case.advice)
+    return AlertCase.from_sentence(
+        said,
+        kind=case.kind,
         subject=f"run {run.pk}",
-        severity="warning",
-        title=f"{case.title}, and was started again",
+        memory=case.memory,
+        run=run.pk,
+        began=case.began,
         is_event=True,
     )
 
 
 def _loop(run: RunFacts, kind: str) -> AlertCase:
     """It is no news that it is ready again for a moment."""
-    verb = "dies" if run.has_served else "fails to start"
-    return AlertCase(
+    code = "alerts.dies-repeatedly" if run.has_served else "alerts.fails-repeatedly"
+    return AlertCase.from_sentence(
+        say(code, run=run.name, deaths=run.deaths, why=_sentence(run.why), fix=_next(run)),
         kind=kind,
         subject=run.server,
-        severity="critical",
-        title=f"{run.name} {verb} again and again: {run.deaths} times in a row",
-        detail=_sentence(run.why),
         memory=run.memory,
-        advice=_next(run),
         run=run.pk,
     )
 
@@ -129,18 +127,17 @@ def _end(run: RunFacts, now: float) -> AlertCase | None:
     ended = run.ended_at if run.ended_at is not None else now
     if now - ended < FINDING_OUT and not (run.is_explained and run.is_memory_settled):
         return None
+    known = {"run": run.name, "why": _sentence(run.why), "fix": _next(run)}
     if run.ready_at is None:
-        kind, title = "failed", f"{run.name} failed to start"
+        kind, said = "failed", say("alerts.failed", **known)
     else:
-        kind, title = "died", f"{run.name} died after {span(max(0.0, ended - run.ready_at))}"
-    return AlertCase(
+        took = span(max(0.0, ended - run.ready_at))
+        kind, said = "died", say("alerts.died", **known, took=took)
+    return AlertCase.from_sentence(
+        said,
         kind=kind,
         subject=run.server,
-        severity="critical",
-        title=title,
-        detail=_sentence(run.why),
         memory=run.memory,
-        advice=_next(run),
         run=run.pk,
         began=ended,
     )
@@ -148,55 +145,51 @@ def _end(run: RunFacts, now: float) -> AlertCase | None:
 
 def _continue_case(run: RunFacts, kind: str) -> AlertCase:
     """The case of the try before stands, in words that say what goes on."""
-    return AlertCase(
+    why = _sentence(run.why) or say("alerts.starting-again").text
+    code = "alerts.failed" if kind == "failed" else "alerts.died-before"
+    return AlertCase.from_sentence(
+        say(code, run=run.name, why=why, fix=_next(run)),
         kind=kind,
         subject=run.server,
-        severity="critical",
-        title=f"{run.name} {'failed to start' if kind == 'failed' else 'died'}",
-        detail=_sentence(run.why) or "inferdash is starting it again.",
         memory=run.memory,
-        advice=_next(run),
         run=run.pk,
     )
 
 
 def _next(run: RunFacts) -> str:
     if run.restart_at is not None:
-        return "inferdash starts it again by itself."
+        return say("alerts.starts-again").text
     parts = [_sentence(run.remedy), _sentence(run.status_message)]
-    return " ".join(part for part in parts if part) or "Its page shows the log's last lines."
+    return " ".join(part for part in parts if part) or say("alerts.see-log").text
 
 
 def _unhealthy(run: RunFacts) -> AlertCase:
     because = f"It {run.stuck}" if run.stuck and not run.unhealthy_because else ""
-    word = "stuck" if because else "unhealthy"
-    return AlertCase(
+    fix = _sentence(run.remedy or run.status_message) or say("alerts.see-log-and-restart").text
+    code = "alerts.stuck" if because else "alerts.unhealthy"
+    why = _sentence(because or f"It {run.unhealthy_because}")
+    return AlertCase.from_sentence(
+        say(code, run=run.name, why=why, fix=fix),
         kind="unhealthy",
         subject=run.server,
-        severity="critical",
-        title=f"{run.name} is {word}",
-        detail=_sentence(because or f"It {run.unhealthy_because}"),
         memory=_holds(run),
-        advice=_sentence(run.remedy or run.status_message) or "Look at its log, then restart it.",
         run=run.pk,
         began=run.unhealthy_since,
     )
 
 
 def _judge_memory_strain(run: RunFacts) -> AlertCase:
-    return AlertCase(
+    said = say("alerts.load-takes-memory", run=run.name, why=_sentence(run.memory_warning))
+    return AlertCase.from_sentence(
+        said,
         kind="floor",
         subject=run.server,
-        severity="critical",
-        title=f"{run.name} leaves the machine little memory while it loads",
-        detail=_sentence(run.memory_warning),
-        advice="inferdash stops it before the machine hangs. Stop what else runs there.",
         run=run.pk,
     )
 
 
 def _holds(run: RunFacts) -> str:
-    return f"It holds {run.held / GIB:.1f} GiB of GPU memory." if run.held else ""
+    return say("alerts.holds", size=run.held).text if run.held else ""
 
 
 def _sentence(text: str) -> str:

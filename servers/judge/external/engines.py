@@ -140,7 +140,7 @@ class Origin:
         project, service = shlex.quote(self.project), shlex.quote(self.service)
         where = f"cd {shlex.quote(self.folder)} && " if self.folder else ""
         return Reviver(
-            says=f"The compose project {self.project}, when somebody types docker compose up there. "
+            says=f"The compose project {self.project}, when docker compose up is run there. "
             f"This starts the project without {self.service}:",
             command=f"{where}docker compose -p {project} up -d $(docker compose -p {project} "
             f"config --services | grep -vxF {service})",

@@ -56,7 +56,7 @@ def _docker(standing: WatcherRights) -> Iterator[MissingPermission]:
 
 def _gpus(sample: Mapping[str, Any] | None) -> Iterator[MissingPermission]:
     if sample is None:
-        yield MissingPermission(what="GPUs", why="Their collector has not told of any yet.")
+        yield MissingPermission(what="GPUs", why="Their collector has not reported any yet.")
     elif sample.get("error_kind") not in (None, "no_library"):
         yield MissingPermission(
             what="GPUs", why=str(sample.get("error") or "NVIDIA's driver does not answer.")

@@ -119,7 +119,7 @@ def _stages(text: str) -> list[_Stage]:
         image = _fill_arguments(image, defaults)
         if not image or not _PLAIN.match(image):
             raise ValueError(
-                f"Line {first}: nobody can tell which image FROM means. Write its name, or $NAME "
+                f"Line {first}: which image FROM means is not known. Write its name, or $NAME "
                 "with a plain ARG NAME=… before it."
             )
         is_stage = image.casefold() in names

@@ -341,7 +341,7 @@ def _not_recognised(
     said = told[0].text.strip() if told else ""
     summary = "Not recognised."
     summary += (
-        f" The first error that the log tells: {_cut(said, 200)}"
+        f" The first error in the log: {_cut(said, 200)}"
         if said
         else " The log says nothing of a reason."
     )

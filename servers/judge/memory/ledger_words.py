@@ -195,8 +195,8 @@ _WORDS: dict[Kind, Words] = {
         remedy="Run inferdash’s watcher on the box itself, or its container with pid: host.",
     ),
     "unknown": Words(
-        what="In use; the driver and the kernel do not tell what is in it.",
-        source="The total of the card, without what is told.",
+        what="In use; the driver and the kernel do not report what is in it.",
+        source="The total of the card, without what is reported.",
         remedy="See nvidia-smi on the box.",
     ),
     "cache": Words(
@@ -259,7 +259,7 @@ def of_holder(holder: MemoryHolder, pool: str) -> Words:
     return Words(
         what=f"A program that inferdash did not start, {where}.",
         source=source,
-        remedy="Whoever started it can end it; inferdash ends nothing that it did not start.",
+        remedy="The user who started it can end it; inferdash ends nothing that it did not start.",
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 from servers.host.docker.containers import Container
 from servers.host.kernel.processes import WorkerProcess, is_worker
 from servers.host.kernel.shm import SharedSegment
+from servers.judge.messages import say
 
 type Kind = Literal["process", "shm", "container"]
 
@@ -149,20 +150,16 @@ def _judge(left: Orphan, worker: WorkerProcess, owner: OwnContainer | None) -> O
     state = worker.process.state[:1]
     command = f"sudo kill {left.pid}"
     if owner is None:
-        why = (
-            "It was left to the box's first process and is called like an engine's worker. Nothing "
-            "proves that it is one of inferdash's: look at it before you end it."
-        )
+        why = say("memory.orphan-process-unproven").text
         return _allow_actions(left, why, command=f"ps -o pid,ppid,user,lstart,args -p {left.pid}")
-    why = f"Its container has ended, the one of {owner.server}, and it has not."
+    why = say("memory.orphan-process", server=owner.server).text
     if state in "ZX":
-        return _allow_actions(left, f"{why} It is dead, and waits for its parent to bury it.")
+        return _allow_actions(left, f"{why} {say('memory.orphan-dead')}")
     if state == "D":
-        said = "It waits in the kernel, most likely in the GPU driver, and takes no signal."
-        return _allow_actions(left, f"{why} {said}", command="sudo systemctl reboot")
+        why = f"{why} {say('memory.orphan-in-kernel')}"
+        return _allow_actions(left, why, command="sudo systemctl reboot")
     if not worker.may_end:
-        said = "It belongs to another user and inferdash is not root, so it cannot end it."
-        return _allow_actions(left, f"{why} {said}", command=command)
+        return _allow_actions(left, f"{why} {say('memory.orphan-not-mine')}", command=command)
     return _allow_actions(left, why, actions=("kill",))
 
 
@@ -192,8 +189,7 @@ def _file(one: SharedSegment) -> Orphan:
         key=f"shm-{one.inode}",
         kind="shm",
         what=one.path,
-        why="No process uses this file, and no engine makes files of this name: it may be "
-        "somebody's data.",
+        why=say("memory.orphan-file").text,
         size=one.bytes,
         size_of="shared memory",
         since=one.changed_at,
@@ -217,12 +213,11 @@ def _group(maker: str, members: list[SharedSegment], size: int, sees_all: bool) 
     paths = f"/dev/shm/{maker}*"  # noqa: S108
     command = f"""sudo sh -c 'for f in {paths}; do fuser -s "$f" || rm -v "$f"; done'"""
     if not sees_all:
-        why = f"{MAKERS[maker]}. Whether a process still uses them, only root can see."
+        why = say("memory.orphan-files-unknown", maker=MAKERS[maker]).text
         return _allow_actions(left, why, command=command)
-    why = f"No process uses them any more. {MAKERS[maker]}."
+    why = say("memory.orphan-files", maker=MAKERS[maker]).text
     if not all(each.may_delete for each in members):
-        said = "They belong to another user and inferdash is not root, so it cannot delete them."
-        return _allow_actions(left, f"{why} {said}", command=command)
+        return _allow_actions(left, f"{why} {say('memory.orphan-files-not-mine')}", command=command)
     return _allow_actions(left, why, actions=("unlink",))
 
 
@@ -250,27 +245,19 @@ def containers(found: Iterable[tuple[Container, ContainerRecord]]) -> Iterator[O
 def _of_container(left: Orphan, known: ContainerRecord) -> Orphan:
     if not left.is_running:
         if not known.has_run:
-            why = "It has ended, and no run in the database knows of it."
+            why = say("memory.orphan-container-unknown").text
         elif not known.is_read:
-            return _allow_actions(
-                left, "It is one of an earlier run, whose log is still being read."
-            )
+            return _allow_actions(left, say("memory.orphan-container-log").text)
         else:
-            why = f"It is one of an earlier run of {known.server}, and has ended."
+            why = say("memory.orphan-container-earlier", server=known.server).text
         return _allow_actions(left, why, actions=("remove",))
-    why = (
-        "It runs, although its run has ended by the database."
-        if known.has_run
-        else "It runs, and no run in the database knows of it, as when an older copy of the "
-        "database was put back."
-    )
+    why = say("memory.orphan-runs-on" if known.has_run else "memory.orphan-runs-unknown").text
     if not known.server_exists:
-        return _allow_actions(
-            left, f"{why} There is no server {known.server} here.", actions=("remove",)
-        )
+        why = f"{why} {say('memory.orphan-no-server', server=known.server)}"
+        return _allow_actions(left, why, actions=("remove",))
     if known.is_busy:
-        said = f"{known.server} has another run at the moment."
-        return _allow_actions(left, f"{why} {said}", actions=("remove",))
+        why = f"{why} {say('memory.orphan-server-busy', server=known.server)}"
+        return _allow_actions(left, why, actions=("remove",))
     return _allow_actions(left, why, actions=("adopt", "remove"))
 
 

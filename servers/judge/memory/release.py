@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 from servers.judge.memory.pools import GIB, Pool, PoolProcess, Snapshot, orphaned_shm, pools
 from servers.judge.memory.stops import MemoryThresholds
+from servers.judge.messages import say
 
 type Outcome = Literal["", "releasing", "back", "held", "shm", "missing", "unsure", "boot"]
 type Before = Mapping[str, Any]
@@ -220,7 +221,7 @@ def _judge_within_grace(
 ) -> Release:
     if seen is None or seen.t < ended:
         if now - ended > max(thresholds.grace.values()):
-            why = "the collector told nothing while it was to come back"
+            why = "the collector reported nothing while it was to come back"
             return replace(so_far, outcome="unsure", to_come=0, holders=(), doubt=why)
         return so_far
     is_first = so_far.outcome == ""
@@ -314,7 +315,7 @@ def _doubts(
 ) -> Iterator[str]:
     others = [each for each in foreign if not each.is_desktop]
     if any(each.used is None for each in others):
-        yield "the driver does not tell how much another program on the same GPU holds"
+        yield say("memory.doubt-no-size").text
     if pool.kind == "discrete":
         return
     # There the driver counts only part of what a program takes.
@@ -323,7 +324,7 @@ def _doubts(
         abs((now.get(key) or 0) - (then.get(key) or 0)) for key in now.keys() | then.keys()
     )
     if changed > TOLERANCE[pool.kind]:
-        yield "other programs on the same memory have come, gone or grown"
+        yield say("memory.doubt-others-changed").text
 
 
 def _holders(

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from servers.judge.memory.pools import GIB
 from servers.judge.memory.release import Release, UnreleasedHolder
+from servers.judge.messages import say
 
 _AT_ONCE = 2.0  # seconds: a sample a second is all that was seen of it
 _TELLING = GIB // 10
@@ -15,20 +16,21 @@ def sentence(release: Release, *, now: float) -> str:
     match release.outcome:
         case "releasing" if release.to_come >= _TELLING:
             if now - release.mark[0] > _LOOKED_AT:
-                return f"{_gib(release.to_come)} were still to come when nobody looked any more."
-            held = f" {_who(release.holders, now)}." if release.holders else ""
-            return f"{_gib(release.to_come)} of GPU memory still to come.{held}"
+                return say("memory.release-not-watched", size=release.to_come).text
+            holders = f" {_who(release.holders, now)}." if release.holders else ""
+            return say("memory.releasing", size=release.to_come, holders=holders).text
         case "back":
             return _back(release, now)
         case "held":
-            return f"{_gib(release.to_come)} were not given back. {_who(release.holders, now)}."
+            holders = _who(release.holders, now)
+            return say("memory.release-held", size=release.to_come, holders=holders).text
         case "shm":
             paths = ", ".join(each.path for each in release.holders)
-            return f"{_gib(release.to_come)} of shared memory were left, used by nobody: {paths}."
+            return say("memory.release-shm", size=release.to_come, paths=paths).text
         case "missing":
-            return f"{_gib(release.to_come)} have not come back, and no process holds them."
+            return say("memory.release-missing", size=release.to_come).text
         case "unsure":
-            return f"Whether its memory came back cannot be told: {release.doubt}."
+            return say("memory.release-unknown", doubt=release.doubt).text
     return ""
 
 
@@ -50,15 +52,12 @@ def short(release: Release) -> str:
 
 def _back(release: Release, now: float) -> str:
     if release.released is None:
-        if release.held is None:
-            return ""
-        return "No more GPU memory is in use than before its start."
+        return "" if release.held is None else say("memory.released-all").text
     if release.released < _TELLING:
         return ""
-    said = f"Released {_gib(release.released)} {_took(release.seconds)}."
-    if release.holders:
-        said += f" Until then {_names(release.holders)} held them."
-    return said
+    held = f" Until then {_names(release.holders)} held them." if release.holders else ""
+    took = _took(release.seconds)
+    return say("memory.released", size=release.released, took=took, holders=held).text
 
 
 def _took(seconds: float | None) -> str:

@@ -4,9 +4,9 @@ The rule is that of docs/gpu-memory.md. Sizes are in bytes, times in seconds.
 """
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
 
 from servers.judge.memory import advice
 from servers.judge.memory.pools import (
@@ -19,6 +19,7 @@ from servers.judge.memory.pools import (
     sees_processes,
 )
 from servers.judge.memory.stops import BootTracker, Elapsed, MemoryThresholds, Stops
+from servers.judge.messages import Sentence, say
 
 type Name = Literal["ok", "settling", "page_cache", "reclaimable", "residual", "leaked", "unknown"]
 
@@ -36,6 +37,23 @@ class MemoryVerdict:
     unattributed: int  # bytes over the baseline that no process holds; 0 where it is unknown
     reason: str
     advice: str
+    code: str = ""  # of the message, with what it was filled in with
+    params: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def from_sentence(
+        cls, said: Sentence, verdict: Name, *, t: float, gpu: str, unattributed: int = 0
+    ) -> Self:
+        return cls(
+            t=t,
+            gpu=gpu,
+            verdict=verdict,
+            unattributed=unattributed,
+            reason=said.text,
+            advice=said.advice,
+            code=said.code,
+            params=said.params,
+        )
 
     @property
     def alarm(self) -> bool:
@@ -75,26 +93,24 @@ class Judge:
         verdicts = [self._judge(pool, snapshot, clock) for pool in pools(snapshot)]
         listed = [each.gpu for each in verdicts]
         for gone in (gpu for gpu in self._seen if gpu not in listed):
-            said = advice.NO_COLLECTOR if _is_blind(snapshot) else advice.NO_GPU
-            verdicts.append(
-                MemoryVerdict(t=clock, gpu=gone, verdict="unknown", unattributed=0, **said)
-            )
+            said = say("memory.no-collector" if _is_blind(snapshot) else "memory.no-gpu")
+            verdicts.append(MemoryVerdict.from_sentence(said, "unknown", t=clock, gpu=gone))
         self._seen += [gpu for gpu in listed if gpu not in self._seen]
         return verdicts
 
     def _judge(self, pool: Pool | str, snapshot: Snapshot, t: float) -> MemoryVerdict:
         if isinstance(pool, str):
-            missing = advice.NO_COLLECTOR if _is_blind(snapshot) else advice.NO_MEMORY
-            return MemoryVerdict(t=t, gpu=pool, verdict="unknown", unattributed=0, **missing)
+            missing = say("memory.no-collector" if _is_blind(snapshot) else "memory.no-memory")
+            return MemoryVerdict.from_sentence(missing, "unknown", t=t, gpu=pool)
         key = f"{snapshot.get('driver') or ''} {pool.gpu}"
         state = self._pools.setdefault(pool.gpu, _PoolState(pool.kind, self.thresholds))
         size, (name, said) = state.judge(pool, snapshot, self._stops, self.best.get(key))
         if state.measured is not None:
             self.best[key] = min(state.measured, self.best.get(key, state.measured))
-        return MemoryVerdict(t=t, gpu=pool.gpu, verdict=name, unattributed=size, **said)
+        return MemoryVerdict.from_sentence(said, name, t=t, gpu=pool.gpu, unattributed=size)
 
 
-type _Told = tuple[Name, dict[str, str]]
+type _Told = tuple[Name, Sentence]
 
 
 def _is_blind(snapshot: Snapshot) -> bool:
@@ -139,7 +155,7 @@ class _PoolState:
         for verdict in self._rules(t, size, pool, snapshot, stops):
             if verdict is not None:
                 return size, verdict
-        return size, ("ok", advice.fine(size, self._limit("warn", pool), self.is_bad))
+        return size, ("ok", advice.describe_use(size, self._limit("warn", pool), self.is_bad))
 
     def _rules(
         self, t: float, size: int, pool: Pool, snapshot: Snapshot, stops: Stops
@@ -229,13 +245,13 @@ class _PoolState:
 
     def _blind(self, size: int, pool: Pool, snapshot: Snapshot) -> _Told | None:
         if _is_blind(snapshot):
-            return "unknown", advice.NO_COLLECTOR
+            return "unknown", say("memory.no-collector")
         # Without the box's own process list every busy GPU would look leaked.
         is_unknown = size > self._limit("warn", pool) or not all(c.is_known for c in pool.clients)
         if not sees_processes(snapshot) and is_unknown:
-            return "unknown", advice.NO_PROCESSES
+            return "unknown", say("memory.no-processes")
         if not pool.is_listed and size > self._limit("warn", pool):
-            return "unknown", advice.NO_LIST
+            return "unknown", say("memory.no-list")
         return None
 
     def _judge_settling(
@@ -249,14 +265,14 @@ class _PoolState:
         if is_falling and t <= self._settles_until:
             self._settles_until = max(self._settles_until, t + self.thresholds.falling_grace)
         if self._is_booting(snapshot):
-            return "ok", advice.describe_booting(size)
+            return "ok", say("memory.booting", size=size)
         if t > self._settles_until or self._was_missing(t, size, pool):
             return None
         ending = [each for each in pool.clients if stops.is_left_over(each) or not each.is_known]
         held = sum(each.used or 0 for each in ending)
         if size > self._limit("warn", pool) or held > self.thresholds.residual:
             return "settling", advice.describe_settling(size + held, self._settles_until - t)
-        return "ok", advice.fine(size, self._limit("warn", pool), False)
+        return "ok", advice.describe_use(size, self._limit("warn", pool), False)
 
     def _was_missing(self, t: float, size: int, pool: Pool) -> bool:
         """Whether it was before those came who have ended last, and for longer than a grace."""
@@ -302,23 +318,23 @@ class _PoolState:
             and stops.is_left_over(each)
             and (is_theirs if each.used is None else each.used > self.thresholds.residual)
         ]
-        return ("residual", advice.residual(left)) if left else None
+        return ("residual", advice.describe_residual(left)) if left else None
 
     def _judge_gone(self, t: float, size: int, pool: Pool, snapshot: Snapshot) -> _Told | None:
         if not self.is_bad:
             return None
         if self._under_since is not None:
             left = self._under_since + self.thresholds.leave_after - t
-            return "settling", advice.back(size, left)
+            return "settling", advice.describe_return(size, left)
         if any(not client.is_desktop for client in pool.clients) or not pool.is_explained:
-            return "unknown", advice.while_serving(size)
+            return "unknown", say("memory.unattributed-while-serving", size=size)
         if not pool.is_told_apart:
-            return "unknown", advice.NO_LINES
+            return "unknown", say("memory.no-lines")
         since_boot = self._since_boot(size, pool)
         if self.kind == "discrete":
-            return "leaked", since_boot or advice.leaked_card(size)
+            return "leaked", since_boot or say("memory.leaked-card", size=size)
         if self._reclaim is None:
-            return "reclaimable", since_boot or advice.reclaimable(size, snapshot)
+            return "reclaimable", since_boot or advice.describe_reclaimable(size, snapshot)
         at, before = self._reclaim
         if t - at < self.thresholds.reclaim_takes:
             return "settling", advice.describe_settling(
@@ -327,23 +343,27 @@ class _PoolState:
         unchanged = self.thresholds.reclaim_unchanged
         if not unchanged * before <= size <= before / unchanged:
             # It helped in part, or somebody came since and left something of his own.
-            return "reclaimable", advice.reclaimable(size, snapshot)
-        return "leaked", since_boot or advice.leaked_box(size)
+            return "reclaimable", advice.describe_reclaimable(size, snapshot)
+        return "leaked", since_boot or say("memory.leaked-after-reclaim", size=size)
 
-    def _since_boot(self, size: int, pool: Pool) -> dict[str, str] | None:
+    def _since_boot(self, size: int, pool: Pool) -> Sentence | None:
         """What is said of memory that was missing before anybody used the GPU."""
         less = self._less_at_boot
         if less is None or less <= self.thresholds.boot_growth:
             return None
         if size > less + self._limit("warn", pool):
             return None  # more is missing than then
-        return advice.less_at_boot(size, less)
+        return say("memory.less-at-boot", size=size, less=less)
 
     def _shared_memory(self, pool: Pool, snapshot: Snapshot) -> _Told | None:
         if not sees_processes(snapshot):
             return None  # whoever maps it may be one of those that are hidden
         size, paths = orphaned_shm(snapshot)
-        return ("residual", advice.shm(size, paths)) if size > self._limit("warn", pool) else None
+        return (
+            ("residual", advice.describe_unused_shm(size, paths))
+            if size > self._limit("warn", pool)
+            else None
+        )
 
     def _page_cache(self, pool: Pool, snapshot: Snapshot) -> _Told | None:
         pending = snapshot.get("pending")
@@ -357,7 +377,7 @@ class _PoolState:
             return None
         if cache <= self.thresholds.cache_share * pool.total:
             return None
-        return "page_cache", advice.page_cache(cache, needs, free)
+        return "page_cache", say("memory.page-cache", size=cache, needs=needs, free=free)
 
     def _host_programs(self, pool: Pool, snapshot: Snapshot) -> _Told | None:
         held = (snapshot.get("meminfo") or {}).get("AnonPages")
@@ -366,4 +386,8 @@ class _PoolState:
         self._host_at_first = held if self._host_at_first is None else self._host_at_first
         self._host_at_first = min(self._host_at_first, held)
         grown = held - self._host_at_first
-        return ("ok", advice.host_programs(grown)) if grown > self.thresholds.host_growth else None
+        return (
+            ("ok", say("memory.host-programs", size=grown))
+            if grown > self.thresholds.host_growth
+            else None
+        )

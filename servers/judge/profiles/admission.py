@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from servers.judge.memory.room import GpuRoom
+from servers.judge.messages import say
 from servers.judge.profiles.conditions import OFF
 from servers.judge.profiles.facts import SEVERITIES, LaunchFacts, LintFinding
 from servers.judge.profiles.fixes import Fix, adapt_fix
@@ -43,10 +44,14 @@ def _vllm_free_memory(facts: LaunchFacts) -> Iterator[CheckHit]:
     least = min(short, key=lambda room: (room.free or 0) / room.total)
     typed = facts.flag(SHARE_FLAG["vllm"])
     yield CheckHit(
-        says=f"{least.named} has {_gib(least.free)} of {_gib(least.total)} GiB free, and vLLM wants "
-        f"{share:g} of it, {_gib(least.total * share)} GiB, before it loads anything. It would end "
-        f"with “Free memory on device ({_gib(least.free)}/{_gib(least.total)} GiB) on startup is "
-        "less than desired GPU memory utilization”. Stop what holds the rest, or let it have less.",
+        says=say(
+            "profiles.vllm-free-memory",
+            where=least.named,
+            free=_gib(least.free),
+            total=_gib(least.total),
+            share=share,
+            wanted=_gib(least.total * share),
+        ),
         about=typed.word if typed else "flags",
         fix=_share(facts, rooms),
     )
@@ -85,20 +90,18 @@ def _sglang_balance(facts: LaunchFacts) -> Iterator[CheckHit]:
         return
     checked = facts.env.get("SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK", "1")
     is_off = checked is not None and checked.casefold() in OFF
-    says = (
-        f"GPU {least.index} has {_gib(least.free)} GiB free and GPU {most.index} has "
-        f"{_gib(most.free)}; SGLang wants at least {BALANCE:.0%} of that on each, "
-        f"{_gib(BALANCE * (most.free or 0))} GiB. "
+    code = "profiles.sglang-memory-balance"
+    said = say(
+        "profiles.sglang-memory-balance-unchecked" if is_off else code,
+        least=least.index,
+        least_free=_gib(least.free),
+        most=most.index,
+        most_free=_gib(most.free),
+        balance=BALANCE,
+        wanted=_gib(BALANCE * (most.free or 0)),
     )
-    if is_off:
-        says += f"Its check is switched off, so it sizes everything by GPU {least.index}."
-    else:
-        says += (
-            "It would end with “The memory capacity is unbalanced. Some GPUs may be occupied by "
-            f"other processes”. Stop what holds GPU {least.index}, or choose GPUs that are alike."
-        )
     yield CheckHit(
-        says=says,
+        says=said,
         about="gpus",
         fix=_alike(facts, len(rooms)),
         severity="warning" if is_off else None,

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from servers.judge.messages import say
 from servers.judge.profiles.facts import SECRET_FLAGS, LaunchFacts
 from servers.judge.profiles.fixes import Fix, adapt_fix
 from servers.judge.profiles.lint_rules import Check, CheckHit
@@ -30,9 +31,7 @@ def _shared_memory(facts: LaunchFacts) -> Iterator[CheckHit]:
         return
     size = f"{launch.shm_size / 2**20:.0f} MiB" if launch.shm_size else "Docker's 64 MiB"
     yield CheckHit(
-        says=f"Several GPUs exchange data through /dev/shm, and {size} of it are too little: NCCL "
-        "fails or hangs. Give the container 16 GiB of shared memory. The guides use --ipc host, "
-        "which works too, but keeps what a killed engine leaves there.",
+        says=say("profiles.shared-memory", size=size),
         about="shm_size",
         fix=_fix(facts, LaunchChange(fields={"shm_size": SHARED})),
     )
@@ -44,14 +43,15 @@ def _gpus_there(facts: LaunchFacts) -> Iterator[CheckHit]:
         try:
             placement.choose_gpus(which, [(g.index, (g.name, g.compute_capability)) for g in gpus])
         except placement.CardsError as error:
-            yield CheckHit(says=str(error), about="gpus")
+            yield CheckHit(says=say("profiles.gpus-do-not-match", why=str(error)), about="gpus")
     if wanted in ("all", "none") or gpus is None or facts.gpu_indices is None:
         return
     missing = sorted(set(facts.gpu_indices) - {gpu.index for gpu in gpus})
     if missing:
         there = ", ".join(f"{gpu.index} ({gpu.name})" for gpu in gpus) or "none"
+        lacking = ", ".join(map(str, missing))
         yield CheckHit(
-            says=f"This box has no GPU {', '.join(map(str, missing))}. It has: {there}.",
+            says=say("profiles.gpu-not-there", missing=lacking, there=there),
             about="gpus",
             fix=_fix(facts, LaunchChange(fields={"gpus": "all"})) if gpus else None,
         )
@@ -63,8 +63,7 @@ def _mixed_gpus(facts: LaunchFacts) -> Iterator[CheckHit]:
     if coherent and len(coherent) < len(used):
         indices = ",".join(str(gpu.index) for gpu in coherent)
         yield CheckHit(
-            says="A GB300 and a card that does not share the CPU's memory cannot be in one CUDA "
-            "context. Choose one of them; the GB300's index differs from station to station.",
+            says=say("profiles.gpus-mixed"),
             about="gpus",
             fix=_fix(facts, LaunchChange(fields={"gpus": indices})),
         )
@@ -75,9 +74,7 @@ def _loopback(facts: LaunchFacts) -> Iterator[CheckHit]:
     if host is None or facts.launch.network == "host" or listens_beyond_loopback(host.value):
         return
     yield CheckHit(
-        says=f"Inside its container the engine would listen on {host.value}, which nothing outside "
-        "reaches. Leave --host out: inferdash sets it, and the host address of the profile says "
-        "who gets in.",
+        says=say("profiles.host-loopback", host=host.value),
         about=host.word,
         fix=_fix(facts, LaunchChange(drop_flags=("--host",))),
     )
@@ -89,16 +86,14 @@ def _port(facts: LaunchFacts) -> Iterator[CheckHit]:
         return
     if not re.fullmatch(r"\d{1,5}", port.value) or not 0 < int(port.value) < 65536:
         yield CheckHit(
-            says=f"“{port.value}” is no port, so the engine refuses it and nothing is published. "
-            "Leave --port out: inferdash sets it.",
+            says=say("profiles.port-invalid", port=port.value),
             about=port.word,
             fix=_fix(facts, LaunchChange(drop_flags=("--port",))),
             severity="error",
         )
     elif launch.port and launch.port != int(port.value):
         yield CheckHit(
-            says=f"The profile says port {launch.port} and --port {port.value}; the flag wins. "
-            "Remove one of them.",
+            says=say("profiles.port-twice", port=launch.port, flag=port.value),
             about=port.word,
             fix=_fix(facts, LaunchChange(drop_flags=("--port",))),
         )
@@ -109,8 +104,7 @@ def _host_port(facts: LaunchFacts) -> Iterator[CheckHit]:
     port = ENGINES[facts.engine].port(launch)
     if launch.network == "host" and launch.host_port not in (0, port):
         yield CheckHit(
-            says=f"On the host's network the engine opens port {port} itself; the host port "
-            f"{launch.host_port} is ignored.",
+            says=say("profiles.host-port-ignored", port=port, host_port=launch.host_port),
             about="host_port",
             fix=_fix(facts, LaunchChange(fields={"host_port": 0})),
         )
@@ -123,13 +117,11 @@ def _secrets(facts: LaunchFacts) -> Iterator[CheckHit]:
         if not is_token and not is_named_so:
             continue
         change = LaunchChange(drop_env=(name,), fields={"pass_hf_token": True})
+        code = "profiles.secret-variable"
+        if name == "HF_TOKEN":
+            code = "profiles.secret-hf-token"
         yield CheckHit(
-            says=f"{name} holds what looks like a secret, for everybody to read who may see this "
-            + (
-                "profile. Leave it out: the box passes its own Hugging Face token."
-                if name == "HF_TOKEN"
-                else "profile. Make it one of inferdash's secrets."
-            ),
+            says=say(code, name=name),
             about=name,
             fix=_fix(facts, change) if name == "HF_TOKEN" else None,
             severity="error" if is_token else None,
@@ -139,14 +131,12 @@ def _secrets(facts: LaunchFacts) -> Iterator[CheckHit]:
         is_named_so = typed.name in SECRET_FLAGS and _may_be_secret(typed.value)
         if is_token or is_named_so:
             variable = _variable(facts.engine, typed.name)
+            said = say("profiles.secret-flag", flag=typed.word)
+            if variable:
+                code = "profiles.secret-flag-with-variable"
+                said = say(code, flag=typed.word, variable=variable)
             yield CheckHit(
-                says=f"{typed.word} holds a secret, for everybody to read who may see this profile "
-                "or the machine's processes. "
-                + (
-                    f"The variable {variable} does the same and can be one of inferdash's secrets."
-                    if variable
-                    else "The engine takes it in no other way; give it a value of its own."
-                ),
+                says=said,
                 about=typed.word,
                 severity="error" if is_token else None,
             )
@@ -168,19 +158,20 @@ def _blanks(facts: LaunchFacts) -> Iterator[CheckHit]:
     launch = facts.launch
     if any(word.rsplit("/", 1)[-1] in ("sh", "bash") for word in launch.entrypoint):
         return
-    says = "“{}” is still to be filled in: no shell reads it, so the engine gets it as it stands."
     for typed in facts.typed:
         if _BLANK.search(typed.value) and not _TOKEN.search(typed.value):
-            yield CheckHit(says=says.format(typed.value), about=typed.word)
+            yield CheckHit(says=say("profiles.blank", value=typed.value), about=typed.word)
     for name, value in launch.env.items():
         if _BLANK.search(value):
             token = LaunchChange(drop_env=(name,), fields={"pass_hf_token": True})
             fix = _fix(facts, token) if name == "HF_TOKEN" else None
-            yield CheckHit(says=says.format(value), about=name, severity="warning", fix=fix)
+            yield CheckHit(
+                says=say("profiles.blank", value=value), about=name, severity="warning", fix=fix
+            )
     for name in ("checkpoint", "image", "served_name"):
         value = getattr(launch, name)
         if _BLANK.search(value):
-            yield CheckHit(says=says.format(value), about=name)
+            yield CheckHit(says=say("profiles.blank", value=value), about=name)
 
 
 def _fix(facts: LaunchFacts, change: LaunchChange) -> LaunchChange | None:

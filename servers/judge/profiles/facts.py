@@ -4,7 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -74,6 +74,8 @@ class LintFinding:
     # What is not known and would decide: "the engine's version", "the GPUs". Such a finding
     # is never an error.
     unknown: tuple[str, ...] = ()
+    code: str = ""  # of the message, with what it was filled in with
+    params: Mapping[str, Any] = field(default_factory=dict, compare=False)
     yours: str = ""  # what the last start of the same profile that became ready says of it
 
 

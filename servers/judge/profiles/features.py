@@ -111,19 +111,19 @@ def _check_cached(facts: LaunchFacts) -> MissingFeature | None:
 def _metrics(facts: LaunchFacts) -> MissingFeature | None:
     why = "So that pages can say how many requests run, and how fast."
     if facts.engine == "sglang" and facts.flag("--enable-metrics") is None:
-        says = "SGLang tells its figures only with --enable-metrics."
+        says = "SGLang reports its metrics only with --enable-metrics."
         return MissingFeature(
             key="metrics", says=says, fix=_build_change(facts, {"--enable-metrics": None}, why)
         )
     said = facts.env.get("LLAMA_ARG_ENDPOINT_METRICS") or ""
     if facts.engine == "llamacpp" and facts.flag("--metrics") is None and said in OFF:
-        says = "llama.cpp tells its figures only with --metrics."
+        says = "llama.cpp reports its metrics only with --metrics."
         return MissingFeature(
             key="metrics", says=says, fix=_build_change(facts, {"--metrics": None}, why)
         )
     flag = facts.flag("--disable-log-stats")
     if facts.engine == "vllm" and flag is not None:
-        says = "--disable-log-stats takes away vLLM's own figures."
+        says = "--disable-log-stats switches off vLLM's own metrics."
         fix = LaunchChange(drop_flags=(flag.word,))
         return MissingFeature(key="metrics", says=says, fix=fix)
     return None

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from servers.judge.messages import Sentence
 from servers.judge.profiles.conditions import Condition, ConditionError, compile_condition
 from servers.judge.profiles.facts import (
     SEVERITIES,
@@ -66,6 +67,7 @@ class LintRule:
         reason = self.says.split(". ")[0].rstrip(".")
         return LintFinding(
             rule=self.id,
+            code=self.id,
             severity=self.severity if truth else self.unknown or self.severity,
             says=self.says
             if truth
@@ -198,7 +200,7 @@ def _sources(path: Path) -> dict[str, RuleSource]:
 class CheckHit:
     """What a check found. `severity` is None for the check's own."""
 
-    says: str
+    says: Sentence
     about: str
     fix: LaunchChange | None = None
     severity: Severity | None = None
@@ -225,7 +227,9 @@ class Check:
             LintFinding(
                 rule=self.id,
                 severity=hit.severity or self.severity,
-                says=hit.says,
+                says=f"{hit.says.text} {hit.says.advice}".rstrip(),
+                code=hit.says.code,
+                params=hit.says.params,
                 about=hit.about,
                 fix=hit.fix,
                 sources=tuple(known[name] for name in self.source),

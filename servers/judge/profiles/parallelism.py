@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from servers.judge.messages import say
 from servers.judge.profiles.facts import LaunchFacts
 from servers.judge.profiles.fixes import Fix, adapt_fix
 from servers.judge.profiles.lint_rules import Check, CheckHit
 from servers.launch.engines.change import LaunchChange
 
-GIB = 2**30
 # More of a GPU than this for weights leaves no room for a KV cache worth having.
 WEIGHTS_SHARE = 0.92
 
@@ -37,8 +37,7 @@ def _gpus(facts: LaunchFacts) -> Iterator[CheckHit]:
         fits = _find_fitting_size(facts, most=there)
         fix = _set(facts, f"The launch has {there} GPUs", {_TP: str(fits)}) if fits else None
     yield CheckHit(
-        says=f"The flags divide the model over {_count(needed)}, but this launch gets "
-        f"{_count(there)}. Lower the parallel sizes, or give it more GPUs.",
+        says=say("profiles.gpus-too-few", needed=_count(needed), there=_count(there)),
         about=_find_flag_name(facts, _TP),
         fix=fix,
     )
@@ -48,8 +47,7 @@ def _idle_gpus(facts: LaunchFacts) -> Iterator[CheckHit]:
     needed, there = _count_needed_gpus(facts), facts.gpu_count
     if needed is not None and there is not None and needed < there:
         yield CheckHit(
-            says=f"The launch reserves {_count(there)} and uses {needed}. Choose the GPUs that it "
-            "needs, so that another server can have the rest, or raise the parallel size.",
+            says=say("profiles.gpus-idle", there=_count(there), needed=needed),
             about="gpus",
         )
 
@@ -64,7 +62,7 @@ def _heads(facts: LaunchFacts) -> Iterator[CheckHit]:
     fix = {_TP: str(fits)} if fits and tp == facts.tp else None
     better = f"{fits} can." if fits else "Choose another size."
     yield CheckHit(
-        says=f"The model has {what}, which {tp} GPUs cannot share equally. {better}",
+        says=say("profiles.heads-not-divisible", what=what, tp=tp, better=better),
         about=_find_flag_name(facts, _TP),
         fix=_set(facts, f"The model has {what}", fix) if fix else None,
     )
@@ -84,9 +82,7 @@ def _power_of_two(facts: LaunchFacts) -> Iterator[CheckHit]:
         stages = {_TP: str(power), _PP: str(tp // power)}
         fix = _set(facts, "Most models divide by powers of two only", stages)
     yield CheckHit(
-        says=f"Most models cannot be divided over {tp} GPUs with tensor parallelism alone, only "
-        f"over 2, 4 or 8. Combine it with pipeline stages: a tensor-parallel size of {power} and "
-        f"{tp // power} stages.",
+        says=say("profiles.tp-power-of-two", tp=tp, power=power, stages=tp // power),
         about=_find_flag_name(facts, _TP),
         fix=fix,
         unknown=("the checkpoint's config.json",),
@@ -101,8 +97,7 @@ def _draft_tokens(facts: LaunchFacts) -> Iterator[CheckHit]:
     if steps and tokens and tokens != steps + 1:
         flag = "--speculative-num-draft-tokens"
         yield CheckHit(
-            says=f"With a topk of 1 SGLang drafts steps + 1 tokens, whatever {flag} says: "
-            f"{steps + 1}, not {tokens}.",
+            says=say("profiles.draft-tokens", drafted=steps + 1, tokens=tokens),
             about=_find_flag_name(facts, flag),
             fix=_set(facts, "SGLang drafts steps + 1 tokens", {flag: str(steps + 1)}),
         )
@@ -120,10 +115,11 @@ def _chunked_prefill(facts: LaunchFacts) -> Iterator[CheckHit]:
     near = [each for each in (power, 2 * power) if abs(each - chunk) <= chunk * 0.05]
     better = near[0] if near and near[0] % page == 0 else -(-chunk // page) * page
     unknown = () if said else ("the page size",)
+    code = "profiles.chunked-prefill-multiple"
+    if not said:
+        code = "profiles.chunked-prefill-page-unknown"
     yield CheckHit(
-        says=f"SGLang refuses a chunked prefill size of {chunk} with pages of {page} tokens: it "
-        f"must be a multiple. {better} is one."
-        + ("" if said else " The page size is not set here; some attention backends choose 64."),
+        says=say(code, chunk=chunk, page=page, better=better),
         about=_find_flag_name(facts, "--chunked-prefill-size"),
         fix=_set(facts, f"A multiple of {page}", {"--chunked-prefill-size": str(better)}),
         severity=None if said else "warning",
@@ -137,8 +133,7 @@ def _flashinfer_cutlass_experts(facts: LaunchFacts) -> Iterator[CheckHit]:
         return
     if facts.ep is not None and facts.tp is not None and facts.ep not in (1, facts.tp):
         yield CheckHit(
-            says="The MoE backend flashinfer_cutlass takes an expert-parallel size of 1 or of the "
-            f"tensor-parallel size, {facts.tp}, not {facts.ep}.",
+            says=say("profiles.moe-flashinfer-cutlass-experts", tp=facts.tp, ep=facts.ep),
             about=_find_flag_name(facts, _EP),
             fix=_set(facts, "1 or the tensor-parallel size", {_EP: str(facts.tp)}),
         )
@@ -156,9 +151,7 @@ def _room_for_weights(facts: LaunchFacts) -> Iterator[CheckHit]:
     least = min(each for each in memory if each is not None)
     if share > WEIGHTS_SHARE * least:
         yield CheckHit(
-            says=f"Each GPU would hold {share / GIB:.1f} GiB of weights and has "
-            f"{least / GIB:.1f} GiB: that leaves no room for a KV cache. Take a smaller "
-            "quantization, or divide it over more GPUs.",
+            says=say("profiles.weights-leave-no-room", share=share, memory=least),
             about="checkpoint",
         )
 

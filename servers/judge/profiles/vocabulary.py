@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal
 
+from servers.judge.messages import say
 from servers.judge.profiles.facts import (
     SECRET_FLAGS,
     LaunchFacts,
@@ -43,8 +44,7 @@ def _stray_words(facts: LaunchFacts) -> Iterator[CheckHit]:
     if not words:
         return
     yield CheckHit(
-        says=f"“{' '.join(words)}” stands before the first flag. inferdash says program and "
-        "checkpoint itself, so the engine would read these words as something else. Remove them.",
+        says=say("profiles.stray-words", words=" ".join(words)),
         about="flags",
     )
 
@@ -76,8 +76,12 @@ def _ambiguous(
 ) -> CheckHit:
     shortest = min(several, key=len)
     return CheckHit(
-        says=f"{title} cannot tell what {typed.word} is short for, and refuses it: "
-        f"{', '.join(several)}. Write the one that you mean.",
+        says=say(
+            "profiles.flag-ambiguous",
+            engine=title,
+            flag=typed.word,
+            several=", ".join(several),
+        ),
         about=typed.word,
         fix=_find_rename(facts, typed, shortest),
         typed=typed,
@@ -88,15 +92,14 @@ def _ambiguous(
 def _unknown(facts: LaunchFacts, typed: TypedFlags, flags: FlagList, has_no: str) -> CheckHit:
     near = flags.nearest(typed.word)
     was_there = typed.name in flags.removed
-    says = f"{has_no} {typed.word}" + (": it was removed" if was_there else "")
+    known = {"has_no": has_no, "flag": typed.word}
     if near:
-        says += f". {'Write' if was_there else 'Did you mean'} {near}{'' if was_there else '?'}"
-    elif was_there:
-        says += ", and nothing took its place. Remove it"
+        code = "profiles.flag-renamed" if was_there else "profiles.flag-misspelled"
+        said = say(code, **known, near=near)
     else:
-        says += ", and nothing like it. Remove it, or take an image that has it"
+        said = say("profiles.flag-removed" if was_there else "profiles.flag-unknown", **known)
     return CheckHit(
-        says=says if says.endswith("?") else f"{says}.",
+        says=said,
         about=typed.word,
         fix=_find_rename(facts, typed, near)
         if near
@@ -110,7 +113,7 @@ def _doubt(facts: LaunchFacts, hit: CheckHit) -> CheckHit:
     """Of an image whose flags are not known: the flag may only be younger or older."""
     return replace(
         hit,
-        says=f"{hit.says} Which flags this image has is not known until it is asked.",
+        says=say("profiles.flag-in-no-list", why=hit.says.text),
         fix=None,  # it would say that the flag is wrong
         severity="warning" if _UPSTREAM.search(facts.launch.image) else "info",
         unknown=("the flags of this image",),
@@ -126,9 +129,11 @@ def _only_elsewhere(facts: LaunchFacts) -> Iterator[CheckHit]:
             continue
         has = next(each.version for each in older if each.find(typed.word))
         near = newest.removed.get(typed.name)
+        known = {"has": f"{title} {has}", "flag": typed.word, "newest": newest.version}
         hit = CheckHit(
-            says=f"{title} {has} has {typed.word}, but {newest.version} has not."
-            + (f" It has {near} instead." if near else ""),
+            says=say("profiles.flag-replaced", **known, near=near)
+            if near
+            else say("profiles.flag-dropped", **known),
             about=typed.word,
             typed=typed,
             instead=near or "",
@@ -157,7 +162,7 @@ def _number_of_values(facts: LaunchFacts, typed: TypedFlags) -> Iterator[CheckHi
     takes, count = typed.flag.takes if typed.flag else "unknown", len(typed.values)
     if takes == "none" and count:
         yield CheckHit(
-            says=f"{typed.word} takes no value; “{typed.value}” behind it is refused.",
+            says=say("profiles.flag-takes-no-value", flag=typed.word, value=typed.value),
             about=typed.word,
             fix=adapt_fix(Fix(change=LaunchChange(set_flags={typed.word: None})), facts, reason=""),
             typed=typed,
@@ -165,9 +170,9 @@ def _number_of_values(facts: LaunchFacts, typed: TypedFlags) -> Iterator[CheckHi
         )
     elif takes == "one" and count != 1:
         yield CheckHit(
-            says=f"{typed.word} needs a value."
-            if not count
-            else f"{typed.word} takes one value, not {count}.",
+            says=say("profiles.flag-takes-one-value", flag=typed.word, count=count)
+            if count
+            else say("profiles.flag-needs-a-value", flag=typed.word),
             about=typed.word,
             fix=adapt_fix(
                 Fix(change=LaunchChange(set_flags={typed.word: typed.values[0]})), facts, reason=""
@@ -186,8 +191,7 @@ def _equals(facts: LaunchFacts) -> Iterator[CheckHit]:
         name, equals, value = word.partition("=")
         if word.startswith("--") and equals:
             yield CheckHit(
-                says=f"llama-server takes no “=” behind a flag and refuses {name}=…: write the "
-                "value as a word of its own.",
+                says=say("profiles.llamacpp-equals", flag=name),
                 about=name,
                 fix=adapt_fix(Fix(change=LaunchChange(set_flags={name: value})), facts, reason=""),
             )
@@ -202,9 +206,12 @@ def _choice(facts: LaunchFacts, typed: TypedFlags, at: int, value: str) -> Itera
     if allowed and value not in allowed:
         near = nearest_value(value, allowed)
         some = near or (", ".join(allowed[:6]) + (" …" if len(allowed) > 6 else ""))
+        known = {"engine": title.strip(), "value": value, "flag": typed.word}
+        said = say("profiles.value-unknown", **known, known=some)
+        if near:
+            said = say("profiles.value-misspelled", **known, near=near)
         yield CheckHit(
-            says=f"{title.strip()} does not know “{value}” for {typed.word}. "
-            + (f"Did you mean {near}?" if near else f"It knows: {some}."),
+            says=said,
             about=typed.word,
             fix=adapt_fix(Fix(change=LaunchChange(set_flags={typed.word: near})), facts, reason="")
             if near and len(typed.values) == 1
@@ -217,14 +224,14 @@ def _choice(facts: LaunchFacts, typed: TypedFlags, at: int, value: str) -> Itera
     elif flag.type in _NUMBERS and not _NUMBERS[flag.type].fullmatch(value.casefold()):
         what = "whole number" if flag.type == "int" else "number"
         yield CheckHit(
-            says=f"{typed.word} takes a {what}, not “{value}”.",
+            says=say("profiles.value-not-a-number", flag=typed.word, what=what, value=value),
             about=typed.word,
             typed=typed,
             value=at,
         )
     elif value.startswith("{") and "json" in flag.type and not is_json_object(value):
         yield CheckHit(
-            says=f"What {typed.word} says is no valid JSON: check quotes and braces.",
+            says=say("profiles.value-not-json", flag=typed.word),
             about=typed.word,
             typed=typed,
             value=at,
@@ -244,9 +251,9 @@ def _twice(facts: LaunchFacts) -> Iterator[CheckHit]:
             continue
         last = typed.value if typed.values else None
         is_shown = last and typed.name not in SECRET_FLAGS
+        shown, count = f", “{last}”" if is_shown else "", names.count(typed.name)
         yield CheckHit(
-            says=f"{typed.word} is given {names.count(typed.name)} times; the last one counts"
-            + (f", “{last}”." if is_shown else "."),
+            says=say("profiles.flag-twice", flag=typed.word, count=count, last=shown),
             about=typed.word,
             fix=adapt_fix(Fix(change=LaunchChange(set_flags={typed.word: last})), facts, reason="")
             if len(typed.values) < 2
@@ -258,9 +265,10 @@ def _twice(facts: LaunchFacts) -> Iterator[CheckHit]:
 def _check_deprecated(facts: LaunchFacts) -> Iterator[CheckHit]:
     for typed in facts.typed if facts.flaglist else ():
         if typed.flag is not None and typed.flag.is_deprecated:
+            engine = f"{ENGINES[facts.engine].title} {facts.version_text}"
+            known = {"engine": engine, "flag": typed.word, "help": typed.flag.help}
             yield CheckHit(
-                says=f"{ENGINES[facts.engine].title} {facts.version_text} still takes "
-                f"{typed.word}, but means to drop it. {typed.flag.help}".strip(),
+                says=say("profiles.flag-deprecated", **known),
                 about=typed.word,
                 typed=typed,
             )
@@ -282,11 +290,16 @@ def _variables(facts: LaunchFacts) -> Iterator[CheckHit]:
         if not name.startswith(ENV_PREFIXES.get(facts.engine, ())) or {name, meant} & known:
             continue
         near = nearest_value(meant, tuple(sorted(known)), likeness=0.9)
-        does = "does" if is_certain or len(lists) == 1 else "do"
+        does = "does" if len(lists) == 1 else "do"
+        said = (
+            say("profiles.variable-unread", engine=title, name=name)
+            if is_certain
+            else say("profiles.variable-in-no-list", engine=title, does=does, name=name)
+        )
+        if near:
+            said = say("profiles.variable-misspelled", why=said.text, near=near)
         hit = CheckHit(
-            says=f"{title} {does} not read {name}"
-            + (", so it does nothing." if is_certain else ".")
-            + (f" Did you mean {near}?" if near else ""),
+            says=said,
             about=name,
             instead=near or "",
         )
@@ -367,7 +380,7 @@ def _mark(box: TextBox, check: Check, hit: CheckHit) -> WordMark:
     return WordMark(
         box=box,
         severity=hit.severity or check.severity,
-        says=hit.says,
+        says=hit.says.text,
         word="" if hit.about == "flags" else hit.about,
         nth=typed.nth if typed else 0,
         values=typed.values if typed and hit.value is not None else None,

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from servers.judge.memory.pools import Pool as MemoryPool
 from servers.judge.memory.pools import PoolProcess, pools
+from servers.judge.messages import say
 
 GIB = 2**30
 # What an engine keeps of a card that it was given and does not use.
@@ -118,32 +119,40 @@ class GpuConflict:
         """For whom a start waits; "" when for nobody."""
         if not self.holders:
             return ""
+        names, many = self.names, len(self.holders) > 1
+        is_or_are, has_or_have = ("are", "have") if many else ("is", "has")
         match self._only_kind:
             case "loading":
-                return (
-                    f"It waits until {self.names} {self._is} ready: engines measure what is free "
-                    "while they start, so one loads at a time."
-                )
+                said = say("runs.waits-for-loading", names=names, is_or_are=is_or_are)
             case "behind":
-                return f"It waits for {self.where}, and {self.names} {self._is} first."
+                said = say("runs.waits-behind", where=self.where, names=names, is_or_are=is_or_are)
             case "returning":
-                return f"It waits for memory of {self.names} that is on its way back."
-        if self.start.is_unified:
-            return f"It waits for {self._lacks}{self.where}; {self.names} {self._has} it."
-        return f"It waits for {self.where}, held by {self.names}."
+                said = say("runs.waits-for-release", names=names)
+            case _ if self.start.is_unified:
+                known = {"lacks": self._lacks, "where": self.where, "names": names}
+                said = say("runs.waits-for-shared-memory", **known, has_or_have=has_or_have)
+            case _:
+                said = say("runs.waits-for-gpus", where=self.where, names=names)
+        return said.text
 
     def why(self) -> str:
         """The same at the end of the wait, to go on after a colon."""
+        names, many = self.names, len(self.holders) > 1
+        is_or_are, has_or_have = ("are", "have") if many else ("is", "has")
         match self._only_kind:
             case "loading":
-                return f"{self.names} {self._is} not ready yet"
+                said = say("runs.waited-for-loading", names=names, is_or_are=is_or_are)
             case "behind":
-                return f"{self.names} {self._is} first"
+                said = say("runs.waited-behind", names=names, is_or_are=is_or_are)
             case "returning":
-                return f"memory of {self.names} is still on its way back"
-        if self.start.is_unified:
-            return f"{self.names} {self._has} {self._lacks}{self.where}"
-        return f"{self.names} {self._has} {self.where}"
+                said = say("runs.waited-for-release", names=names)
+            case _ if self.start.is_unified:
+                known = {"lacks": self._lacks, "where": self.where, "names": names}
+                said = say("runs.waited-for-shared-memory", **known, has_or_have=has_or_have)
+            case _:
+                known = {"where": self.where, "names": names}
+                said = say("runs.waited-for-gpus", **known, has_or_have=has_or_have)
+        return said.text
 
     @property
     def names(self) -> str:
@@ -159,14 +168,6 @@ class GpuConflict:
     @property
     def _lacks(self) -> str:
         return f"{self.start.missing / GIB:.0f} GiB more of " if self.start.missing else ""
-
-    @property
-    def _is(self) -> str:
-        return "is" if len(self.holders) == 1 else "are"
-
-    @property
-    def _has(self) -> str:
-        return "has" if len(self.holders) == 1 else "have"
 
 
 def find_conflict(

@@ -12,12 +12,13 @@ drawn. /health may answer all the while, so that only the cards give it away.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from servers.judge.memory import room
+from servers.judge.messages import Sentence, say
 
 # How long a fault lasts before it is one. A restart by hand inside the container is seconds of
 # refusals; an engine under load answers late, but not for minutes.
@@ -66,6 +67,14 @@ class HealthVerdict:
     condition: Condition
     because: str = ""
     since: datetime | None = None
+    code: str = field(default="", compare=False)  # of the message, with what it was filled in with
+    params: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+
+def _judge(condition: Condition, said: Sentence, since: datetime | None = None) -> HealthVerdict:
+    return HealthVerdict(
+        condition=condition, because=said.text, since=since, code=said.code, params=said.params
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,8 +188,7 @@ class HealthRecord:
             if found is not None:
                 return found
         if self.slow_looks >= FEWEST:
-            because = f"{path} takes more than {SLOW_ANSWER:.0f} s"
-            return HealthVerdict(condition=Condition.SLOW, because=because)
+            return _judge(Condition.SLOW, say("runs.health-slow", path=path, seconds=SLOW_ANSWER))
         return HealthVerdict(condition=Condition.HEALTHY)
 
     def _by_answers(self, path: str) -> HealthVerdict | None:
@@ -190,16 +198,16 @@ class HealthRecord:
         # An image may lack the path: what never answered 200 does not become ill by that.
         if self.answer == "unhealthy" and not self.was_ok:
             return None
-        because = {
-            "refused": "nothing listens on its port, although its container runs",
-            "loading": f"answers 503 on {path}: it has died inside, or is ending",
-            "silent": f"does not answer {path}",
-            "unhealthy": f"answers {path} with an error",
-        }[self.answer]
+        said = {
+            "refused": lambda: say("runs.health-refused"),
+            "loading": lambda: say("runs.health-loading", path=path),
+            "silent": lambda: say("runs.health-silent", path=path),
+            "unhealthy": lambda: say("runs.health-error", path=path),
+        }[self.answer]()
         if self.answered_so >= FEWEST and at - since >= AFTER[self.answer]:
-            return HealthVerdict(condition=Condition.UNHEALTHY, because=because, since=since)
+            return _judge(Condition.UNHEALTHY, said, since)
         if self.answered_so >= FEWEST and self.answer == "silent":
-            return HealthVerdict(condition=Condition.SLOW, because=because, since=since)
+            return _judge(Condition.SLOW, said, since)
         return HealthVerdict(condition=Condition.UNSURE, since=since)
 
     def _by_figures(self, path: str) -> HealthVerdict | None:
@@ -207,13 +215,11 @@ class HealthRecord:
             return None
         for_long = self.at - self.still_since
         requests = "1 request" if self.requests == 1 else f"{self.requests} requests"
-        because = f"answers {path}, but has generated nothing with {requests} running"
+        said = say("runs.health-no-tokens", path=path, requests=requests)
         if for_long >= STILL_AFTER and self.still_looks >= FEWEST:
-            return HealthVerdict(
-                condition=Condition.UNHEALTHY, because=because, since=self.still_since
-            )
+            return _judge(Condition.UNHEALTHY, said, self.still_since)
         if for_long >= STILL_SLOW and self.still_looks >= FEWEST:
-            return HealthVerdict(condition=Condition.SLOW, because=because, since=self.still_since)
+            return _judge(Condition.SLOW, said, self.still_since)
         # Prompts are being read: nothing is wrong so far, and nothing is proven either.
         return HealthVerdict(condition=Condition.UNSURE, since=self.still_since)
 
@@ -222,10 +228,8 @@ class HealthRecord:
             return None
         if self.failed_asks < FAILED_ASKS:
             return HealthVerdict(condition=Condition.UNSURE, since=self.failing_since)
-        because = f"answers {path}, but no question for one token"
-        return HealthVerdict(
-            condition=Condition.UNHEALTHY, because=because, since=self.failing_since
-        )
+        said = say("runs.health-no-answer", path=path)
+        return _judge(Condition.UNHEALTHY, said, self.failing_since)
 
 
 # uvicorn, which vLLM and SGLang serve with, says it after SIGINT and SIGTERM; llama.cpp its own.
@@ -254,24 +258,24 @@ def is_orderly(engine: str, lines: Iterable[str]) -> bool:
 
 
 def describe_sleep(sleep_info: Mapping[str, Any], state: str) -> str:
-    """ "asleep: 71 GiB given back, wakes in about 3 s"; only what was measured is said.
+    """ "asleep: 71 GiB released, wakes in about 3 s"; only what was measured is said.
 
     `sleep_info` is what models.runs.run_parts keeps.
     """
     if state == "falling":
-        return "goes to sleep"
+        return say("runs.sleep-falling").text
+    usual = sleep_info.get("woke_in")
     if state == "waking":
-        usual = sleep_info.get("woke_in")
-        return f"wakes up, which took {_seconds(usual)} the last time" if usual else "wakes up"
+        if not usual:
+            return say("runs.sleep-waking").text
+        return say("runs.sleep-waking-usual", usual=_seconds(usual)).text
+    wakes = f", wakes in about {_seconds(usual)}" if usual else ""
     back = given_back(sleep_info)
     if back is None:
-        said = "how much it gave back nobody can tell"
-    elif back <= 0:
-        said = "nothing was given back"
-    else:
-        said = f"{_gib(back)} given back"
-    usual = sleep_info.get("woke_in")
-    return f"asleep: {said}" + (f", wakes in about {_seconds(usual)}" if usual else "")
+        return say("runs.asleep-release-unknown", wakes=wakes).text
+    if back <= 0:
+        return say("runs.asleep-nothing-released", wakes=wakes).text
+    return say("runs.asleep", released=_gib(back), wakes=wakes).text
 
 
 def given_back(sleep_info: Mapping[str, Any]) -> int | None:
@@ -372,27 +376,23 @@ def describe_spinning(phase: str, *, cards: int) -> str:
         "capturing": "in graph capture",
         "ready": "while it serves",
     }.get(phase, "in its start")
-    if cards > 1:
-        return f"looks like a collective deadlock {where}"
-    return f"looks like a deadlock {where}"
+    code = "runs.deadlock"
+    return say("runs.deadlock-collective" if cards > 1 else code, where=where).text
 
 
 def name_spinning_remedy(engine: str, phase: str, *, unified: bool) -> str:
     """What to do, in sentences. Sources: the guide on two DGX Sparks; vLLM's issue 52504;
     the rtx6kpro wiki on cards that meet over PCIe."""
     flag = {"vllm": "--enforce-eager", "sglang": "--disable-cuda-graph"}.get(engine)
-    text = "Its GPUs are busy, but move nothing; waiting does not help."
+    said = [say("runs.deadlock-remedy")]
     if phase in ("capturing", "tuning") and flag:
-        text += f" Stop it and start it with {flag}."
+        said.append(say("runs.deadlock-remedy-flag", flag=flag))
     elif phase in ("", "ready"):
-        text += " Stop it and start it again."
+        said.append(say("runs.deadlock-remedy-restart"))
     elif phase == "connecting" and not unified:
-        text += (
-            " Stop it. Between cards without NVLink NCCL_P2P_LEVEL=PHB cures it, or doing without that"
-            " variable, or an IOMMU that is switched off (iommu=off on the kernel's command line)."
-        )
+        said.append(say("runs.deadlock-remedy-p2p"))
     else:
-        text += " Stop it; if it is stuck again, look at the links between its ranks (NCCL_DEBUG)."
+        said.append(say("runs.deadlock-remedy-links"))
     if unified:
-        text += " Across two machines NCCL 2.30.4 cures deadlocks in CUDA graphs."
-    return text
+        said.append(say("runs.deadlock-remedy-two-machines"))
+    return " ".join(map(str, said))

@@ -7,8 +7,9 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Self
 
+from servers.judge.messages import Sentence, say
 from servers.judge.runs import limits
 from servers.judge.runs.limits import Limits, LimitsError, line, parse, toml
 
@@ -27,6 +28,19 @@ class MountPermission:
     advice: str = ""
     command: str = ""  # typed on the box; "" where no command closes it
     servers: tuple[str, ...] = ()  # whose profiles would no longer start
+
+    @classmethod
+    def from_sentence(
+        cls, said: Sentence, rule: str, *, command: str = "", servers: tuple[str, ...] = ()
+    ) -> Self:
+        return cls(
+            rule=rule,
+            title=said.title,
+            because=said.text,
+            advice=said.advice,
+            command=command,
+            servers=servers,
+        )
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"servers": list(self.servers)}
@@ -91,50 +105,33 @@ def _home(
         )
     )
     narrower = [line(manage, "allow", "mount", *inside)] if inside else []
-    return MountPermission(
-        rule="home",
-        title=f"Profiles may mount {root.path}",
-        because=f"It holds {', '.join(root.held[:4])}: whoever may edit profiles can have a "
-        "container write there, and so has that account.",
-        advice="Allow the folders that engines need, and no longer the whole. Folders of your own "
-        "go behind them on the first line.",
+    return MountPermission.from_sentence(
+        say("runs.opening-home", path=root.path, held=", ".join(root.held[:4])),
+        "home",
         command=" && \\\n  ".join([*narrower, line(manage, "forbid", "mount", root.path)]),
         servers=using,
     )
 
 
 def _network(servers: list[PlacedMount], *, manage: str) -> MountPermission:
-    return MountPermission(
-        rule="host-network",
-        title="Profiles may use the host’s network",
-        because="An engine there listens on every address, and whatever listens on 127.0.0.1 of "
-        "this box is open to it: inferdash’s own page, databases, other engines.",
-        advice="Give the profiles a published port (network bridge). Clusters over several boxes "
-        "need the host’s network.",
+    return MountPermission.from_sentence(
+        say("runs.opening-host-network"),
+        "host-network",
         command=line(manage, "forbid", "host_network"),
         servers=tuple(each.slug for each in servers if each.on_host_network),
     )
 
 
 def _left_out(part: str, why: str) -> MountPermission:
-    return MountPermission(
-        rule=f"left-out-{part}",
-        title=f"Not done to engines here: {_PARTS.get(part, part)}",
-        because=f"Docker on this box was tried with it, and refused: {why}",
-        advice="Docker from its own packages instead of snap, or with the cgroup controller that "
-        "it says is missing, does it. Restart inferdash on the box after that.",
-    )
+    said = say("runs.opening-not-hardened", part=_PARTS.get(part, part), why=why)
+    return MountPermission.from_sentence(said, f"left-out-{part}")
 
 
 def _options(roots: list[MountFolder]) -> MountPermission:
     named = ", ".join(f"{each.path} ({' and '.join(each.lacks)} missing)" for each in roots)
-    return MountPermission(
-        rule="mount-options",
-        title="Folders that profiles may mount are not on disks with nosuid and nodev",
-        because=f"{named}. Engines mostly run as root: one can leave a program there that runs "
-        "with root’s rights (setuid) for everybody with an account on this box, or a device.",
-        advice="Mount them so, and write the options into /etc/fstab, too. A folder is mounted "
-        "onto itself first. Engines that run keep what they have until they start again.",
+    return MountPermission.from_sentence(
+        say("runs.opening-mount-options", folders=named),
+        "mount-options",
         command=" && \\\n  ".join(_remount(each) for each in roots),
     )
 

@@ -185,7 +185,7 @@ def _by_variable(command: LaunchCommand, env: Mapping[str, str]) -> RequestedGpu
         return RequestedGpus(gpus="all")
     if command.engine == "other":
         return RequestedGpus(gpus="none")
-    says = "No GPUs are asked for, so it gets none: choose those that it needs."
+    says = "No GPUs are requested, so it gets none: choose those that it needs."
     return RequestedGpus(gpus="none", assumed=says)
 
 

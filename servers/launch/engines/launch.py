@@ -227,7 +227,7 @@ class Launch:
     )
     ask_every: int = option(  # seconds without requests after which it is asked for one token
         0, "minutes", "Lifecycle", longest=20, label="Liveness probe interval",
-        help="10m: asks for one token after so long without a request. Empty: never.",
+        help="10m: probes with one token after so long without a request. Empty: never.",
     )
 
     log_must: tuple[str, ...] = option(  # plain texts, each in the log of a good start

@@ -44,14 +44,14 @@ def watch(box: Box, key: str, *, by: User | None) -> ExternalRun:
     if stranger is None:
         raise WatchError("There is nothing of somebody else's there any more.")
     if not stranger.is_running:
-        raise WatchError(f"The {stranger.what} does not run any more: there is nothing to watch.")
+        raise WatchError(f"The {stranger.what} does not run any more: there is nothing to monitor.")
     if not external.has_seen(stranger):
         raise WatchError(
             f"No engine was seen in {stranger.name}: neither does its command name one, nor has "
-            "one answered on its ports. Nothing else is watched."
+            "one answered on its ports. Nothing else is monitored."
         )
     if Run.objects.active().filter(container_id=stranger.key).exists():
-        raise WatchError(f"{stranger.name} is watched already.")
+        raise WatchError(f"{stranger.name} is monitored already.")
     try:
         with transaction.atomic():
             made = draft_profile(box, stranger)
@@ -61,7 +61,7 @@ def watch(box: Box, key: str, *, by: User | None) -> ExternalRun:
             AuditEntry.note(by, "watch", server, **{stranger.what: stranger.name}, run=run.pk)
     except IntegrityError as error:
         raise WatchError(
-            f"Somebody else has just begun to watch {stranger.name}, or its server has another "
+            f"Another person has just begun to monitor {stranger.name}, or its server has another "
             "run. Look at the box's page again."
         ) from error
     events.publish_change("servers")
@@ -101,7 +101,7 @@ def unwatch(server: ExternalServer, /, *, by: User | None) -> None:
                 old=ACTIVE,
                 new=RunState.STOPPED,
                 ended_at=timezone.now(),
-                status_message=f"Nobody watches it any more. {_whose(run)} goes on without inferdash.",
+                status_message=f"It is not monitored any more. {_whose(run)} goes on without inferdash.",
                 # What it prints from now on is not inferdash's to keep.
                 log_complete=True,
                 container_id="",
@@ -138,7 +138,7 @@ def _server(box: Box, stranger: ExternalWorkload, made: Draft, by: User | None) 
     if server is None:
         wanted = "-".join(filter(None, (watches.get("project"), watches.get("service"))))
         slug = free_slug(wanted or made.name or stranger.name)
-        notes = f"As the {stranger.what} {stranger.name} ran on {box} when it was first watched."
+        notes = f"As the {stranger.what} {stranger.name} ran on {box} when it was first monitored."
         profile = Profile.objects.create(slug=slug, name=slug, owner=by, notes=notes)
         server = Server.objects.create(slug=slug, profile=profile, box=box, watches=watches)
     server.removed_at, server.watches = None, watches

@@ -165,12 +165,12 @@ def _make_room(
         holders = " and ".join(map(str, plan.in_the_way))
         raise NotStartedError(
             f"{server} needs {found.where}, held by {holders}, and only servers that requests have "
-            "started are stopped to make room. Stop that, or ask for another model.",
+            "started are stopped to make room. Stop that, or request another model.",
             brief=brief(server),
         )
     stops = Run.objects.filter_managed().filter(pk__in=plan.stops)
     for run in stops.select_related("server__profile__current"):
-        _stop(run, f"Stopped to make room for {server}, which a request has asked for.")
+        _stop(run, f"Stopped to make room for {server}, which a request needs.")
 
 
 def _list_on_demand_runs(box: Box, passing: Collection[int]) -> list[OnDemandRun]:

@@ -155,10 +155,10 @@ def _verdict(news: TagNews, server: Server) -> BuildVerdict:
     if newer is None or newer.asked_at is None or newer.image_id != news.newer_id:
         if newer is not None and newer.asking == InspectionState.TROUBLE:
             return names.explain_unknown_build(newer.why)
-        return names.explain_unknown_build("The newer image has not been asked for its flags yet.")
+        return names.explain_unknown_build("The newer image’s flags have not been read yet.")
     if newer.error:
         return names.explain_unknown_build(
-            f"The newer image could not be asked for its flags: {newer.error}"
+            f"The newer image’s flags could not be read: {newer.error}"
         )
     context = LaunchContext(launch, news.box)
     return names.judge_new_build(_findings(context, context.image), _findings(context, newer))

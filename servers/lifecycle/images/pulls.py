@@ -59,7 +59,7 @@ def pull(work: ImageWork) -> str:
         )
         return (
             f"The newer build of {job.reference} is here as {short}, beside the one that the tag "
-            "means. It is asked for its flags; nothing changes before somebody moves the tag."
+            "means. Its flags are read; nothing changes before the tag is moved."
         )
     if before is None:
         return f"{job.reference} is there now, as {short}."

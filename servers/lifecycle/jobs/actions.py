@@ -231,8 +231,8 @@ def _end(action: Action, result: ActionResult) -> None:
 def _result(box: Box, action: Action, sample: Mapping[str, Any] | None) -> ActionResult:
     if _is_late(action):
         return _no(
-            "It was asked for more than a minute ago, while nobody watched the box, and much may "
-            "have changed since. Nothing was done; ask again."
+            "It was requested more than a minute ago, while no watcher ran on the box, and much may "
+            "have changed since. Nothing was done; try again."
         )
     try:
         if action.kind == ActionKind.WATCH:
@@ -269,7 +269,7 @@ def _start_monitoring(box: Box, action: Action) -> ActionResult:
     run = monitoring.watch(box, str(action.details.get("container")), by=action.asked_by)
     action.details["server"] = run.server.slug
     return ActionResult(
-        said=f"{action.what} is watched as {run.server}. Nothing of it was touched."
+        said=f"{action.what} is monitored as {run.server}. Nothing of it was touched."
     )
 
 

@@ -115,7 +115,7 @@ def _export_server(server: Server) -> _ExportedServer:
     if launch.restart or launch.start_with_box:
         remarks.append("inferdash started it again by itself; Docker does by --restart alone.")
     if launch.start_on_request:
-        remarks.append("inferdash’s gateway started it when it was asked for.")
+        remarks.append("inferdash’s gateway started it when it was requested.")
     return _ExportedServer(server=server, launch=launch, remarks=tuple(remarks))
 
 
@@ -185,7 +185,7 @@ def _readme(
         parts.append("There are none.\n")
     if watched:
         names = ", ".join(f"`{server.slug}`" for server in watched)
-        parts.append(f"Only watched, and started by others: {names}. Nothing changes for them.\n")
+        parts.append(f"Only monitored, and started elsewhere: {names}. Nothing changes for them.\n")
     parts.append("## Profiles\n")
     parts.append(
         f"{len(profiles)} in `profiles/`: each as a `docker run` line, as a compose file, and as "

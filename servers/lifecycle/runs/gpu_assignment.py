@@ -38,7 +38,7 @@ def choose(launch: Launch, box: Box, *, busy: Collection[int]) -> str:
         return launch.gpus
     if box.gpus is None:
         raise CardsError(
-            f"The profile wants {wanted}, and {box} has not told its GPUs yet. Start again in a "
+            f"The profile wants {wanted}, and {box} has not reported its GPUs yet. Start again in a "
             "minute; if it still has not, the box's page says what is missing."
         )
     there: list[tuple[int, Gpu]] = [

@@ -186,7 +186,7 @@ def count_crashes(server: Server) -> Deaths:
 def explain_crash_loop(deaths: Deaths) -> str:
     """For the page of the run that goes on, or ended, after them."""
     return (
-        f"It has ended {deaths.count} times in a row within an hour without being asked to, and "
+        f"It has ended {deaths.count} times in a row within an hour without a request to stop, and "
         "was started again each time."
     )
 
@@ -241,7 +241,7 @@ def judge_exit(
         )
         return ExitJudgement(state=RunState.STOPPED, says=says, is_sure=False)
     if asked is None:
-        why += " Whether somebody has asked Docker for it is not known."
+        why += " Whether it was stopped through Docker is not known."
     return ExitJudgement(state=RunState.FAILED, says=why, is_sure=asked is not None)
 
 

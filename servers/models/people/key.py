@@ -99,7 +99,7 @@ class Key(models.Model):
     @property
     def scope(self) -> str:
         if self.only_asks or not self.may(Permission.VIEW):
-            return "ask models only"
+            return "use models only"
         return f"what {self.acts_as.label}s may"
 
     @property

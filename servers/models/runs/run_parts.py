@@ -143,7 +143,7 @@ class SleepFields(models.Model):
 
     @property
     def sleep_words(self) -> str:
-        """ "asleep: 71 GiB given back, wakes in about 3 s"; "" of one that is awake."""
+        """ "asleep: 71 GiB released, wakes in about 3 s"; "" of one that is awake."""
         return health.describe_sleep(self.sleep_info, self.sleep) if self.sleeps else ""
 
     @property

@@ -68,78 +68,80 @@ def list_channels(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("address", "key")
 @require_POST
 @allow(Permission.ADMINISTER)
-def outlet_add(request: HttpRequest) -> HttpResponse:
+def add_channel(request: HttpRequest) -> HttpResponse:
     form = NotificationChannelForm(request.POST)
     if not form.is_valid():
         return _page(request, form)
     me = cast(User, request.user)
     form.instance.created_by = me
     with transaction.atomic():
-        outlet = form.save()
-        AuditEntry.note(me, "add notification channel", outlet, kind=outlet.kind, where=outlet.hint)
-    messages.success(request, f"{outlet} is kept. Press Test to see whether messages arrive.")
-    return redirect("outlets")
+        channel = form.save()
+        AuditEntry.note(
+            me, "add notification channel", channel, kind=channel.kind, where=channel.hint
+        )
+    messages.success(request, f"{channel} is kept. Press Test to see whether messages arrive.")
+    return redirect("channels")
 
 
 @sensitive_post_parameters("address", "key")
 @require_http_methods(["GET", "POST"])
 @allow(Permission.ADMINISTER)
-def outlet_edit(request: HttpRequest, pk: int) -> HttpResponse:
-    outlet = get_object_or_404(NotificationChannel, pk=pk)
-    name = outlet.name
-    form = NotificationChannelForm(request.POST or None, instance=outlet)
+def edit_channel(request: HttpRequest, pk: int) -> HttpResponse:
+    channel = get_object_or_404(NotificationChannel, pk=pk)
+    name = channel.name
+    form = NotificationChannelForm(request.POST or None, instance=channel)
     if request.method == "POST" and form.is_valid() and _save(request, form):
         messages.success(request, f"{form.instance} is changed.")
-        return redirect("outlets")
-    return render(request, "alerts/outlet.html", {"form": form, "pk": pk, "name": name})
+        return redirect("channels")
+    return render(request, "alerts/channel.html", {"form": form, "pk": pk, "name": name})
 
 
 def _save(request: HttpRequest, form: NotificationChannelForm) -> bool:
     """False where the old address cannot be read, which the form then says."""
     try:
         with transaction.atomic():
-            outlet = form.save()
+            channel = form.save()
             # Of an address the trail says that it was changed, and not to what.
             changed = ", ".join(form.changed_data)
             AuditEntry.note(
-                cast(User, request.user), "change notification channel", outlet, changed=changed
+                cast(User, request.user), "change notification channel", channel, changed=changed
             )
     except SecretError as error:
         form.add_error("address", str(error))
         return False
     if "address" in form.changed_data:
-        channel_actions.try_again(outlet)
+        channel_actions.try_again(channel)
     events.publish_change("alerts")
     return True
 
 
 @require_POST
 @allow(Permission.ADMINISTER)
-def outlet_delete(request: HttpRequest, pk: int) -> HttpResponse:
-    outlet = get_object_or_404(NotificationChannel, pk=pk)
+def delete_channel(request: HttpRequest, pk: int) -> HttpResponse:
+    channel = get_object_or_404(NotificationChannel, pk=pk)
     with transaction.atomic():
-        AuditEntry.note(cast(User, request.user), "delete notification channel", outlet)
-        outlet.delete()
+        AuditEntry.note(cast(User, request.user), "delete notification channel", channel)
+        channel.delete()
     events.publish_change("alerts")
-    messages.success(request, f"{outlet} is deleted. Nothing is sent there any more.")
-    return redirect("outlets")
+    messages.success(request, f"{channel} is deleted. Nothing is sent there any more.")
+    return redirect("channels")
 
 
 @require_POST
 @allow(Permission.ADMINISTER)
-def outlet_test(request: HttpRequest, pk: int) -> HttpResponse:
-    outlet = get_object_or_404(NotificationChannel, pk=pk)
+def test_channel(request: HttpRequest, pk: int) -> HttpResponse:
+    channel = get_object_or_404(NotificationChannel, pk=pk)
     me = cast(User, request.user)
-    channel_actions.ask_for_test(outlet, by=me)
-    AuditEntry.note(me, "test notification channel", outlet)
+    channel_actions.ask_for_test(channel, by=me)
+    AuditEntry.note(me, "test notification channel", channel)
     return HttpResponse(status=DONE)
 
 
 def _page(request: HttpRequest, form: NotificationChannelForm) -> HttpResponse:
     context: dict[str, Any] = {
-        "outlets": needs.outlets(),
+        "channels": needs.list_channels(),
         "form": form,
         "url": settings.PUBLIC_URL,
         "mails": bool(settings.DEFAULT_FROM_EMAIL),
     }
-    return render(request, "alerts/outlets.html", context)
+    return render(request, "alerts/channels.html", context)

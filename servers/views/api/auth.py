@@ -34,7 +34,7 @@ class ByKey(HttpBearer):
             raise ApiError(
                 FORBIDDEN,
                 "forbidden",
-                "This key may ask models only, by the gateway (/v1/…). It opens neither the API "
+                "This key may use models only, by the gateway (/v1/…). It opens neither the API "
                 "nor the terminal.",
                 "Use another key: make one on the page “Keys” of inferdash that may do more.",
             )

@@ -213,7 +213,7 @@ def go_on(request: HttpRequest, pk: int) -> ImageJobOut:
 
 def _may_change(job: ImageJob, by: User) -> ImageJob:
     if not jobs.may_change(job, by):
-        raise PermissionDenied("This needs the role admin, as asking for it did.")
+        raise PermissionDenied("This needs the role admin, as the request did.")
     return job
 
 

@@ -83,7 +83,7 @@ def box_watch(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     found = _find_watchable(box, key)
     if found is None:
-        return _text("It does not run any more, so that there is nothing to watch.")
+        return _text("It does not run any more, so there is nothing to monitor.")
     return _respond_taken(actions.ask_to_watch(box, found, by=request.user))
 
 
@@ -156,7 +156,7 @@ def _find_watchable(box: Box, key: str) -> DiscoveredEngine | None:
 
 def _respond_taken(is_new: bool) -> HttpResponse:
     if not is_new:
-        return _text("Somebody has asked for the same a moment ago: it is on its way.")
+        return _text("The same was requested a moment ago: it is on its way.")
     return HttpResponse(status=DONE)
 
 

@@ -230,7 +230,7 @@ def _why_not(run: Run, person: User) -> str:
         return f"{run.server} says that it is ready, and nobody knows its port. See its page."
     if not person.may_view:
         # A cause quotes the log.
-        return f"{run.server} is not ready. Ask again a little later, or pick another server."
+        return f"{run.server} is not ready. Try again a little later, or pick another server."
     return f"{why_not(run.server)} Or pick another server."
 
 
@@ -283,7 +283,7 @@ async def _woken(target: ChatTarget, person: User) -> AsyncGenerator[bytes]:
             durations.format_duration(target.wakes_within) if target.wakes_within else "no time"
         )
         late = f"{run.server} {run.sleep_clause}, and was not awake within {waited}."
-        later = f"{late} Ask again a little later."
+        later = f"{late} Try again a little later."
         raise NotStartedError(
             f"{late} {run.sleep_trouble}" if run.sleep_trouble else later, brief=later
         )

@@ -209,7 +209,7 @@ MOST = 20  # addresses a port
 
 @require_http_methods(["GET", "POST"])
 @allow(Permission.ADMINISTER)
-def old_ports(request: PersonRequest) -> HttpResponse:
+def list_legacy_ports(request: PersonRequest) -> HttpResponse:
     box = get_object_or_404(Box, slug=settings.BOX)
     form = LegacyPortForm(request.POST or None, box=box)
     if request.method == "POST" and form.is_valid():
@@ -226,11 +226,11 @@ def old_ports(request: PersonRequest) -> HttpResponse:
             )
         else:
             messages.success(request, f"Programs may go on asking on port {made.port}.")
-        return redirect("old_ports")
+        return redirect("legacy_ports")
     ports = LegacyPort.objects.filter(box=box).select_related("made_by")
     return render(
         request,
-        "gateway/old_ports.html",
+        "gateway/legacy_ports.html",
         {"form": form, "ports": [{"port": each, "askers": _askers(each)} for each in ports]},
     )
 
@@ -244,11 +244,11 @@ def _askers(port: LegacyPort) -> list[dict[str, Any]]:
 
 @require_POST
 @allow(Permission.ADMINISTER)
-def old_port_close(request: PersonRequest, pk: int) -> HttpResponse:
+def close_legacy_port(request: PersonRequest, pk: int) -> HttpResponse:
     port = get_object_or_404(LegacyPort, pk=pk)
     with transaction.atomic():
         AuditEntry.note(request.user, "close legacy port", port)
         port.delete()
         transaction.on_commit(partial(partial(events.publish_change, "ports")))
     messages.success(request, f"Port {port.port} is closed.")
-    return redirect("old_ports")
+    return redirect("legacy_ports")

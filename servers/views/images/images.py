@@ -72,7 +72,7 @@ class BoxImages:
     """The images of one box."""
 
     box: Box
-    shelf: ImageInventory | None
+    inventory: ImageInventory | None
     rows: list[ImageRow]  # with an engine in them, or used by inferdash, after the filter
     others: list[ImageRow]
     told: list[TagUpdate]
@@ -81,7 +81,7 @@ class BoxImages:
     @property
     def size(self) -> int | None:
         """Bytes of all of them, each layer once; None while nobody has added it up."""
-        return self.shelf.layers if self.shelf else None
+        return self.inventory.layers if self.inventory else None
 
     @property
     def others_size(self) -> int:
@@ -118,7 +118,7 @@ def _images(box: Box, person: User, text: str, sort: str) -> BoxImages:
     listed = [row for row in shown if _is_listed(row)]
     return BoxImages(
         box=box,
-        shelf=getattr(box, "shelf", None),
+        inventory=getattr(box, "shelf", None),
         rows=listed,
         others=[row for row in shown if not _is_listed(row)],
         told=list_tag_updates(box, person),

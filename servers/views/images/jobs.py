@@ -147,7 +147,7 @@ def image_job_away(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _check_may(request: HttpRequest, job: ImageJob) -> None:
     if not jobs.may_change(job, _me(request)):
-        raise PermissionDenied("This needs the role admin, as asking for it did.")
+        raise PermissionDenied("This needs the role admin, as the request did.")
 
 
 def _text(sentence: str) -> HttpResponse:

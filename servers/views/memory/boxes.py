@@ -94,7 +94,7 @@ def box_action(request: HttpRequest, slug: str, kind: str, key: str) -> HttpResp
             return _text(actions.GONE)
         is_new = actions.ask(box, wanted, by=by, left=left)
     if not is_new:
-        return _text("Somebody has asked for the same a moment ago: it is on its way.")
+        return _text("The same was requested a moment ago: it is on its way.")
     return HttpResponse(status=DONE)
 
 

@@ -134,7 +134,7 @@ def _run(into: Families, run: Run, labels: dict[str, str]) -> None:
             run.last_request_at.timestamp() if run.last_request_at else None,
             "When its last request was seen.",
         ),
-        ("start_timestamp_seconds", run.created_at.timestamp(), "When it was asked for."),
+        ("start_timestamp_seconds", run.created_at.timestamp(), "When it was requested."),
     ):
         into.gauge(f"inferdash_server_{name}", words).add(value, **labels)
 
@@ -161,7 +161,7 @@ def _runs(into: Families) -> None:
 
 
 _COUNTS = (
-    ("runs_started", "Runs of a server that were asked for."),
+    ("runs_started", "Runs of a server that were requested."),
     ("runs_ready", "Runs of a server that became ready."),
     ("runs_failed", "Runs of a server that failed."),
     ("restarts", "Runs of a server that inferdash started again by itself."),

@@ -61,7 +61,7 @@ class BoxModels:
     """The models of one box."""
 
     box: Box
-    stock: ModelInventory | None
+    inventory: ModelInventory | None
     rows: list[CheckpointRow]
     size: int  # bytes of all of them on the disks, those that are filtered away included
     count: int
@@ -70,7 +70,7 @@ class BoxModels:
     @property
     def told_roots(self) -> list[dict[str, Any]]:
         """Without the usual folders that this box happens not to have."""
-        known = self.stock.roots if self.stock else []
+        known = self.inventory.roots if self.inventory else []
         return [each for each in known if not (each["is_usual"] and each["absent"])]
 
     @property
@@ -85,12 +85,14 @@ def models(request: HttpRequest) -> HttpResponse:
     state = request.GET.get("state", "")
     state = state if state in STATES or state in WHOSE else ""
     person = cast(User, request.user)
-    shelves = [_shelf(box, person, text, state) for box in Box.objects.select_related("stock")]
+    inventories = [
+        _list_models(box, person, text, state) for box in Box.objects.select_related("stock")
+    ]
     return render(
         request,
         "weights/list.html",
         {
-            "shelves": shelves,
+            "inventories": inventories,
             "text": text,
             "state": state,
             "states": (STATES | WHOSE).items(),
@@ -101,7 +103,7 @@ def models(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _shelf(box: Box, person: User, text: str, state: str) -> BoxModels:
+def _list_models(box: Box, person: User, text: str, state: str) -> BoxModels:
     everything = list(box.stored.defer("texts"))
     shown = _filter_checkpoints(box.stored.defer("texts"), text, state)
     rows = _rows(box, shown, everything, person)
@@ -111,7 +113,7 @@ def _shelf(box: Box, person: User, text: str, state: str) -> BoxModels:
         rows = [row for row in rows if row.copies]
     return BoxModels(
         box=box,
-        stock=getattr(box, "stock", None),
+        inventory=getattr(box, "stock", None),
         rows=rows,
         size=sum(each.size for each in everything),
         count=len(everything),

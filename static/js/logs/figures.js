@@ -187,7 +187,7 @@ function summary(figures) {
       return [`${what} ${short(last)}${unit}, at most ${short(most)}`];
     }),
   );
-  const [from, to] = [figures.t?.at(0) ?? 0, figures.t?.at(-1) ?? 0].map((at) => new Date(at * 1000).toLocaleString([], { hourCycle: "h23" }));
+  const [from, to] = [figures.t?.at(0) ?? 0, figures.t?.at(-1) ?? 0].map((at) => new Date(at * 1000).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }).replace(",", ""));
   return `Latest: ${told.join("; ")}. From ${from} to ${to}.`;
 }
 
@@ -199,6 +199,6 @@ function short(value) {
 /** @param {number} at @param {number} step */
 function time(at, step) {
   const when = new Date(at * 1000);
-  if (step >= DAY) return when.toLocaleDateString([], { month: "short", day: "numeric" });
+  if (step >= DAY) return when.toLocaleDateString("en-GB", { month: "short", day: "numeric" });
   return when.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...(step < 60 && { second: "2-digit" }) });
 }

@@ -61,7 +61,7 @@ function timed(at) {
   const clock = [when.getHours(), when.getMinutes(), when.getSeconds()].map(two).join(":");
   const time = make("time", "log-time", `${clock}.${at.slice(20, 23)}`);
   time.dateTime = at;
-  time.title = `${when.toLocaleDateString()} · ${at}`;
+  time.title = `${when.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" })} · ${at}`;
   return time;
 }
 

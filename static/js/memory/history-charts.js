@@ -38,7 +38,7 @@ const FIGURES = {
 const DAY = 86_400;
 
 /** @param {number} seconds @param {Intl.DateTimeFormatOptions} options */
-const said = (seconds, options) => new Date(seconds * 1000).toLocaleString([], { hourCycle: "h23", ...options });
+const said = (seconds, options) => new Date(seconds * 1000).toLocaleString("en-GB", { hourCycle: "h23", ...options });
 
 // The label of a place on the time axis: the time, and below it the day where a new one begins.
 /** @param {number} at @param {number | undefined} before @param {number} step */

@@ -4,9 +4,16 @@
 /** @type {[unit: string, seconds: number][]} */
 const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
 
-/** In the largest unit alone: "3 min ago", "in 2 d". @param {number} seconds */
-export function relative(seconds) {
+const DAY = 86400;
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/**
+ * In the largest unit alone: "3 min ago", "in 2 h"; from a day on "22 Nov 18:04".
+ * @param {number} seconds @param {string} at the same moment as the page has it, in its time zone
+ */
+export function relative(seconds, at) {
   const size = Math.abs(seconds);
+  if (size >= DAY) return moment(at);
   if (size < 5) return "just now";
   const [unit, length] = UNITS.find(([, length]) => size >= length) ?? ["s", 1];
   const text = `${Math.floor(size / length)} ${unit}`;
@@ -24,4 +31,11 @@ export function span(seconds) {
     else if (parts.length) break;
   }
   return parts.slice(0, 2).join(" ");
+}
+
+/** "22 Nov 18:04"; with the year where that is another one. @param {string} at of ISO 8601 */
+export function moment(at) {
+  const [, year, month, day, time] = /^(\d+)-(\d+)-(\d+)T(\d+:\d+)/.exec(at) ?? [];
+  const shown = Number(year) === new Date().getFullYear() ? "" : ` ${year}`;
+  return `${Number(day)} ${MONTHS[Number(month) - 1]}${shown} ${time}`;
 }

@@ -41,7 +41,7 @@ document.addEventListener("click", async (event) => {
 function refresh() {
   for (const element of all(document, "time[data-show=ago], time[data-show=since]", HTMLTimeElement)) {
     const seconds = (Date.now() - Date.parse(element.dateTime)) / 1000;
-    const text = element.dataset.show === "ago" ? relative(seconds) : span(seconds);
+    const text = element.dataset.show === "ago" ? relative(seconds, element.dateTime) : span(seconds);
     if (element.textContent !== text) element.textContent = text;
   }
 }

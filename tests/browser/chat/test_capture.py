@@ -54,7 +54,7 @@ def test_what_is_kept_is_told_on_open_pages_and_read_by_an_admin(
             "Prompts that programs send to tiny, and their answers, are being kept"
         )
         expect(banner).to_contain_text("by otto: tool calls come out as text")
-        expect(banner).to_contain_text("What is asked here in the playground is not.")
+        expect(banner).to_contain_text("Requests from the playground are not.")
         expect(admin.locator("#capture")).not_to_contain_text("playground")
         expect(banner.get_by_role("link")).to_have_count(0)
         picture(page, "capture-chat")

@@ -219,7 +219,7 @@ def test_what_is_wrong_is_said_with_what_to_do(
     lines.test()
     expect(problem).to_have_text("A test needs a key of yours.")
     expect(page.get_by_label("Key to test with")).to_be_focused()
-    expect(page.get_by_role("link", name="Make one that may ask models only")).to_be_visible()
+    expect(page.get_by_role("link", name="Make one that may use models only")).to_be_visible()
     lines.test("hunter2")
     expect(problem).to_have_text("A key of inferdash begins with ifd_.")
 
@@ -231,7 +231,7 @@ def test_what_is_wrong_is_said_with_what_to_do(
     picture(page, "use-wrong-key")
 
     lines.test(keys["narrow"])
-    expect(lines.steps.nth(1)).to_contain_text("403This key may not ask tiny, only another.")
+    expect(lines.steps.nth(1)).to_contain_text("403This key may not use tiny, only another.")
     expect(lines.steps.nth(1)).to_contain_text("Choose a model that this key may ask")
     expect(page.locator("#use-model-note")).to_contain_text("Not among the models")
 
@@ -249,7 +249,7 @@ def test_what_is_wrong_is_said_with_what_to_do(
     )
     with away(stack, keys["good"], "STARTING", "RUNNING"):
         lines.test()
-        expect(lines.steps.nth(1)).to_contain_text("503tiny is starting. Ask again a little later.")
+        expect(lines.steps.nth(1)).to_contain_text("503tiny is starting. Try again a little later.")
         expect(lines.steps.nth(1)).to_contain_text("It is on its way: test again in 10 s.")
     with away(stack, keys["good"], "STOPPED", "STOPPED"):
         lines.test()
@@ -276,7 +276,7 @@ def test_one_waits_for_a_start_and_cancels_what_one_is_tired_of(
     page.reload()
     lines = Lines(page, "LangChain")
     page.locator("#use-model").select_option("later")
-    row = page.get_by_role("region", name="Names that may be asked for").get_by_role(
+    row = page.get_by_role("region", name="Names that can be requested").get_by_role(
         "row", name="later"
     )
     expect(row).to_contain_text("later is starting.")
@@ -310,7 +310,7 @@ def test_one_waits_for_a_start_and_cancels_what_one_is_tired_of(
 
 
 def test_a_new_key_is_tested_beside_itself(page: Page, stack: Stack) -> None:
-    page.get_by_role("link", name="Make one that may ask models only").click()
+    page.get_by_role("link", name="Make one that may use models only").click()
     page.get_by_label("What is it for?").fill("Open WebUI")
     page.get_by_role("button", name="Make a key").click()
     expect(page.get_by_label("Key to test with")).to_have_value(

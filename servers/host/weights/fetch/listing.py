@@ -121,13 +121,13 @@ def refusal(
         return _describe_gate(repository, page, endpoint, has_token=has_token)
     if has_token and knows_no_token(answer.status, answer.headers):
         return FetchError(
-            "The Hub does not accept this box's HF_TOKEN: it has ended, was revoked, or is "
+            "The Hub does not accept this box's HF_TOKEN: it has expired, was revoked, or is "
             "mistyped.",
             f"Make a token at {endpoint}/settings/tokens, and let an admin put it in place of the "
             "old one under Settings.",
         )
     if answer.status in (httpx.codes.UNAUTHORIZED, httpx.codes.NOT_FOUND):
-        who = "the account of this box's token" if has_token else "anybody without a token"
+        who = "the account of this box's token" if has_token else "requests without a token"
         then = (
             "check that the token's account may see it"
             if has_token
@@ -140,7 +140,7 @@ def refusal(
         )
     if answer.status == httpx.codes.TOO_MANY_REQUESTS:
         return FetchError(
-            f"{endpoint} has been asked too often from here.",
+            f"{endpoint} was requested too often from here.",
             "Wait a few minutes; with an HF_TOKEN under Settings it allows more.",
         )
     return FetchError(
@@ -149,7 +149,7 @@ def refusal(
 
 
 def _describe_gate(repository: str, page: str, endpoint: str, *, has_token: bool) -> FetchError:
-    says = f"{repository} is gated: its files go only to who has accepted its licence"
+    says = f"{repository} is gated: its files are available only after its licence is accepted"
     if has_token:
         return FetchError(
             f"{says}, and the account of this box's HF_TOKEN has not, or waits for an answer.",

@@ -119,7 +119,7 @@ class HubDownload:
             raise FetchError(
                 f"{_gib(missing)} are still to come and {job.shown} has {_gib(found.free)} "
                 f"free{and_others}.",
-                "Delete what nobody needs (Models says who uses what), or choose another folder.",
+                "Delete what is not used (Models shows who uses what), or choose another folder.",
             )
 
     def _file(self, file: RepositoryFile, where: places.Places) -> None:
@@ -266,7 +266,7 @@ def _of_disk(error: OSError, job: Job) -> FetchError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return FetchError(
             f"The disk of {job.shown} is full.",
-            "Delete what nobody needs, then try again: it goes on where it was.",
+            "Delete what is not used, then try again: it goes on where it was.",
         )
     what = error.filename or job.shown
     if error.errno in (errno.EACCES, errno.EPERM):

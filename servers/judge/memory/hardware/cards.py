@@ -65,7 +65,7 @@ class Answers:
             if since := self._odd.find_start(key, now.t, kind == "odd"):
                 yield build_card_finding(
                     card, "gpu_answer", "warning", since,
-                    title="gives an answer that nobody expects",
+                    title="gives an unexpected answer",
                     because=str(card.get("fault")),
                     advice="Compare with “nvidia-smi -q” on the box, and look for lines with NVRM "
                     "in “sudo dmesg”. A restart of the box often ends it.",
@@ -96,7 +96,7 @@ class Persistence:
                 yield build_card_finding(
                     card, "persistence", "info", since,
                     title="has persistence mode off",
-                    because="With nobody on it the driver puts this GPU to sleep: the next start "
+                    because="While unused, the driver puts this GPU to sleep: the next start "
                     "waits some seconds for it to wake, and its ECC counts begin anew.",
                     advice="For now: “sudo nvidia-smi -pm 1”. For good: “sudo systemctl enable "
                     "--now nvidia-persistenced”.",
@@ -278,7 +278,7 @@ class LowPower:
                 yield build_card_finding(
                     card, "low_power", "warning", since,
                     title="is stuck at low power",
-                    because=f"Busy it ran at {self._seen[key]}, and no reason is told; at work a "
+                    because=f"Busy it ran at {self._seen[key]}, and no reason is reported; at work a "
                     "GB10 runs at more than 2000 MHz. Engines on it are slow.",
                     advice="Its firmware holds it back, and only taking its power away helps: "
                     "shut the box down, pull the power adapter from the wall for a minute, and "

@@ -26,7 +26,7 @@ ORIGINS: dict[Origin, str] = {
     "driver": "A fault of the driver or of the card's firmware.",
     "hardware": "A fault of the hardware.",
     "link": "A fault on the way to the card.",
-    "unknown": "Nobody has told inferdash what it means.",
+    "unknown": "inferdash does not know what it means.",
 }
 
 

@@ -95,7 +95,7 @@ class HardwareRule(Protocol):
 
 RULES = {
     "gpu_lost": "GPUs that no longer answer",
-    "gpu_reset": "GPUs that ask for a reset",
+    "gpu_reset": "GPUs that need a reset",
     "gpu_answer": "odd answers of the driver",
     "driver": "the driver and its library",
     "collector": "a driver that hangs",

@@ -78,7 +78,7 @@ def list_checked_parts(sample: Mapping[str, Any]) -> tuple[CheckedPart, ...]:
     if cards:
         found += [CheckedPart(what="XID errors", unseen=_xids(sample)), *_of_cards(cards)]
     found.append(_plain("memory pressure", sample, "pressure", "The kernel does not measure it."))
-    found.append(_plain("swap", sample, "swap", "The kernel does not tell."))
+    found.append(_plain("swap", sample, "swap", "The kernel does not report it."))
     disks = sample.get("disks")
     names = {"images": "Docker's folder", "cache": "the models' folder", "shm": "/dev/shm"}  # noqa: S108
     missing = [words for name, words in names.items() if name not in (disks or {})]
@@ -96,14 +96,14 @@ def _driver(sample: Mapping[str, Any]) -> str:
 def _xids(sample: Mapping[str, Any]) -> str:
     unseen = sample.get("unseen")
     if unseen is None:
-        return "The collector does not tell."
+        return "The collector does not report it."
     nvml, log = unseen.get("nvml_xids"), unseen.get("kernel_log")
     if nvml and log:
         return f"{nvml} {log}"
     if log:
         return f"NVML reports them, but only what comes while inferdash runs. {log}"
     if nvml:
-        return f"The kernel's log tells of them. {nvml}"
+        return f"The kernel's log has them. {nvml}"
     return ""
 
 
@@ -133,9 +133,9 @@ def _silent(cards: list[Card], *names: str) -> str:
     if not found:
         return ""
     if len(found) == len(cards):
-        return "The GPU does not tell." if len(cards) == 1 else "The GPUs do not tell."
+        return "The GPU does not report it." if len(cards) == 1 else "The GPUs do not report it."
     which = _and([str(card.get("index")) for card in found])
-    return f"GPU {which} does not tell."
+    return f"GPU {which} does not report it."
 
 
 def _plain(what: str, sample: Mapping[str, Any], name: str, why: str) -> CheckedPart:

@@ -277,7 +277,7 @@ class Silence:
                 subject=BOX,
                 severity="critical",
                 title="NVIDIA's driver does not answer",
-                because=str(now.sample.get("error") or f"Nothing was heard for {stale:.0f} s."),
+                because=str(now.sample.get("error") or f"No sample arrived for {stale:.0f} s."),
                 advice="See whether “nvidia-smi” answers on the box. If it hangs too, stop the "
                 "engines and restart the box; “ps -eo pid,stat,comm” shows by a D who is stuck "
                 "in the driver.",

@@ -6,6 +6,7 @@ Nothing is an error while what decides it is not known; that is said, too.
 from collections.abc import Iterator
 
 from servers.judge.images import drivers
+from servers.judge.messages import say
 from servers.judge.profiles.facts import LaunchFacts, Subject
 from servers.judge.profiles.preflight import rules
 from servers.judge.profiles.preflight.rules import (
@@ -45,37 +46,37 @@ def preflight(subject: Subject, around: StartContext, fit: Estimate | None) -> l
 
 def _worker(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     if around.is_silent:
-        yield item(
-            "worker", "Box", "warning", f"{around.box} is silent, so all of this may be old.",
-            f"Look at inferdash's worker and watcher on {around.box}; a start waits for them.",
-        )  # fmt: skip
+        yield item("worker", say("profiles.box-silent", box=around.box))
 
 
 def _limits(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     for each in around.refusals:
-        yield item("limits", "Allowed", "error", each)
+        yield item("limits", say("profiles.limits", why=each))
 
 
 def _image(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
-    image, name = facts.launch.image, around.box
+    image, box = facts.launch.image, around.box
     if image not in around.images:
-        yield item("image", "Image", "unknown", f"{name} has not been asked for {image} yet.")
+        yield item("image", say("profiles.image-not-inspected", box=box, image=image))
         return
     found = around.images[image]
     if found is None:
-        yield item("image", "Image", "ok", f"{image} is not on {name} and is pulled at the start.")
+        yield item("image", say("profiles.image-pulled-at-start", box=box, image=image))
         return
     machine = _MACHINES.get(around.found.get("architecture", ""))
     made_for = found.get("architecture") or ""
     if machine and made_for and machine != made_for:
-        yield item(
-            "image", "Image", "error",
-            f"{image} on {name} is made for {made_for}, and {name} is {machine}: its programs do "
-            "not start (exec format error).",
-            f"Take an image that is published for {machine}, or pull the tag anew on {name}.",
-        )  # fmt: skip
+        said = say(
+            "profiles.image-other-architecture",
+            image=image,
+            box=box,
+            made_for=made_for,
+            machine=machine,
+        )
+        yield item("image", said)
     else:
-        yield item("image", "Image", "ok", f"{image} is there, for {made_for or 'this machine'}.")
+        made_for = made_for or "this machine"
+        yield item("image", say("profiles.image-there", image=image, made_for=made_for))
 
 
 def _driver(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
@@ -86,48 +87,33 @@ def _driver(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]
     require = found.get("require") or ""
     met, cuda = drivers.satisfies(driver, require), drivers.find_needed_cuda(require)
     if met is None:
-        yield item(
-            "driver", "Driver", "unknown",
-            f"The image asks for “{require[:80]}”, and whether driver {driver or '(not told)'} "
-            "meets that is not known.",
-        )  # fmt: skip
+        said = say(
+            "profiles.driver-unknown", require=require[:80], driver=driver or "(not reported)"
+        )
+        yield item("driver", said)
     elif not met:
         first = drivers.first_for(cuda)
         branch = f" {first} or newer" if first else ""
-        yield item(
-            "driver", "Driver", "error",
-            f"The image needs CUDA {cuda}, and driver {driver} is too old for it: Docker's NVIDIA "
-            "hook refuses the container (“unsatisfied condition”).",
-            f"Install driver{branch}, or take an image made with an older CUDA.",
-        )  # fmt: skip
+        said = say("profiles.driver-too-old", cuda=cuda, driver=driver, branch=branch)
+        yield item("driver", said)
     elif cuda:
-        yield item(
-            "driver", "Driver", "ok", f"Driver {driver} is new enough for the image's CUDA {cuda}."
-        )
+        yield item("driver", say("profiles.driver-new-enough", cuda=cuda, driver=driver))
 
 
 def _toolkit(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     launch, runtimes = facts.launch, around.found.get("runtimes")
     if launch.runtime and runtimes is not None and launch.runtime not in runtimes:
-        yield item(
-            "runtime", "Runtime", "error",
-            f"Docker on {around.box} has no runtime “{launch.runtime}”. It has: "
-            f"{', '.join(runtimes)}.",
-            "Leave the runtime out of the profile, or set it up with: sudo nvidia-ctk runtime "
-            "configure --runtime=docker, and restart Docker.",
-        )  # fmt: skip
+        said = say(
+            "profiles.runtime-missing",
+            box=around.box,
+            runtime=launch.runtime,
+            runtimes=", ".join(runtimes),
+        )
+        yield item("runtime", said)
     if launch.gpus == "none" or runtimes is None:
         return
-    if "nvidia" in runtimes or around.found.get("toolkit"):
-        yield item("toolkit", "Container toolkit", "ok", "NVIDIA's container toolkit is there.")
-    else:
-        yield item(
-            "toolkit", "Container toolkit", "warning",
-            "NVIDIA's container toolkit was not found where its packages put it. Without it Docker "
-            "says “could not select device driver”.",
-            "Install nvidia-container-toolkit, then: sudo nvidia-ctk runtime configure "
-            "--runtime=docker, and restart Docker.",
-        )  # fmt: skip
+    is_there = "nvidia" in runtimes or around.found.get("toolkit")
+    yield item("toolkit", say("profiles.toolkit-there" if is_there else "profiles.toolkit-missing"))
 
 
 def _port(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
@@ -135,32 +121,27 @@ def _port(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     on_host = launch.network == "host"
     port = ENGINES[launch.engine].port(launch) if on_host else launch.host_port
     if not port:
-        yield item("port", "Port", "ok", "A free one is chosen at the start.")
+        yield item("port", say("profiles.port-chosen"))
         return
     holder = next((each.name for each in around.other_workloads if port in each.ports), "")
     holder = holder or around.port_holders.get(port, "")
     listening = around.found.get("listening")
     if holder or (listening is not None and port in listening and port not in around.own_ports):
-        yield item(
-            "port", "Port", "error",
-            f"Port {port} of {around.box} is taken by {holder or 'another program'}.",
-            f"Stop it (sudo ss -ltnp 'sport = :{port}' says who it is), or write another port "
-            "into the profile" + ("." if on_host else "; without one a free one is chosen."),
-        )  # fmt: skip
-    elif listening is None:
-        yield item("port", "Port", "unknown", f"Whether port {port} is free is not known.")
+        code = "profiles.host-port-taken" if on_host else "profiles.port-taken"
+        holder = holder or "another program"
+        yield item("port", say(code, port=port, box=around.box, holder=holder))
     else:
-        yield item("port", "Port", "ok", f"Port {port} is free.")
+        code = "profiles.port-unknown" if listening is None else "profiles.port-free"
+        yield item("port", say(code, port=port))
 
 
 def _gpus(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     launch, there = facts.launch, facts.subject.gpus
-    if launch.gpus == "none" or not there:
-        if launch.gpus != "none":
-            level: Level = "unknown" if there is None else "warning"
-            says = "not told its GPUs yet" if there is None else "no GPU that can be seen"
-            yield item("gpus", "GPUs", level, f"{around.box} has {says}.",
-                        "" if there is None else "The box's page says what is missing.")  # fmt: skip
+    if launch.gpus == "none":
+        return
+    if not there:
+        code = "profiles.gpus-unknown" if there is None else "profiles.gpus-none"
+        yield item("gpus", say(code, box=around.box))
         return
     mine = {gpu.index for gpu in facts.used_gpus or ()}
     is_unified = facts.subject.box_kind == "unified"
@@ -170,23 +151,15 @@ def _gpus(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     loading = [each.name for each in sharing if each.is_loading]
     if loading:
         where = "The memory that GPU and machine share" if is_unified else "A GPU of this start"
-        yield item(
-            "loading", "GPUs", "error",
-            f"{where} is just being filled by {', '.join(loading)}. An engine measures what is "
-            "free while it starts, so two at once size their caches by memory that the other is "
-            "about to take.",
-            f"Wait until {loading[0]} is ready, or stop it.",
-        )  # fmt: skip
+        said = say("profiles.gpus-loading", where=where, names=", ".join(loading), first=loading[0])
+        yield item("loading", said)
     elif sharing and not is_unified:
         names = ", ".join(each.name for each in sharing)
-        yield item(
-            "shared", "GPUs", "warning", f"{names} runs on a GPU of this start, too.",
-            "Choose other GPUs in the profile, or see that both fit.",
-        )  # fmt: skip
+        yield item("shared", say("profiles.gpus-shared", names=names))
     else:
         shared = " shared by all servers" if is_unified else "" if sharing else " free of others"
         count = "1 GPU" if len(mine) == 1 else f"{len(mine)} GPUs"
-        yield item("gpus", "GPUs", "ok", f"{count}{shared}.")
+        yield item("gpus", say("profiles.gpus-there", count=count, shared=shared))
 
 
 def _where_it_would_go(
@@ -212,22 +185,25 @@ def _made_for(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightIte
         return
     fitting = sum(wanted.fits((gpu.name, gpu.compute_capability)) for gpu in there)
     if fitting:
-        yield item("made-for", "Made for", "ok", f"The profile was made for {wanted}.")
+        yield item("made-for", say("profiles.made-for-these", wanted=str(wanted)))
         return
     has = placement.describe_gpu_requirement([(gpu.name, gpu.compute_capability) for gpu in there])
-    yield item(
-        "made-for", "Made for", "warning",
-        f"The profile was made for {wanted}, and {around.box} has {has}: kernels and quantizations "
-        "that it names may not exist for another compute capability.",
-        "See what the checks say of its flags, or take a profile made for these GPUs.",
-    )  # fmt: skip
+    said = say("profiles.made-for-others", wanted=str(wanted), box=around.box, has=has)
+    yield item("made-for", said)
 
 
 def _memory(fit: Estimate | None) -> Iterator[PreflightItem]:
     if fit is None:
         return
     levels: dict[str, Level] = {"fits": "ok", "tight": "warning", "no": "warning"}
-    yield item("memory", "GPU memory", levels.get(fit.verdict, "unknown"), fit.says)
+    yield PreflightItem(
+        id="memory",
+        title="GPU memory",
+        level=levels.get(fit.verdict, "unknown"),
+        says=fit.says,
+        code=fit.code,
+        params=fit.params,
+    )
 
 
 _OF_MODELS = (rules.checkpoint, rules.check_token)

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+from servers.judge.messages import Sentence, say
 from servers.judge.profiles.conditions import ON
 from servers.judge.profiles.facts import LaunchFacts
 from servers.launch.engines.launch import Launch
@@ -25,6 +26,8 @@ class PreflightItem:
     level: Level
     says: str
     remedy: str = ""
+    code: str = ""  # of the message, with what it was filled in with
+    params: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def level_word(self) -> str:
@@ -73,12 +76,16 @@ class StartContext:
     )  # of this box and all others
 
 
-def item(id: str, title: str, level: Level, says: str, remedy: str = "") -> PreflightItem:
-    return PreflightItem(id=id, title=title, level=level, says=says, remedy=remedy)
-
-
-def gib(size: float | None) -> str:
-    return f"{(size or 0) / GIB:.1f}"
+def item(id: str, said: Sentence) -> PreflightItem:
+    return PreflightItem(
+        id=id,
+        title=said.title,
+        level=cast(Level, said.severity),
+        says=said.text,
+        remedy=said.advice,
+        code=said.code,
+        params=said.params,
+    )
 
 
 # What an engine's image takes unpacked, at most, and what Docker needs to make a container.
@@ -94,30 +101,19 @@ def rooms(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
         least = IMAGE_SIZE if pulls else LITTLE
         yield _room("image-disk", "Docker's disk", images, least, "the image" if pulls else "")
     if around.has_cache is False and _needs_cache(facts.launch):
-        yield item(
-            "weights-lost", "Weights", "warning",
-            f"{around.box} has no Hugging Face cache: the weights are downloaded into the "
-            "container and lost with it, and every start downloads them again.",
-            "An admin names the cache's folder under Settings. Or mount one at "
-            "/root/.cache/huggingface.",
-        )  # fmt: skip
+        yield item("weights-lost", say("profiles.weights-lost", box=around.box))
     cache = disks.get("cache")
     if (
         cache is not None
         and around.checkpoint in ("part", "missing")
         and facts.launch.mount_hf_cache
     ):
-        if around.missing and around.missing > cache["free"]:
-            yield item(
-                "weights-disk", "Model disk", "error",
-                f"{gib(around.missing)} GiB of weights are to be downloaded, and {cache['path']} "
-                f"has {gib(cache['free'])} GiB free.",
-                "Delete models that nobody needs, or move the Hugging Face cache to a larger disk.",
-            )  # fmt: skip
+        path, free, missing = cache["path"], cache["free"], around.missing
+        if missing and missing > free:
+            said = say("profiles.model-disk-full", missing=missing, path=path, free=free)
+            yield item("weights-disk", said)
         else:
-            yield _room(
-                "weights-disk", "Model disk", cache, around.missing or IMAGE_SIZE, "weights"
-            )
+            yield _room("weights-disk", "Model disk", cache, missing or IMAGE_SIZE, "weights")
 
 
 def _needs_cache(launch: Launch) -> bool:
@@ -127,14 +123,12 @@ def _needs_cache(launch: Launch) -> bool:
 
 
 def _room(id: str, title: str, disk: Mapping[str, Any], least: int, what: str) -> PreflightItem:
-    free = f"{disk['path']} has {gib(disk['free'])} GiB free"
+    known = {"disk": title, "path": disk["path"], "free": disk["free"]}
     if disk["free"] >= least:
-        return item(id, title, "ok", f"{free}.")
-    may_take = f", and {what} may take up to {gib(least)}" if what else ", and containers need some"
-    return item(
-        id, title, "warning", f"{free}{may_take}.",
-        "Remove what nobody needs there: docker system df and du say what it is.",
-    )  # fmt: skip
+        return item(id, say("profiles.disk-enough", **known))
+    if what:
+        return item(id, say("profiles.disk-little", **known, what=what, least=least))
+    return item(id, say("profiles.disk-little-for-containers", **known))
 
 
 def shared_memory(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
@@ -142,14 +136,9 @@ def shared_memory(facts: LaunchFacts, around: StartContext) -> Iterator[Prefligh
     if facts.launch.ipc != "host" or shm is None or facts.engine == "llamacpp":
         return
     if shm["free"] < LEAST_SHM:
-        yield item(
-            "shm", "Shared memory", "warning",
-            f"The box's /dev/shm, which --ipc host uses, has {gib(shm['free'])} of "
-            f"{gib(shm['total'])} GiB free: NCCL fails or hangs without it.",
-            "Remove what killed engines left there; the box's page lists it.",
-        )  # fmt: skip
+        yield item("shm", say("profiles.shm-little", free=shm["free"], total=shm["total"]))
     else:
-        yield item("shm", "Shared memory", "ok", f"{gib(shm['free'])} GiB of /dev/shm are free.")
+        yield item("shm", say("profiles.shm-enough", free=shm["free"]))
 
 
 # Seconds. Ours, no engine names one: NTP keeps machines of one network within milliseconds, so a
@@ -164,32 +153,19 @@ def clocks(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     if (facts.nodes or 1) > 1 and len(around.clocks) > 1:
         yield _compare_clocks(told, [box for box in around.clocks if box not in told])
     elif own is not None and _is_off(own):
-        yield item(
-            "clock", "Clock", "warning",
-            f"The clock of {around.box} is {_off(own)} the one by which inferdash keeps its times: "
-            "those of this start will be off by that.",
-            _remedy(around.box),
-        )  # fmt: skip
+        yield item("clock", say("profiles.clock-off", box=around.box, off=_off(own)))
 
 
 def _compare_clocks(told: dict[str, ClockOffset], silent: list[str]) -> PreflightItem:
     if silent:
-        return item(
-            "clock", "Clocks", "unknown",
-            f"This start runs over several boxes, and {', '.join(silent)} has not told its time "
-            "lately.",
-        )  # fmt: skip
+        return item("clock", say("profiles.clocks-unknown", boxes=", ".join(silent)))
     first, last = (pick(told, key=lambda box: told[box].ahead) for pick in (min, max))
     apart = told[last].ahead - told[first].ahead
     if apart <= APART + told[first].within + told[last].within:
-        return item("clock", "Clocks", "ok", f"The clocks of {', '.join(told)} agree.")
+        return item("clock", say("profiles.clocks-agree", boxes=", ".join(told)))
     return item(
-        "clock", "Clocks", "warning",
-        f"The clock of {last} is {_seconds(apart)} ahead of {first}'s, and this start runs over "
-        "several boxes: their logs cannot be read side by side, and what must meet in time "
-        "(rendezvous, certificates, tokens) may fail.",
-        _remedy(f"{first} and {last}"),
-    )  # fmt: skip
+        "clock", say("profiles.clocks-apart", last=last, apart=_seconds(apart), first=first)
+    )
 
 
 def _is_off(clock: ClockOffset) -> bool:
@@ -204,83 +180,37 @@ def _seconds(count: float) -> str:
     return f"{count:.1f} s" if count < 120 else f"{count / 60:.0f} min"
 
 
-def _remedy(where: str) -> str:
-    return (
-        f"Let NTP set it, on {where}: sudo timedatectl set-ntp true; timedatectl says if it does."
-    )
-
-
 def checkpoint(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
-    launch = facts.launch
     offline = (facts.env.get("HF_HUB_OFFLINE") or "").casefold() in ON
+    known = {"checkpoint": facts.launch.checkpoint, "box": around.box}
     if around.checkpoint == "there":
-        yield item("checkpoint", "Checkpoint", "ok", f"{launch.checkpoint} is on {around.box}.")
+        said = say("profiles.checkpoint-there", **known)
     elif around.checkpoint == "unknown":
-        yield item(
-            "checkpoint", "Checkpoint", "unknown",
-            f"Whether {launch.checkpoint} is on {around.box} is not known.",
-        )  # fmt: skip
-    elif launch.checkpoint.startswith("/"):
-        yield item(
-            "checkpoint", "Checkpoint", "error",
-            f"{launch.checkpoint} leads to nothing on {around.box}.",
-            "Put the model there, or correct the path or the volumes in the profile.",
-        )  # fmt: skip
+        said = say("profiles.checkpoint-unknown", **known)
+    elif facts.launch.checkpoint.startswith("/"):
+        said = say("profiles.checkpoint-no-path", **known)
     elif offline:
-        yield item(
-            "checkpoint", "Checkpoint", "error",
-            f"{launch.checkpoint} is not whole on {around.box}, and HF_HUB_OFFLINE forbids to "
-            "download it.",
-            "Take HF_HUB_OFFLINE out of the profile for the first start.",
-        )  # fmt: skip
+        said = say("profiles.checkpoint-offline", **known)
     elif around.remote == "gone":
-        seen = "the box's token" if around.has_token else "anybody without a token"
-        yield item(
-            "checkpoint", "Checkpoint", "error",
-            f"{launch.checkpoint} is not on {around.box}, and Hugging Face shows no such model to "
-            f"{seen}.",
-            "Correct its name or revision; if it is private, save a token for the box that may "
-            "read it.",
-        )  # fmt: skip
+        seen_by = "the box's token" if around.has_token else "requests without a token"
+        said = say("profiles.checkpoint-gone", **known, seen_by=seen_by)
     else:
-        rest = f", {gib(around.missing)} GiB" if around.missing else ""
-        yield item(
-            "checkpoint", "Checkpoint", "ok",
-            f"{launch.checkpoint} is {'partly ' if around.checkpoint == 'part' else 'not '}on "
-            f"{around.box}; the engine downloads {'the rest' if around.checkpoint == 'part' else 'it'}{rest}.",
-        )  # fmt: skip
+        size = f", {around.missing / GIB:.1f} GiB" if around.missing else ""
+        is_part = around.checkpoint == "part"
+        code = "profiles.checkpoint-partly-there" if is_part else "profiles.checkpoint-downloaded"
+        said = say(code, **known, size=size)
+    yield item("checkpoint", said)
 
 
 def check_token(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
-    if around.remote == "expired" and around.has_token and around.checkpoint != "there":
-        yield item(
-            "token", "Token", "error",
-            "Hugging Face does not accept the box's token: it has ended, was revoked, or is "
-            "mistyped.",
-            "Save a new one for the box in the settings.",
-        )  # fmt: skip
+    if around.checkpoint == "there":
         return
-    if around.remote == "refused" and around.checkpoint != "there":
-        yield item(
-            "token", "Token", "warning" if around.has_token else "error",
-            f"Hugging Face shows the files of {facts.launch.checkpoint} only to who has accepted "
-            f"its licence, {'not with the box’s token' if around.has_token else 'and the engine is given no token'}.",
-            "Accept the licence on the model's page, and save a token of that account for the box "
-            "in the settings.",
-        )  # fmt: skip
-        return
-    if not around.was_refused or around.checkpoint == "there":
-        return
-    if around.has_token:
-        yield item(
-            "token", "Token", "warning",
-            f"Hugging Face has refused {facts.launch.checkpoint} before; there is a token now.",
-            "If it is refused again, accept the model's licence on its page as the token's owner.",
-        )  # fmt: skip
-    else:
-        yield item(
-            "token", "Token", "error",
-            f"Hugging Face has refused {facts.launch.checkpoint} before, and the engine is given "
-            "no token.",
-            "Save a Hugging Face token for the box in the settings, and let the profile pass it.",
-        )  # fmt: skip
+    checkpoint = facts.launch.checkpoint
+    if around.remote == "expired" and around.has_token:
+        yield item("token", say("profiles.token-expired"))
+    elif around.remote == "refused":
+        has, lacks = "profiles.token-without-licence", "profiles.token-needed-for-licence"
+        yield item("token", say(has if around.has_token else lacks, checkpoint=checkpoint))
+    elif around.was_refused:
+        has, lacks = "profiles.token-refused-before", "profiles.token-missing"
+        yield item("token", say(has if around.has_token else lacks, checkpoint=checkpoint))

@@ -1,8 +1,10 @@
 """The estimate: what a launch takes of each GPU against what is free."""
 
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from servers.judge.memory.room import GpuRoom
+from servers.judge.messages import Sentence, say
 from servers.judge.profiles import admission
 from servers.judge.profiles.facts import LaunchFacts, Subject
 from servers.judge.weights.fit import attention
@@ -91,11 +93,7 @@ def _judge(subject: Subject, past: PastMeasurement | None) -> Estimate | None:
         return None
     rooms = find_used_rooms(facts)
     if not rooms:
-        return Estimate(
-            verdict="unknown",
-            says="Memory fit: unknown (the box has not reported its GPUs).",
-            unknown=("the GPUs",),
-        )
+        return _conclude(say("weights.fit-no-gpus"), unknown=("the GPUs",))
     least = min(rooms, key=lambda room: room.total if room.free is None else room.free)
     return replace(_of_least(facts, least, past), where=_where(facts, rooms, least))
 
@@ -104,7 +102,8 @@ def _of_least(facts: LaunchFacts, least: GpuRoom, past: PastMeasurement | None) 
     refused = next((hit for check in admission.CHECKS for hit in check.judge(facts)), None)
     if refused is not None and refused.severity == "error":
         found = _use_measurement(least, past) if past else _formula(facts, least)
-        return replace(found, verdict="no", says=f"Would be refused: {refused.says}")
+        said = say("weights.fit-refused", why=refused.says)
+        return replace(found, verdict="no", says=said.text, code=said.code, params=said.params)
     return _use_measurement(least, past) if past else _formula(facts, least)
 
 
@@ -112,9 +111,8 @@ def _formula(facts: LaunchFacts, least: GpuRoom) -> Estimate:
     wanted = demand(facts, least)
     unknown = (*_unknown(wanted, least), *fit_demand.explain_unknown_weights(facts))
     if wanted.weights is None:
-        return Estimate(
-            verdict="unknown",
-            says="Memory fit: unknown (model size not available).",
+        return _conclude(
+            say("weights.fit-no-size"),
             total=least.total,
             parts=laid_out(_place_parts([], least), least.total),
             unknown=unknown,
@@ -168,11 +166,11 @@ def _estimate(
     longest = kept.longest(for_tokens, chunk=said.chunk) if kept else None
     if longest is not None and facts.engine == "sglang":
         longest = min(longest, facts.number("--max-total-tokens", 0) or longest)
-    verdict, says = _verdict(facts, room, wanted, budget, request, longest)
+    verdict = _verdict(facts, room, wanted, budget, request, longest)
     is_llama = facts.engine == "llamacpp"
     pool = 0 if is_llama else max(0, budget.room - (request or 0))
     shown = request or 0
-    if verdict != "no":
+    if verdict.severity != "no":
         shown = max(0, min(shown, budget.room))
     parts = [
         FitPart(kind="weights", name="weights", size=held),
@@ -180,10 +178,9 @@ def _estimate(
         FitPart(kind="request", name="KV cache of one request", size=shown),
         FitPart(kind="cache", name="KV cache for more", size=pool),
     ]
-    lacking = max(0, (request or 1) - for_tokens) if verdict == "no" else 0
-    return Estimate(
-        verdict=verdict,
-        says=says,
+    lacking = max(0, (request or 1) - for_tokens) if verdict.severity == "no" else 0
+    return _conclude(
+        verdict,
         total=room.total,
         takes=budget.takes + (request or 0 if is_llama else 0),
         lacking=lacking,
@@ -201,71 +198,68 @@ def _verdict(
     budget: _Budget,
     request: int | None,
     longest: int | None,
-) -> tuple[Verdict, str]:
+) -> Sentence:
     unsure = max(min(UNSURE, room.total * MOST_UNSURE), room.total * LEAST_UNSURE)
     context = wanted.asked.context
     if budget.room <= 0 and facts.engine == "llamacpp":
-        return "no", (
-            f"Does not fit: it wants {_gib(-budget.room)} GiB more than {_one(room)} has free. "
-            "llama.cpp then keeps some layers in main memory, and answers far more slowly."
-        )
+        return say("weights.fit-layers-in-main-memory", more=-budget.room, where=_one(room))
     if budget.room <= 0:
-        return "no", (
-            f"Does not fit: weights and what the engine needs beside them are {_gib(-budget.room)} "
-            f"GiB more than {_describe_allowed(facts, wanted)} of {_gib(room.total)} GiB on {_one(room)}."
+        return say(
+            "weights.fit-weights-too-large",
+            more=-budget.room,
+            allowed=_describe_allowed(facts, wanted),
+            total=room.total,
+            where=_one(room),
         )
     if request is None or longest is None or context is None:
-        return "unknown", (
-            f"Memory fit: unknown. The weights fit and leave about {_gib(budget.room)} GiB "
-            "to the KV cache; for how many tokens nobody can say."
-        )
+        return say("weights.fit-tokens-unknown", left=budget.room)
     if wanted.asked.chooses_context and longest >= LEAST_CONTEXT:
         context = min(context, longest)
         request = min(request, budget.room)
         if longest == context:
-            return "tight", (
-                f"Tight: the engine shortens the context to what fits, about {longest:,} tokens."
-            )
+            return say("weights.fit-context-shortened", tokens=longest)
     if longest < context and facts.engine != "sglang":
-        return "no", (
-            f"Does not fit: one request of {context:,} tokens takes {_gib(request)} GiB of KV "
-            f"cache, and {_gib(budget.room)} GiB are left for it, {longest:,} tokens."
+        return say(
+            "weights.fit-context-too-long",
+            context=context,
+            request=request,
+            left=budget.room,
+            tokens=longest,
         )
     left = budget.free - budget.takes - (request if facts.engine == "llamacpp" else 0)
     if longest < context:
-        return "tight", (
-            f"Tight: the KV cache holds about {longest:,} tokens, so requests of "
-            f"{context:,} tokens, as the profile allows, are cut short or refused."
-        )
+        return say("weights.fit-requests-cut-short", tokens=longest, context=context)
     if room.is_unified and left < MACHINE:
-        return "tight", (
-            f"Tight: it leaves about {_gib(max(0, left))} GiB to the machine, which shares this "
-            f"memory with its GPU and wants {_gib(MACHINE)}."
-        )
+        return say("weights.fit-machine-short", left=max(0, left), wanted=MACHINE)
     if budget.room - request < unsure:
-        return "tight", (
-            f"Tight: one request of {context:,} tokens fits with {_gib(budget.room - request)} "
-            f"GiB to spare, and the estimate may be off by {_gib(unsure)}."
+        return say(
+            "weights.fit-little-to-spare",
+            context=context,
+            spare=budget.room - request,
+            unsure=unsure,
         )
     beside = int((budget.free - CONTEXT) * (1 - (wanted.asked.share or 0)))
     if facts.engine == "sglang" and beside < wanted.overhead / 2:
-        return "tight", (
-            f"Tight: {wanted.asked.share:g} of the memory goes to weights and KV cache, which "
-            f"leaves {_gib(beside)} GiB where about {_gib(wanted.overhead)} are needed."
+        return say(
+            "weights.fit-share-too-high",
+            share=wanted.asked.share,
+            left=beside,
+            needed=wanted.overhead,
         )
     lead = "Fits" if room.free is not None else "Fits if nothing else holds its GPUs"
-    return "fits", f"{lead}: {_room_for(facts, longest, context, wanted.asked)}"
-
-
-def _room_for(facts: LaunchFacts, longest: int, context: int, said: LaunchDemand) -> str:
     if facts.engine == "llamacpp":
-        return f"weights and {context:,} tokens of KV cache, with room to spare."
+        return say("weights.fit-llamacpp", lead=lead, context=context)
     many = longest / context
-    count = f"{many:.1f} requests" if many < 9.95 else f"{many:,.0f} requests"
-    text = f"room for about {longest:,} tokens of KV cache, {count} of full length at once"
-    if said.says_sequences and said.sequences > many:
-        return f"{text} of the {said.sequences} that it may run; the others wait."
-    return f"{text}."
+    fits = {"lead": lead, "tokens": longest}
+    fits["requests"] = f"{many:.1f}" if many < 9.95 else f"{many:,.0f}"
+    if wanted.asked.says_sequences and wanted.asked.sequences > many:
+        return say("weights.fit-others-wait", **fits, allowed=wanted.asked.sequences)
+    return say("weights.fit-requests", **fits)
+
+
+def _conclude(said: Sentence, **known: Any) -> Estimate:
+    verdict = cast(Verdict, said.severity)
+    return Estimate(verdict=verdict, says=said.text, code=said.code, params=said.params, **known)
 
 
 def _describe_allowed(facts: LaunchFacts, wanted: Demand) -> str:
@@ -279,23 +273,20 @@ def _one(room: GpuRoom) -> str:
 
 def _use_measurement(room: GpuRoom, past: PastMeasurement) -> Estimate:
     """What was measured last time, against what is free now."""
-    day = f"{past.day:%d %b %Y}"
     free = room.total if room.free is None else room.free
     spare = free - past.peak
-    had = f"its last good start took {_gib(past.peak)} GiB on each GPU ({day})"
+    had = {"peak": past.peak, "day": f"{past.day:%d %b %Y}"}
     if room.free is None:
-        verdict: Verdict = "unknown"
-        says = f"Not known what is free now: {had}, of {_gib(room.total)}."
+        said = say("weights.fit-measured-free-unknown", **had, total=room.total)
     elif spare < 0:
-        verdict, says = "no", f"Does not fit now: {had}, and {_gib(free)} GiB are free."
+        said = say("weights.fit-measured-does-not-fit", **had, free=free)
     elif room.is_unified and spare < MACHINE:
-        verdict, says = "tight", f"Tight: {had}, and that leaves {_gib(spare)} GiB to the machine."
+        said = say("weights.fit-measured-machine-short", **had, left=spare)
     else:
-        verdict, says = "fits", f"Fits: {had}, and {_gib(free)} GiB are free."
+        said = say("weights.fit-measured", **had, free=free)
     parts = [FitPart(kind="measured", name="as measured", size=past.peak)]
-    return Estimate(
-        verdict=verdict,
-        says=says,
+    return _conclude(
+        said,
         total=room.total,
         takes=past.peak,
         lacking=max(0, -spare),

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Literal
+from typing import Any, Literal
 
 from servers.judge.memory.room import GpuRoom
 from servers.judge.profiles.facts import LaunchFacts, Subject
@@ -63,6 +63,8 @@ class Estimate:
     unknown: tuple[str, ...] = ()  # what is not known, and not counted
     fixes: tuple[LaunchChange, ...] = ()
     is_measured: bool = False
+    code: str = ""  # of the message, with what it was filled in with
+    params: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def lead(self) -> str:
