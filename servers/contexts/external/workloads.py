@@ -17,17 +17,17 @@ from servers.judge.memory.holders import memory_by_container
 from servers.launch.commandline import engine_words
 from servers.lifecycle.external.clusters import list_ray_runs
 from servers.models import (
-    Action,
     Box,
     ExternalEngine,
     HostResources,
+    Job,
     OtherWorkloads,
     Run,
     Server,
     StoredImage,
     User,
 )
-from servers.models.jobs.action import TOLD_FOR, ActionKind
+from servers.models.jobs.job import TOLD_FOR, JobKind
 from servers.state import box_samples
 
 
@@ -45,15 +45,13 @@ class Others:
     pk: int
     slug: str
     rows: tuple[ExternalEngineRow, ...]
-    refused: tuple[Action, ...]  # of the last day: what could not be watched, and why
+    refused: tuple[Job, ...]  # of the last day: what could not be watched, and why
     may_watch: bool
 
 
 def others_of(box: Box, person: User) -> Others:
     since = timezone.now() - TOLD_FOR
-    told = list(
-        box.actions.filter(kind=ActionKind.WATCH, asked_at__gt=since).select_related("asked_by")
-    )
+    told = list(box.jobs.filter(kind=JobKind.WATCH, asked_at__gt=since).select_related("asked_by"))
     asked = {each.target for each in told if not each.is_over}
     active = Run.objects.active().filter(server__box=box, is_watched=True)
     watched = dict(active.values_list("container_id", "server__slug"))
@@ -74,7 +72,7 @@ def others_of(box: Box, person: User) -> Others:
         pk=box.pk,
         slug=box.slug,
         rows=tuple(rows),
-        refused=tuple(each for each in told if each.state == Action.State.REFUSED)[:3],
+        refused=tuple(each for each in told if each.state == Job.State.REFUSED)[:3],
         may_watch=person.may_edit,
     )
 

@@ -35,7 +35,7 @@ def find_offer(launch: Launch, box: Box, profile: Profile) -> DownloadOffer | No
     wish = build_download_request(launch, box) if settings.HUB else None
     if wish is None or not _is_missing(launch, box, profile):
         return None
-    running = Download.objects.open().filter(box=box, repository__iexact=wish.repository).first()
+    running = Download.objects.open().filter(box=box, what__iexact=wish.repository).first()
     return DownloadOffer(wish=wish, running=running)
 
 
