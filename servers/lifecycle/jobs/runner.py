@@ -25,7 +25,6 @@ from servers.models.jobs.job import AT_WORK, OPEN, DesiredJobState, JobKind, Job
 log = logging.getLogger(__name__)
 
 TELL_EVERY = 0.5  # seconds
-CUT = "inferdash was ended in the middle of it."
 _LATE = (
     "It was asked for more than a minute ago, while nobody watched the box, and much may "
     "have changed since. Nothing was done; ask again."
