@@ -37,6 +37,7 @@ from servers.models import (
     StoredCheckpoint,
     User,
 )
+from servers.models.jobs.job import key_of
 from servers.models.profiles.environment import only_variables
 from servers.models.runs.ownership import (
     ExternalRun,
@@ -46,7 +47,6 @@ from servers.models.runs.ownership import (
     require_managed,
 )
 from servers.models.runs.run import ENDED, DesiredState, RunState
-from servers.models.weights.download import key_of
 from servers.watcher.memory import monitor
 from tests.awkward import LEFT
 from tests.samples import GIB, card, process, sample, unified
@@ -110,7 +110,7 @@ def stored(on: Box, name: str = "Qwen/Qwen3-8B", **values: Any) -> StoredCheckpo
 def download(on: Box, name: str = "Qwen/Qwen3-8B", **values: Any) -> Download:
     """That waits for its turn, unless they say otherwise."""
     key = key_of(name, "main", [], values.get("into", ""))
-    return Download.objects.create(box=on, repository=name, key=key, **values)
+    return Download.objects.create(box=on, what=name, target=key, **values)
 
 
 def server(on: Box, name: str = "qwen3-8b", model: str = "", **launch: Any) -> ManagedServer:

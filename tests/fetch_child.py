@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from servers.host.weights.fetch.child import DownloadChild
-from servers.host.weights.fetch.places import Job
+from servers.host.weights.fetch.places import DownloadSpec
 from tests.waiting import PATIENCE
 
 
 class HeardChild:
     """A child, and a way to wait for what it tells."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: DownloadSpec) -> None:
         self._news = threading.Event()
         self.child = DownloadChild(job, self._news.set)
         self.told: list[Mapping[str, Any]] = []

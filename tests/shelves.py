@@ -31,12 +31,13 @@ def stored_image(on: Box, number: int = 0xA1B2C3, **values: Any) -> StoredImage:
 def image_job(on: Box, **values: Any) -> ImageJob:
     """A pull that has failed, unless they say otherwise."""
     now = timezone.now()
-    usual = {
+    usual: dict[str, Any] = {
         "kind": "pull", "reference": "vllm/vllm-openai:v0.21.0", "state": "failed",
         "said": "The registry has no such tag. Check the image's tag in the profile.",
         "asked_at": now - timedelta(minutes=3), "ended_at": now,
     }  # fmt: skip
-    return ImageJob.objects.create(box=on, **usual | values)
+    values = usual | values
+    return ImageJob.objects.create(box=on, target=values["reference"], **values)
 
 
 def tag_news(on: Box, **values: Any) -> TagNews:

@@ -6,12 +6,10 @@ import pytest
 from django.db import OperationalError
 
 from servers.lifecycle.external import takeover
-from servers.lifecycle.images import work
-from servers.lifecycle.jobs import actions
 from servers.lifecycle.weights import deletion
-from servers.models import Action, Box
-from servers.models.jobs.action import ActionKind
-from tests import factories
+from servers.models import Box, Job
+from servers.models.jobs.job import JobKind
+from tests import factories, jobs
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
 
@@ -28,35 +26,32 @@ def breaks(error: Exception) -> Callable[..., str]:
     return break_
 
 
-def obey(box: Box) -> Action:
-    actions.obey(box, None, lambda _event: None)
-    actions.wait_for_threads()
-    return Action.objects.latest("pk")
+def obey(box: Box) -> Job:
+    jobs.obey(box)
+    return Job.objects.latest("pk")
 
 
 @pytest.mark.parametrize(
     ("kind", "module", "name"),
     [
-        (ActionKind.TAKE_OVER, takeover, "take_over"),
-        (ActionKind.DELETE, deletion, "delete"),
-        (ActionKind.PULL, work, "is_used"),
+        (JobKind.TAKE_OVER, takeover, "take_over"),
+        (JobKind.DELETE, deletion, "delete"),
     ],
 )
 @pytest.mark.parametrize("error", [KeyError("models"), OperationalError("the server is gone")])
 def test_one_whose_thread_breaks_does_not_go_on_for_ever(
     box: Box,
     monkeypatch: pytest.MonkeyPatch,
-    kind: ActionKind,
+    kind: JobKind,
     module: object,
     name: str,
     error: Exception,
 ) -> None:
     monkeypatch.setattr(module, name, breaks(error))
-    Action.objects.create(box=box, kind=kind, what="theirs", target="abc")
+    Job.objects.create(box=box, kind=kind, what="theirs", target="abc")
 
     obey(box)
     ended = obey(box)
 
-    assert ended.state == Action.State.REFUSED
+    assert ended.state == Job.State.REFUSED
     assert ended.said
-    assert not actions._aside

@@ -14,19 +14,19 @@ from servers.host.weights.deletion import DiscardError
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.weights import deletion as lifecycle_deletion
 from servers.models import (
-    Action,
     Box,
     Download,
+    Job,
     ModelInventory,
     Profile,
     Role,
     StoredCheckpoint,
     User,
 )
+from servers.models.jobs.job import JobKind, JobState
 from servers.models.runs.run import RunState as RunState
-from servers.models.weights.download import DownloadState
 from servers.watcher.weights.inventory import ModelScan
-from tests import factories
+from tests import factories, jobs
 from tests.box_files import anywhere
 from tests.test_inventory import blob, folder, gguf, hub, weights
 
@@ -220,10 +220,9 @@ def asked_page(client: Client, model: StoredCheckpoint) -> str:
     return client.get(f"/models/{model.pk}/delete/look/", {"asked": nonce}).content.decode()
 
 
-def obey(box: Box) -> Action:
-    actions.obey(box, None, lambda _event: None)
-    actions.wait_for_threads()
-    return Action.objects.latest("pk")
+def obey(box: Box) -> Job:
+    jobs.obey(box, skip=[JobKind.DOWNLOAD])
+    return Job.objects.filter(kind=JobKind.DELETE).latest("pk")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -289,7 +288,7 @@ def test_what_was_downloaded_says_that_it_is_deleted(
     solid(root / "mnt/models/one/notes.bin", 24 * 2**20)
     folder(root / "mnt/models/two", "a.safetensors")
     look(box)
-    whole = {"state": DownloadState.DONE, "said": "All of it is there.", "commit": "c" * 40}
+    whole = {"state": JobState.DONE, "said": "All of it is there.", "commit": "c" * 40}
     for name in ("one", "two"):
         where = f"/mnt/models/{name}"
         files = [{"name": "a.safetensors"}]
@@ -299,7 +298,7 @@ def test_what_was_downloaded_says_that_it_is_deleted(
     done = obey(box)
 
     assert "0.02 GiB are free again" in done.said
-    said = dict(Download.objects.values_list("repository", "said"))
+    said = dict(Download.objects.values_list("what", "said"))
     assert said["a/one"] == "It was downloaded whole, and deleted by eda since."
     assert said["a/two"] == "All of it is there."
     assert "downloads" in told
@@ -317,7 +316,7 @@ def test_what_runs_or_comes_is_not_deleted(box: Box, editor: Client, root: Path)
         in editor.get(f"/models/{model.pk}/delete/").content.decode()
     )
     editor.post(f"/models/{model.pk}/delete/")
-    assert not Action.objects.exists()
+    assert not Job.objects.exists()
 
     # A draft model is named by a flag alone.
     server.profile.save_version(
@@ -335,14 +334,14 @@ def test_what_runs_or_comes_is_not_deleted(box: Box, editor: Client, root: Path)
     # Asked for while nothing spoke against it, and then somebody was faster.
     actions.ask_to_delete(model, by=User.objects.get(username="eda"))
     row = factories.download(
-        box, NAME, state=DownloadState.DOWNLOADING, folder="/home/ada/.cache/huggingface/hub"
+        box, NAME, state=JobState.DOWNLOADING, folder="/home/ada/.cache/huggingface/hub"
     )
     refused = obey(box)
     assert (refused.state, "is being downloaded there" in refused.said) == ("refused", True)
     assert "was not deleted" in editor.get("/models/").content.decode()
     assert StoredCheckpoint.objects.exists()
     Download.objects.filter(pk=row.pk).delete()
-    Action.objects.all().delete()
+    Job.objects.all().delete()
 
     model.refresh_from_db()
     actions.ask_to_delete(model, by=User.objects.get(username="eda"))

@@ -16,7 +16,7 @@ from servers.host.weights.fetch.listing import choose_files, group_files
 from servers.host.weights.fetch.places import FetchError, RepositoryFile
 from servers.lifecycle.weights import downloads
 from servers.models import Box, CheckpointFacts, Download, Role, User
-from servers.models.weights.download import DownloadState
+from servers.models.jobs.job import JobState
 from tests import factories
 from tests.model_hub import ModelHub, model_hub
 
@@ -172,7 +172,7 @@ def test_what_is_chosen_is_wanted(hub: ModelHub, box: Box, operator: Client) -> 
     assert answer.headers["Location"] == "/models/#downloads"
     made = Download.objects.get()
     assert made.patterns == ["gemma-Q4_K_M.gguf", "README.md", "mmproj-F16.gguf"]
-    assert (made.into, made.limit, made.state) == ("/mnt", 10 << 20, "waiting")
+    assert (made.into, made.limit, made.status) == ("/mnt", 10 << 20, "waiting")
     bad: list[dict[str, Any]] = [
         {"files": []}, {"limit": "7"}, {"of": "../etc"}, {"revision": "../x"},
     ]  # fmt: skip
@@ -187,19 +187,19 @@ def test_the_list_says_how_far_each_is(box: Box, operator: Client) -> None:
     gib = 1 << 30
     factories.download(
         box,
-        state=DownloadState.DOWNLOADING,
+        state=JobState.DOWNLOADING,
         total=40 * gib,
         done=10 * gib,
         rate=100 * 2**20,
         limit=2**27,
     )
-    factories.download(box, "a/failed", state=DownloadState.FAILED, said="The disk is full.",
+    factories.download(box, "a/failed", state=JobState.FAILED, said="The disk is full.",
                        ended_at=timezone.now())  # fmt: skip
     factories.download(
-        box, "a/looked", state=DownloadState.VERIFYING, total=gib, done=gib, looked=gib // 2
+        box, "a/looked", state=JobState.VERIFYING, total=gib, done=gib, looked=gib // 2
     )
     factories.download(
-        box, "a/paused", state=DownloadState.PAUSED, wanted="paused", total=gib, done=gib // 4
+        box, "a/paused", state=JobState.PAUSED, wanted="paused", total=gib, done=gib // 4
     )
     shown = operator.get("/models/").content.decode()
     for words in [
@@ -218,7 +218,7 @@ def test_the_list_says_how_far_each_is(box: Box, operator: Client) -> None:
 
 
 def test_the_buttons_do_what_they_say(box: Box, operator: Client) -> None:
-    row = factories.download(box, state=DownloadState.DOWNLOADING, total=1 << 30, done=1 << 29)
+    row = factories.download(box, state=JobState.DOWNLOADING, total=1 << 30, done=1 << 29)
 
     def press(verb: str, **data: str) -> int:
         return operator.post(f"/models/downloads/{row.pk}/{verb}/", data).status_code
@@ -239,11 +239,11 @@ def test_the_buttons_do_what_they_say(box: Box, operator: Client) -> None:
     assert press("resume") == 204
     assert now()[0] == "cancelled", "who cancels has the last word"
     assert press("dance") == 404
-    row.move(DownloadState.CANCELLED)
+    row.move(JobState.CANCELLED)
     assert press("pause") == 409
     assert press("resume") == 204
     row.refresh_from_db()
-    assert (row.state, row.wanted) == ("waiting", "go")
+    assert (row.status, row.wanted) == ("waiting", "go")
 
 
 def test_a_profile_offers_the_download_of_what_its_box_lacks(

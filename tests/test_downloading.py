@@ -1,7 +1,6 @@
 """Downloads as people want them and as the watcher moves them: paused, killed, cancelled, whole."""
 
 import re
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,11 @@ from servers.models import (
     StoredCheckpoint,
     User,
 )
-from servers.models.weights.download import DownloadState
-from servers.watcher.weights.downloads import DownloadRunner
-from tests import factories
+from servers.models.jobs.job import JobState
+from tests import factories, jobs
 from tests.model_hub import TOKEN, ModelHub, model_hub
 from tests.test_fetch import MIB, NAME, shard, snapshot
-from tests.waiting import PATIENCE
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
 
@@ -66,20 +64,19 @@ def ada() -> User:
 
 
 class Watch:
-    """The watcher's part, moved on by what its children say."""
+    """The watcher's part."""
 
     def __init__(self, box: Box) -> None:
-        self._news = threading.Event()
-        self.fetching = DownloadRunner(box, self._news.set)
+        self.runner = jobs.runner(box)
 
     def until(self, is_it: Callable[[Download], bool], row: Download) -> Download:
-        while True:
-            self._news.clear()
-            self.fetching.step()
+        def is_so() -> bool:
+            self.runner.step()
             row.refresh_from_db()
-            if is_it(row):
-                return row
-            assert self._news.wait(PATIENCE), (row.state, row.said)
+            return is_it(row)
+
+        wait_until(is_so, lambda: (row.state, row.said))
+        return row
 
     def until_over(self, row: Download) -> Download:
         return self.until(lambda found: found.is_over, row)
@@ -89,7 +86,7 @@ class Watch:
 def watch(box: Box) -> Iterator[Watch]:
     made = Watch(box)
     yield made
-    made.fetching.stop()
+    made.runner.stop()
 
 
 def test_a_wish_is_done_and_listed_at_once(
@@ -120,14 +117,14 @@ def test_a_pause_holds_it_and_it_goes_on(
     row, _new = downloads.ask(box, DownloadRequest(repository=NAME), by=ada)
     watch.until(lambda found: found.done > 500_000 and "config.json" in found.verified, row)
     downloads.pause(row, by=ada)
-    watch.until(lambda found: found.state == DownloadState.PAUSED, row)
-    assert not watch.fetching.is_busy
+    watch.until(lambda found: found.state == JobState.PAUSED, row)
+    watch.runner.wait()
     assert (row.rate, row.commit) == (None, "c0ffee" + "0" * 34)
     there = row.done
     assert 500_000 < there < len(files["model.safetensors"])
 
     # Whatever becomes of the watcher meanwhile.
-    watch.fetching.stop()
+    watch.runner.stop()
     hub.release()
     hub.asked.clear()
     downloads.resume(row, by=ada)
@@ -146,9 +143,9 @@ def test_a_watcher_that_was_killed_is_followed_by_the_next(
     hub.hold_after(300_000)
     row, _new = downloads.ask(box, DownloadRequest(repository=NAME), by=ada)
     watch.until(lambda found: found.done > 200_000, row)
-    watch.fetching.stop()
+    watch.runner.stop()
     hub.release()
-    assert row.state == DownloadState.DOWNLOADING
+    assert row.state == JobState.DOWNLOADING
     second = Watch(box)
     second.until_over(row)
     assert (row.state, snapshot(root / CACHE)) == ("done", files)
@@ -163,7 +160,7 @@ def test_a_cancelled_one_says_what_it_leaves(
         watch.until(lambda found: found.done > 500_000 and "config.json" in found.verified, row)
         downloads.cancel(row, by=ada, drop_parts=drops)
         watch.until_over(row)
-        assert row.state == DownloadState.CANCELLED
+        assert row.state == JobState.CANCELLED
         parts = list((root / CACHE).rglob("*.incomplete"))
         assert len(parts) == (0 if drops else 1)
         assert ("were deleted" if drops else "unfinished files stay") in row.said
@@ -172,7 +169,7 @@ def test_a_cancelled_one_says_what_it_leaves(
         # Pressing anything else now changes nothing.
         downloads.pause(row, by=ada)
         row.refresh_from_db()
-        assert row.state == DownloadState.CANCELLED
+        assert row.state == JobState.CANCELLED
     downloads.resume(row, by=ada)
     hub.release()
     watch.until_over(row)
@@ -182,7 +179,7 @@ def test_a_cancelled_one_says_what_it_leaves(
 def test_what_was_never_begun_is_cancelled_too(hub: ModelHub, box: Box, ada: User) -> None:
     row, _new = downloads.ask(box, DownloadRequest(repository=NAME), by=ada)
     downloads.cancel(row, by=ada, drop_parts=True)
-    DownloadRunner(box).step()
+    jobs.obey(box)
     row.refresh_from_db()
     assert (row.state, row.said) == ("cancelled", "Nothing of it was begun.")
 
@@ -193,7 +190,7 @@ def test_a_licence_is_told_and_tried_again_with_a_token(
     hub.repositories[NAME].is_gated = True
     row, _new = downloads.ask(box, DownloadRequest(repository=NAME), by=ada)
     watch.until_over(row)
-    assert row.state == DownloadState.FAILED
+    assert row.state == JobState.FAILED
     assert "is gated" in row.said
     assert f"{hub.url}/{NAME}" in row.advice
     box.hf_token = Secret.seal("HF_TOKEN", TOKEN, None)
@@ -220,7 +217,7 @@ def test_a_folder_of_the_box_and_nothing_beside_it(
     for into in ("/etc", "/mnt/../etc", "/home"):
         bad, _new = downloads.ask(box, DownloadRequest(repository=NAME, into=into), by=ada)
         watch.until_over(bad)
-        assert bad.state == DownloadState.FAILED
+        assert bad.state == JobState.FAILED
         assert "is not among the folders with models of rtx8" in bad.said
     assert not (root / "etc").exists()
 
@@ -234,7 +231,7 @@ def test_a_folder_that_leads_elsewhere_takes_nothing(
     box.save()
     row, _new = downloads.ask(box, DownloadRequest(repository=NAME, into="/mnt/models"), by=ada)
     watch.until_over(row)
-    assert row.state == DownloadState.FAILED
+    assert row.state == JobState.FAILED
     assert "lies outside the folders that this box lets profiles mount" in row.said
     assert not list((root / "etc").iterdir())
 
@@ -248,7 +245,7 @@ def test_two_at_once_and_the_others_wait(
         hub.has(name, files)
         rows.append(downloads.ask(box, DownloadRequest(repository=name), by=ada)[0])
     watch.until(lambda row: row.total is not None, rows[1])
-    assert [row.state for row in Download.objects.all()][2] == "waiting"
+    assert [row.state for row in Download.objects.all()][2] == "asked"
     hub.release()
     for row in rows:
         watch.until_over(row)

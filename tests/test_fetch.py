@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from servers.host.weights.fetch import places, reading, work
-from servers.host.weights.fetch.places import FetchError, Job
+from servers.host.weights.fetch.places import DownloadSpec, FetchError
 from servers.host.weights.fetch.work import HubDownload
 from servers.host.weights.hub import look
 from servers.host.weights.inventory import Inventory
@@ -60,15 +60,15 @@ def cache(tmp_path: Path) -> Path:
     return made
 
 
-def job(hub: ModelHub, folder: Path, **more: Any) -> Job:
+def job(hub: ModelHub, folder: Path, **more: Any) -> DownloadSpec:
     usual: dict[str, Any] = {
         "endpoint": hub.url, "repository": NAME, "revision": "main", "folder": str(folder),
         "layout": "cache", "shown": str(folder), "patience": 5.0, "below": ("/",),
     }  # fmt: skip
-    return Job(**usual | more)
+    return DownloadSpec(**usual | more)
 
 
-def fetch(job: Job) -> list[Mapping[str, Any]]:
+def fetch(job: DownloadSpec) -> list[Mapping[str, Any]]:
     """Here, without a process of its own; what it has told."""
     told: list[Mapping[str, Any]] = []
     HubDownload(job, told.append).run()
@@ -261,7 +261,7 @@ def test_what_was_looked_through_is_not_looked_through_again(hub: ModelHub, cach
     verified = {
         each["name"]: (each["size"], each["at"]) for each in told if each["t"] == "verified"
     }
-    made = Job.from_json(
+    made = DownloadSpec.from_json(
         job(hub, cache, verified=verified, commit=COMMIT).to_json() | {"files": pinned["files"]}
     )
     hub.asked.clear()
@@ -379,7 +379,7 @@ def test_whoever_downloads_the_same_is_waited_for(
     where = places.HubCache(anywhere(), on_box(cache), NAME, COMMIT, "main")
     told = fetch(job(hub, cache, patterns=("README.md",)))
     config = etag(files["config.json"])
-    lock = Path(where.lock(Job.from_json(made.to_json() | {"files": [
+    lock = Path(where.lock(DownloadSpec.from_json(made.to_json() | {"files": [
         {"name": "config.json", "size": 1, "blob": config, "sha256": ""}
     ]}).files[0]))  # fmt: skip
     with lock.open("w") as held:

@@ -8,7 +8,7 @@ from asgiref.sync import async_to_sync
 from django.test import Client
 from django.utils import timezone
 
-from servers.lifecycle.images import build_names, inventory, jobs, newer_builds
+from servers.lifecycle.images import build_names, inventory, newer_builds, work
 from servers.models import (
     AuditEntry,
     Box,
@@ -315,7 +315,7 @@ def test_the_form_keeps_a_dockerfile_and_refuses_a_bad_one(box: Box) -> None:
 
 @pytest.mark.parametrize("pieces", [[1000, 1000, 5], [2000, 5], [1999, 1, 5], [2005]])
 def test_a_builds_log_is_read_to_its_end_however_it_came(box: Box, pieces: list[int]) -> None:
-    job = ImageJob.objects.create(box=box, kind="build", reference="x", state="done")
+    job = ImageJob.objects.create(box=box, kind="build", what="x", state="done")
     first = 1
     for count in pieces:
         lines = "\n".join(f"line {number}" for number in range(first, first + count))
@@ -389,5 +389,5 @@ def test_an_image_that_no_profile_names_can_be_asked(box: Box) -> None:
 def test_what_was_long_ago_is_forgotten(box: Box) -> None:
     shelves.image_job(box, ended_at=timezone.now() - timedelta(days=91))
     young = shelves.image_job(box, reference="x/y:1")
-    jobs.forget_old()
+    work.forget_old()
     assert list(ImageJob.objects.all()) == [young]

@@ -17,11 +17,11 @@ from servers.judge.memory.orphans import Orphan
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.memory import orphans as memory_orphans
 from servers.lifecycle.runs import creation
-from servers.models import Action, AuditEntry, Box, Run, Server
-from servers.models.jobs.action import ActionKind
+from servers.models import AuditEntry, Box, Job, Run, Server
+from servers.models.jobs.job import JobKind
 from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import DesiredState, RunState
-from tests import factories
+from tests import factories, jobs
 from tests.images import ENGINE
 from tests.orphans import has_ended, orphans
 
@@ -77,10 +77,10 @@ def found(box: Box, kind: str = "") -> list[Orphan]:
     return [each for each in memory_orphans.look(box, None) if each.kind == kind or not kind]
 
 
-def wanted(box: Box, kind: ActionKind, left: Orphan) -> Action:
+def wanted(box: Box, kind: JobKind, left: Orphan) -> Job:
     assert actions.ask(box, kind, by=factories.person(), left=left)
-    actions.obey(box, None, lambda event: None)
-    return Action.objects.latest("pk")
+    jobs.obey(box)
+    return Job.objects.latest("pk")
 
 
 def of_container(box: Box, run: ManagedRun) -> list[Orphan]:
@@ -101,7 +101,7 @@ def test_a_worker_that_outlived_its_container_is_found_and_ended(
     assert left.container == run.container_id
     assert "Its container has ended" in left.why
 
-    done = wanted(box, ActionKind.KILL, left)
+    done = wanted(box, JobKind.KILL, left)
     assert done.state == "done", done.said
     assert "has ended after SIGTERM" in done.said
     assert has_ended(pid)
@@ -158,7 +158,7 @@ def test_one_of_which_nothing_is_known_is_shown_and_not_touched(
     pid = orphan("e" * 64)
 
     (left,) = [each for each in found(box, "process") if each.pid == pid]
-    done = wanted(box, ActionKind.KILL, left)
+    done = wanted(box, JobKind.KILL, left)
 
     assert left.actions == ()
     assert (done.state, has_ended(pid)) == ("refused", False)
@@ -175,7 +175,7 @@ def test_a_number_that_was_given_to_another_process_is_left_alone(
     # What a page has shown, and the process that has the number now, began at two moments.
     shown = Orphan.from_json(left.to_json() | {"start": left.start - 1, "key": f"process-{pid}-1"})
 
-    done = wanted(box, ActionKind.KILL, shown)
+    done = wanted(box, JobKind.KILL, shown)
 
     assert (done.state, has_ended(pid)) == ("refused", False)
     assert "Nothing was done" in done.said
@@ -188,13 +188,13 @@ def test_a_wish_that_nobody_heard_in_time_is_not_obeyed(
     pid = orphan(run.container_id)
     ended(run, docker)
     (left,) = of_container(box, run)
-    assert actions.ask(box, ActionKind.KILL, by=factories.person(), left=left)
-    assert not actions.ask(box, ActionKind.KILL, by=factories.person(), left=left), "once is enough"
-    Action.objects.update(asked_at=timezone.now() - timedelta(minutes=2))
+    assert actions.ask(box, JobKind.KILL, by=factories.person(), left=left)
+    assert not actions.ask(box, JobKind.KILL, by=factories.person(), left=left), "once is enough"
+    Job.objects.update(asked_at=timezone.now() - timedelta(minutes=2))
 
-    actions.obey(box, None, lambda event: None)
+    jobs.obey(box)
 
-    assert "more than a minute ago" in Action.objects.get().said
+    assert "more than a minute ago" in Job.objects.get().said
     assert not has_ended(pid)
 
 
@@ -224,7 +224,7 @@ def test_shared_memory_that_nobody_uses_is_found_and_deleted(
 
     (left,) = found(box, "shm")
     assert left.files == (("/dev/shm/psm_1", segment.stat().st_ino),)
-    done = wanted(box, ActionKind.UNLINK, left)
+    done = wanted(box, JobKind.UNLINK, left)
 
     assert done.state == "done", done.said
     assert not segment.exists()
@@ -237,7 +237,7 @@ def test_shared_memory_that_somebody_uses_again_stays(
     (left,) = found(box, "shm")
 
     with segment.open("rb"):
-        done = wanted(box, ActionKind.UNLINK, left)
+        done = wanted(box, JobKind.UNLINK, left)
 
     assert done.state == "refused"
     assert segment.exists()
@@ -265,7 +265,7 @@ def test_a_container_of_an_earlier_run_is_removed_once_its_log_is_read(
     Run.objects.filter(pk=run.pk).update(log_complete=True)
 
     (left,) = found(box, "container")
-    done = wanted(box, ActionKind.REMOVE, left)
+    done = wanted(box, JobKind.REMOVE, left)
 
     assert done.state == "done", done.said
     assert docker.inspect(run.container_id) is None
@@ -288,7 +288,7 @@ def test_a_container_that_no_run_knows_is_adopted_as_the_run_that_it_was(
     (left,) = found(box, "container")
     assert left.actions == ("adopt", "remove")
     assert left.is_running
-    done = wanted(box, ActionKind.ADOPT, left)
+    done = wanted(box, JobKind.ADOPT, left)
 
     assert done.state == "done", done.said
     adopted = Run.objects.filter_managed().select_related("server").get()
@@ -319,7 +319,7 @@ def test_a_run_that_ended_in_the_database_alone_is_taken_up_again(
 
     (left,) = found(box, "container")
     assert "its run has ended by the database" in left.why
-    wanted(box, ActionKind.ADOPT, left)
+    wanted(box, JobKind.ADOPT, left)
 
     run = fresh(run)
     assert (run.state, run.wanted, run.ended_at) == (RunState.STARTING, DesiredState.RUNNING, None)
@@ -346,7 +346,7 @@ def test_a_container_of_a_server_that_is_gone_can_only_be_removed(
 
     (left,) = found(box, "container")
     assert left.actions == ("remove",)
-    wanted(box, ActionKind.REMOVE, left)
+    wanted(box, JobKind.REMOVE, left)
 
     assert docker.inspect(run.container_id) is None
 

@@ -11,9 +11,9 @@ from servers.host.docker.containers import DockerContainers
 from servers.host.kernel import resources as host
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.memory import orphans
-from servers.models import Action, AuditEntry, Box, Role
+from servers.models import AuditEntry, Box, Job, Role
 from servers.models.runs.run import RunState
-from tests import factories, samples
+from tests import factories, jobs, samples
 from tests.page_cache import PAGES, cached
 
 pytestmark = [
@@ -38,11 +38,11 @@ def box() -> Box:
     return factories.box("spark-1")
 
 
-def asked(box: Box, sample: dict[str, Any] = SPARK, level: int = 3) -> tuple[Action, list[Any]]:
+def asked(box: Box, sample: dict[str, Any] = SPARK, level: int = 3) -> tuple[Job, list[Any]]:
     told: list[Any] = []
     assert actions.ask_to_reclaim(box, level, by=factories.person())
-    assert actions.obey(box, sample, told.append)
-    return Action.objects.latest("pk"), told
+    jobs.obey(box, sample, told.append)
+    return Job.objects.latest("pk"), told
 
 
 def test_the_page_cache_is_given_back_and_measured(box: Box, cached: Callable[[], int]) -> None:
@@ -156,7 +156,7 @@ def test_the_page_offers_it_with_the_commands_for_now_and_for_good(box: Box) -> 
     assert "Reclaim memory on spark-1?" in asked
     assert 'hx-post="/boxes/spark-1/actions/reclaim/level-2/"' in asked
     assert client().post("/boxes/spark-1/actions/reclaim/level-2/").status_code == 204
-    assert Action.objects.get().details == {"level": 2}
+    assert Job.objects.get().params == {"level": 2}
     again = client().post("/boxes/spark-1/actions/reclaim/level-2/")
     assert (again.status_code, b"on its way" in again.content) == (409, True)
 
@@ -188,7 +188,7 @@ def test_what_takes_the_boxs_own_rights_is_for_admins(box: Box, kind: str) -> No
         send = client(Role.EDITOR)
         answer = send.get(path) if path.endswith("ask/") else send.post(path)
         assert answer.status_code == 403
-    assert not Action.objects.exists()
+    assert not Job.objects.exists()
 
 
 @pytest.mark.parametrize("kind", ["reboot/now", "reclaim/level-9", "reclaim/2"])

@@ -86,12 +86,11 @@ class Topic(StrEnum):
     """What the watcher is to look at."""
 
     RUNS = "runs"
-    ACTIONS = "actions"
+    JOBS = "jobs"
     ALERTS = "alerts"
     CHECKPOINTS = "checkpoints"
     STOCK = "stock"
     IMAGES = "images"
-    DOWNLOADS = "downloads"
     FACTS = "facts"  # of the box itself: its cards, its Docker, its limits
 
 

@@ -14,9 +14,8 @@ from servers.models.gateway.conversation import (
 from servers.models.gateway.request import LegacyPort, Request
 from servers.models.gateway.usage import Usage
 from servers.models.images.image import ImageFacts, RegistryCredential
-from servers.models.images.image_job import ImageJob, JobLog
 from servers.models.images.inventory import ImageInventory, StoredImage, TagNews
-from servers.models.jobs.action import Action
+from servers.models.jobs.job import Download, ImageJob, Job, JobLog
 from servers.models.logs.log import LogChunk
 from servers.models.memory.history import FiguresChunk, HistoryChunk
 from servers.models.memory.host_resources import HostResources
@@ -31,11 +30,9 @@ from servers.models.runs.active_user import ActiveUser
 from servers.models.runs.reboot import Reboot
 from servers.models.runs.run import Run
 from servers.models.runs.server import Server
-from servers.models.weights.download import Download
 from servers.models.weights.inventory import CheckpointFacts, ModelInventory, StoredCheckpoint
 
 __all__ = [
-    "Action",
     "Alert",
     "Reboot",
     "Box",
@@ -54,6 +51,7 @@ __all__ = [
     "ImageFacts",
     "ImageJob",
     "Invite",
+    "Job",
     "JobLog",
     "Key",
     "ProfileImport",

@@ -58,7 +58,7 @@ def build_of(profile: Profile) -> Build | None:
 
 
 def _build_on_box(box: Box, tag: str) -> OnBox:
-    jobs = ImageJob.objects.filter(box=box, reference=tag, kind=ImageJob.Kind.BUILD)
+    jobs = ImageJob.objects.filter(box=box, what=tag, kind=ImageJob.Kind.BUILD)
     images = StoredImage.objects.filter(box=box)
     return OnBox(
         box=box,

@@ -12,7 +12,7 @@ from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.logs.diagnoses import FailureReport, FixStep
 from servers.lifecycle.profiles import checks
 from servers.models import Box, Run, User
-from servers.models.jobs.action import ActionKind
+from servers.models.jobs.job import JobKind
 
 register = template.Library()
 
@@ -46,7 +46,7 @@ def reboot_command() -> str:
 def can_be_ended(box: Box) -> list[Orphan]:
     """Processes that engines have left on the box, and that its page would end."""
     found = [Orphan.from_json(said) for said in box.left_behind]
-    return [left for left in found if ActionKind.KILL in left.actions]
+    return [left for left in found if JobKind.KILL in left.actions]
 
 
 @register.filter

@@ -21,7 +21,7 @@ _WORDS = {
     "asking": "how engines are",
     "sampling": "GPUs and memory",
     "docker_events": "what Docker tells of servers",
-    "acting": "what people want done on the box",
+    "run_jobs": "what people want done on the box",
     "guarding": "memory while models are loaded",
     "asking_images": "versions and flags of images",
     "looking_at_checkpoints": "the models that profiles name",
@@ -29,7 +29,7 @@ _WORDS = {
     "others_events": "what Docker tells of others",
     "alerting": "alerts",
     "taking_stock": "the models on disks",
-    "downloading": "downloads",
+    "looking_left_behind": "what engines have left behind",
     "keeping_shelves": "images",
     "asking_registries": "what registries have",
 }

@@ -16,10 +16,12 @@ from servers import events, lifecycle
 from servers.host.collector.parent import Collector
 from servers.host.docker.containers import ContainerError, Event
 from servers.lifecycle.alerts import alerts
-from servers.lifecycle.images import jobs
-from servers.lifecycle.jobs import actions
+from servers.lifecycle.images import work
+from servers.lifecycle.jobs.kinds import KINDS
+from servers.lifecycle.jobs.runner import JobRunner
 from servers.lifecycle.runs import creation, out_of_band
-from servers.models import Box, CapturedCall, Request, Run
+from servers.models import Box, CapturedCall, Job, Request, Run
+from servers.models.jobs.job import ACTIONS, OF_IMAGES
 from servers.models.runs.ownership import is_managed
 from servers.watcher import box_row
 from servers.watcher.alerts.alerts import AlertMonitor, NotificationSender
@@ -38,7 +40,6 @@ from servers.watcher.memory.monitor import (
 from servers.watcher.memory.oom import OomMonitor
 from servers.watcher.runs.runs import Runs
 from servers.watcher.weights import inventory
-from servers.watcher.weights.downloads import DownloadRunner
 from servers.watcher.weights.inventory import ModelScan
 
 log = logging.getLogger(__name__)
@@ -84,27 +85,33 @@ class Watcher:
         self.stock_in = STOCK_EVERY  # seconds
         self.shelves = ImageInventories(self.box)
         self.asking_hub = inventory.HubSizes()
-        self.fetching = DownloadRunner(self.box)
+        self.jobs = JobRunner(
+            self.box,
+            KINDS,
+            read_sample=lambda: self.sample,
+            tell=self.memory.tell,
+            on_end=self._on_job_end,
+        )
+        self.has_acted = False  # since the last look at what was left behind
         self.stopping = threading.Event()
         self.wake = threading.Event()  # something for reconcile() to do
-        self.asked = threading.Event()  # perhaps something for the box itself
+        self.job_asked = threading.Event()  # perhaps something for the box itself
+        self.to_tidy = threading.Event()  # perhaps something is no longer left behind
         self.around = threading.Event()  # perhaps something of others has begun or ended
         self.foreign = ExternalEngines(self.box, wake=self.around.set)
         self.to_send = threading.Event()  # perhaps somebody wants to see whether alerts arrive
         self.checkpoints_asked = threading.Event()  # perhaps a profile names another one
         self.stock_asked = threading.Event()  # perhaps somebody wants to know what is on the disks
-        self.to_fetch = threading.Event()  # perhaps somebody wants a model
         self.shelf_asked = threading.Event()  # perhaps something is to be done with images
         self.facts_are_old = threading.Event()  # of the box's row: Docker or the GPUs came or went
         self.signed_at = float("-inf")
         self._events = {
             events.Topic.RUNS: (self.wake, self.around),
-            events.Topic.ACTIONS: (self.asked,),
+            events.Topic.JOBS: (self.job_asked,),
             events.Topic.ALERTS: (self.to_send,),
             events.Topic.CHECKPOINTS: (self.checkpoints_asked,),
             events.Topic.STOCK: (self.stock_asked,),
             events.Topic.IMAGES: (self.shelf_asked,),
-            events.Topic.DOWNLOADS: (self.to_fetch,),
             events.Topic.FACTS: (self.facts_are_old, self.wake),
         }
         self.collector = Collector(root=settings.KERNEL_ROOT)
@@ -123,7 +130,8 @@ class Watcher:
             self._run_sampler,
             self._docker_events,
             self._wakes,
-            self._run_actions,
+            self._run_jobs,
+            self._looking_left_behind,
             self._run_load_guard,
             self._hearing_of_kills,
             self._asking_images,
@@ -132,7 +140,6 @@ class Watcher:
             self._others_events,
             self._run_alerts,
             self._taking_stock,
-            self._run_downloads,
             self._keeping_shelves,
             self._asking_registries,
         ]
@@ -146,7 +153,7 @@ class Watcher:
             thread.start()
         self.stopping.wait()
         self.collector.stop()
-        self.fetching.stop()
+        self.jobs.stop()
         self._run_safely(self.history.write)
         self._run_safely(self.runs.write)
         self.sending.finish(LAST_WORDS)
@@ -167,6 +174,7 @@ class Watcher:
         self.stopping.set()
         writer.grew.set()
         self._wake_for(set(events.Topic))
+        self.to_tidy.set()
 
     def _wake_for(self, topics: Collection[events.Topic]) -> None:
         for topic in topics:
@@ -195,7 +203,7 @@ class Watcher:
         self._run_safely(self.runs.forget_secrets)
         self._run_safely(self.oom_killed.forget)
         self._run_safely(alerts.forget_old)
-        self._run_safely(jobs.forget_old)
+        self._run_safely(work.forget_old)
         self._run_safely(Request.objects.forget_old)
         self._run_safely(CapturedCall.objects.forget_old)
         try:
@@ -263,17 +271,34 @@ class Watcher:
     def _look_at_images(self) -> None:
         self.images.look(sample=self.sample, go_on=lambda: not self.stopping.is_set())
 
-    def _run_actions(self) -> None:
-        """Apart from everything else: a process may take half a minute to end."""
+    def _run_jobs(self) -> None:
+        while not self.stopping.is_set():
+            self.job_asked.clear()
+            self._run_safely(self._step_jobs, may_take=float("inf"))
+            self.job_asked.wait(TICK if self.jobs.is_busy else RECONCILE_EVERY)
+
+    def _step_jobs(self) -> None:
+        self.jobs.step(skip=() if self.boot_is_noted.is_set() else ACTIONS)
+
+    def _on_job_end(self, job: Job) -> None:
+        self.job_asked.set()
+        if job.kind in OF_IMAGES:
+            self.shelves.look_again()
+            self.shelf_asked.set()
+        elif job.kind in ACTIONS:
+            self.has_acted = True
+            self.to_tidy.set()
+
+    def _looking_left_behind(self) -> None:
         self.boot_is_noted.wait()
         while not self.stopping.is_set():
-            self.asked.clear()
-            self._run_safely(self._act, may_take=float("inf"))
-            self.asked.wait(LEFT_BEHIND_EVERY)
+            self.to_tidy.clear()
+            self._run_safely(self._look_left_behind, may_take=float("inf"))
+            self.to_tidy.wait(LEFT_BEHIND_EVERY)
 
-    def _act(self) -> None:
-        has_done = actions.obey(self.box, self.sample, self.memory.tell)
-        self.left_behind.look(self.sample, at_all=has_done)
+    def _look_left_behind(self) -> None:
+        has_acted, self.has_acted = self.has_acted, False
+        self.left_behind.look(self.sample, at_all=has_acted)
 
     def _looking_around(self) -> None:
         """Apart from everything else: what others run may hang when it is asked."""
@@ -336,13 +361,6 @@ class Watcher:
         while not self.stopping.wait(REGISTRIES_EVERY):
             ask = partial(self.shelves.ask_registries, go_on=lambda: not self.stopping.is_set())
             self._run_safely(ask, may_take=float("inf"))
-
-    def _run_downloads(self) -> None:
-        """Apart from everything else: what is cancelled may have much to delete."""
-        while not self.stopping.is_set():
-            self.to_fetch.clear()
-            self._run_safely(self.fetching.step, may_take=float("inf"))
-            self.to_fetch.wait(TICK if self.fetching.is_busy else RECONCILE_EVERY)
 
     def _run_alerts(self) -> None:
         looked_at = float("-inf")

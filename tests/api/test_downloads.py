@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from servers import events
-from servers.models import Action, Box, Download, Role, Run, Server
+from servers.models import Box, Download, Job, Role, Run, Server
 from servers.models.runs.run import RunState
 from tests import factories
 from tests.api.conftest import ClientOf
@@ -117,5 +117,5 @@ def test_a_model_is_deleted_unless_something_runs_with_it(
     answers = [editor.delete(f"{at}{stored.path}") for _ in range(2)]
     assert [answer.status_code for answer in answers] == [202, 202]
     assert "already" in answers[1].json()["says"]
-    assert Action.objects.get().details == {"path": "/hub/s"}
+    assert Job.objects.get().params == {"path": "/hub/s"}
     assert editor.delete(f"{at}/etc/passwd").status_code == 404

@@ -94,7 +94,12 @@ def test_an_image_is_asked_for_once_followed_and_cancelled(client_of: ClientOf, 
     at = f"{JOBS}/{said['id']}"
     thread, told = held(editor, f"{at}?wait=20&seen={said['mark'].replace('+', '%2B')}")
     ImageJob.objects.update(
-        state="doing", done=50, total=100, is_whole=True, rate=5.0, changed_at=timezone.now()
+        state="doing",
+        done=50,
+        total=100,
+        result={"is_whole": True},
+        rate=5.0,
+        changed_at=timezone.now(),
     )
     until_answered(thread, partial(events.publish_change, "jobs"))
     assert (told[0]["percent"], told[0]["left"]) == (50, 10)

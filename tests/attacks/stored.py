@@ -14,7 +14,7 @@ PAYLOAD = (
 # What names a row in addresses, in Docker or to the program: nobody types it freely.
 IDENTIFIERS = {
     "User.password", "Box.slug", "Profile.slug", "Server.slug", "EnvironmentGroup.slug",
-    "Conversation.key", "Conversation.token", "Download.key", "Key.digest", "Key.start",
+    "Conversation.key", "Conversation.token", "Job.target", "Key.digest", "Key.start",
     "Invite.token_hash", "Box.boot_id", "Reboot.boot_id", "Run.container_id",
     "StoredImage.image_id", "StoredCheckpoint.fingerprint", "Conversation.revision",
     "Profile.source", "StoredImage.built_for", "EnvironmentGroup.engine", "StoredImage.engine", "ImageFacts.engine",
@@ -31,6 +31,8 @@ def make_hostile() -> dict[str, str]:
     numbers = itertools.count(1)
     marks: dict[str, str] = {}
     for model in apps.get_app_config("servers").get_models():
+        if model._meta.proxy:
+            continue  # its rows are another's
         for field in model._meta.concrete_fields:
             named = f"{model.__name__}.{field.name}"
             if isinstance(field, models.JSONField):

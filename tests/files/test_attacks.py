@@ -180,7 +180,7 @@ def settled(box: Box, root: Path, victims: Path, wish: DownloadRequest) -> str:
     try:
         watch.until_over(row)
     finally:
-        watch.fetching.stop()
+        watch.runner.stop()
     assert hostile.state_of(victims) == before
     return row.said
 

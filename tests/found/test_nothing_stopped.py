@@ -14,8 +14,8 @@ from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.lifecycle import external
 from servers.lifecycle.external import takeover
 from servers.lifecycle.external.takeover import TakeOverError
-from servers.models import Action, Server
-from servers.models.jobs.action import ActionKind
+from servers.models import Job, Server
+from servers.models.jobs.job import JobKind
 from tests import factories
 from tests.waiting import PATIENCE
 
@@ -42,11 +42,11 @@ def found(pid: int, *others: int, **values: Any) -> DiscoveredEngine:
     )  # fmt: skip
 
 
-def action(of: DiscoveredEngine) -> Action:
+def action(of: DiscoveredEngine) -> Job:
     external.saw([of])
-    return Action.objects.create(
-        box=factories.box(), kind=ActionKind.TAKE_OVER, what=of.name, asked_by=factories.person(),
-        details={"container": of.container, "started_at": of.started_at},
+    return Job.objects.create(
+        box=factories.box(), kind=JobKind.TAKE_OVER, what=of.name, asked_by=factories.person(),
+        params={"container": of.container, "started_at": of.started_at},
     )  # fmt: skip
 
 

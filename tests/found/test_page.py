@@ -14,20 +14,20 @@ from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.lifecycle.external import takeover
 from servers.lifecycle.jobs import actions
 from servers.models import (
-    Action,
     Box,
     HostResources,
+    Job,
     ModelInventory,
     OtherWorkloads,
     ProfileImport,
     Role,
     Server,
 )
-from servers.models.jobs.action import ActionKind
+from servers.models.jobs.job import JobKind
 from servers.models.people.user import User
 from servers.models.runs.run import RunState
 from servers.watcher.external import other_workloads
-from tests import factories, samples, shelves
+from tests import factories, jobs, samples, shelves
 from tests.watched import rows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
@@ -297,15 +297,16 @@ def test_taking_over_needs_the_name_and_an_editor(box: Box) -> None:
     answer = client(Role.EDITOR).post(address, {"name": "speech-llm-2"})
     assert (answer.status_code, b"Type its name" in answer.content) == (409, True)
     assert client(Role.OPERATOR).post(address, {"name": "speech-llm-1"}).status_code == 403
-    assert not Action.objects.exists()
+    assert not Job.objects.exists()
 
     assert client(Role.EDITOR).post(address, {"name": "speech-llm-1"}).status_code == 204
-    wish = Action.objects.get()
+    wish = Job.objects.get()
     assert (wish.kind, wish.what, wish.target) == ("takeover", "speech-llm-1", rows.CONTAINER[:12])
     assert client(Role.EDITOR).post(address, {"name": "speech-llm-1"}).status_code == 409
     assert "on its way" in page()
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_take_over_ends_with_a_link_and_the_way_back(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,15 +316,15 @@ def test_a_take_over_ends_with_a_link_and_the_way_back(
     server = factories.server(box, "speech-llm")
     back = "docker start speech-llm-1"
 
-    def take_over(_box: Box, action: Action, *, tell: object) -> takeover.TakeOver:
-        action.details["server"] = server.slug
-        return takeover.TakeOver(said="speech-llm takes over from it.", way_back=back)
+    def take_over(_box: Box, job: Job, *, tell: object) -> str:
+        job.write(server=server.slug, command=back)
+        return "speech-llm takes over from it."
 
     monkeypatch.setattr(takeover, "take_over", take_over)
     address = f"/boxes/rtx8/others/{rows.CONTAINER[:12]}/takeover/"
     assert client(Role.EDITOR).post(address, {"name": "speech-llm-1"}).status_code == 204
-    wish = Action.objects.get()
-    actions._end(wish, actions._came_of(actions._take_over, box, wish))
+    wish = Job.objects.get()
+    jobs.obey(box)
 
     told = page()
     assert "speech-llm takes over from it." in told
@@ -338,18 +339,18 @@ def test_a_take_over_ends_with_a_link_and_the_way_back(
 def test_a_take_over_that_comes_to_nothing_leads_to_its_profile(box: Box) -> None:
     rows.sighted(box)
     around(box)
-    wish = Action.objects.create(
-        box=box, kind=ActionKind.TAKE_OVER, target=rows.CONTAINER[:12], what="speech-llm-1",
-        state=Action.State.DOING, command="docker start speech-llm-1",
+    wish = Job.objects.create(
+        box=box, kind=JobKind.TAKE_OVER, target=rows.CONTAINER[:12], what="speech-llm-1",
+        state=Job.State.DOING, result={"command": "docker start speech-llm-1"},
     )  # fmt: skip
 
     told = page()
     assert "Take over: speech-llm-1" in told
     assert "docker start" not in told, "nothing to type while it goes on"
 
-    wish.state, wish.command = Action.State.REFUSED, ""
+    wish.state, wish.command = Job.State.REFUSED, ""
     wish.said = "rtx8 would refuse it. Say `sudo x`. Nothing was stopped."
-    wish.details = {"profile": "speech-llm"}
+    wish.profile = "speech-llm"
     wish.save()
     told = page()
     assert "not done" in told
@@ -358,7 +359,7 @@ def test_a_take_over_that_comes_to_nothing_leads_to_its_profile(box: Box) -> Non
     of_box = client(Role.EDITOR).get("/boxes/rtx8/").content.decode()
     assert "Say <code>" not in of_box, "nothing of it was left behind by an engine"
 
-    Action.objects.update(command="docker start speech-llm-1")
+    wish.write(command="docker start speech-llm-1")
     assert "not done" not in page()
 
 
@@ -370,14 +371,14 @@ def test_what_has_ended_is_not_taken_over(box: Box) -> None:
         answer = editor.post(f"/boxes/rtx8/others/{key}/takeover/", {"name": name})
         assert answer.status_code == 409
     assert editor.post(f"/boxes/rtx8/others/{ENDED[:12]}/watch/").status_code == 409
-    assert not Action.objects.exists()
+    assert not Job.objects.exists()
 
 
 def test_a_profile_of_what_is_gone_is_not_asked_for(box: Box) -> None:
     assert client().post(f"/boxes/rtx8/others/{ENDED[:12]}/profile/").status_code == 409
     rows.sighted(box, ended())
     assert client().post(f"/boxes/rtx8/others/{ENDED[:12]}/profile/").status_code == 204
-    assert Action.objects.get().kind == ActionKind.PROFILE
+    assert Job.objects.get().kind == JobKind.PROFILE
 
 
 def test_an_ended_engine_is_no_stranger_that_runs(box: Box) -> None:
@@ -445,7 +446,7 @@ def test_a_wish_is_kept_with_what_was_confirmed(box: Box) -> None:
 
     assert actions.ask_to_take_over(box, found, by=factories.person())
 
-    assert Action.objects.get().details == {
+    assert Job.objects.get().params == {
         "container": rows.CONTAINER,
         "started_at": found.started_at,
     }

@@ -12,8 +12,8 @@ from servers.launch.engines.change import LaunchChange
 from servers.lifecycle.external import import_diff
 from servers.lifecycle.jobs import actions
 from servers.models import (
-    Action,
     AuditEntry,
+    Job,
     Profile,
     ProfileImport,
     Role,
@@ -42,17 +42,17 @@ def before(hands: Hands, container: str) -> dict[str, Any]:
     return {part: found[part] for part in KEPT}
 
 
-def takes_over(place: ChaosSite, found: DiscoveredEngine, by: User | None = None) -> Action:
+def takes_over(place: ChaosSite, found: DiscoveredEngine, by: User | None = None) -> Job:
     assert actions.ask_to_take_over(place.box, found, by=by or factories.person())
     return wish(place, "takeover")
 
 
-def wish(place: ChaosSite, kind: str) -> Action:
+def wish(place: ChaosSite, kind: str) -> Job:
     def is_over() -> bool:
-        return Action.objects.filter(kind=kind).latest("pk").is_over
+        return Job.objects.filter(kind=kind).latest("pk").is_over
 
     place.waits_for(f"the wish {kind} is over", is_over)
-    return Action.objects.filter(kind=kind).latest("pk")
+    return Job.objects.filter(kind=kind).latest("pk")
 
 
 def runs(hands: Hands, container: str) -> bool:
@@ -114,7 +114,7 @@ def test_what_is_watched_becomes_ours(place: ChaosSite, hands: Hands) -> None:
 
     assert said.state == "done", said.said
     server = Server.objects.get(pk=watched.server_id)
-    assert said.details["server"] == server.slug
+    assert said.server == server.slug
     assert said.command == f"docker start {hands.name('theirs')}"
     assert (server.is_watched, server.run_id != watched.pk) == (False, True)
     ours = latest(server)

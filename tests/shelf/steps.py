@@ -1,9 +1,9 @@
 """What the tests of images do over and over."""
 
 from servers.host.docker.containers import DockerContainers
-from servers.lifecycle.images import jobs, work
+from servers.lifecycle.images import work
 from servers.models import Box, ImageJob
-from tests import shelves
+from tests import jobs, shelves
 from tests.registry import Registry, registry
 
 
@@ -11,7 +11,6 @@ def done(job: ImageJob | None) -> ImageJob:
     """After the watcher has done it."""
     assert job is not None
     jobs.obey(job.box)
-    jobs.wait_for_threads()
     job.refresh_from_db()
     return job
 

@@ -12,7 +12,8 @@ from docker import APIClient
 from servers.host.docker.containers import DockerContainers
 from servers.host.images.images import DockerStream
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.images import build_names, inventory, jobs
+from servers.lifecycle.images import build_names, inventory, work
+from servers.lifecycle.jobs import commands
 from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.secret_env import SecretsError
 from servers.models import (
@@ -23,7 +24,7 @@ from servers.models import (
     StoredImage,
 )
 from servers.models.runs.run import RunState
-from tests import factories
+from tests import factories, jobs
 from tests.hostile_server import hostile_server
 from tests.images import BASE
 from tests.shelf.steps import done, look
@@ -51,7 +52,7 @@ def build(server: Server) -> ImageJob:
     version = server.profile.current
     assert version is not None
     tag = build_names.tag(server.profile.slug, server.profile.launch)
-    return done(jobs.ask_to_build(server.box, tag, version, by=factories.person()))
+    return done(work.ask_to_build(server.box, tag, version, by=factories.person()))
 
 
 def test_a_patched_image_is_built_from_the_profiles_dockerfile(
@@ -172,14 +173,15 @@ def test_a_build_is_cancelled(box: Box, docker: DockerContainers) -> None:
     version = server.profile.current
     assert version is not None
     tag = build_names.tag(server.profile.slug, server.profile.launch)
-    job = jobs.ask_to_build(box, tag, version, by=factories.person())
+    job = work.ask_to_build(box, tag, version, by=factories.person())
     assert job is not None
-    jobs.obey(box)
+    runner = jobs.runner(box)
+    runner.step()
     said = JobLog.objects.filter(job=job, text__regex="(?m)^it waits$")
     wait_until(said.exists, "it was said")
-    jobs.cancel(job, by=factories.person())
-    jobs.obey(box)
-    jobs.wait_for_threads()
+    commands.cancel(job, by=factories.person())
+    runner.step()
+    runner.wait()
     job.refresh_from_db()
     assert job.state == "cancelled"
     assert "build again, and it goes on from there" in job.said

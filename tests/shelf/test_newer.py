@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from servers.host.docker.containers import DockerContainers
 from servers.launch.engines.flaglist import Flag, FlagList
-from servers.lifecycle.images import inventory, jobs, newer_builds
+from servers.lifecycle.images import inventory, newer_builds, work
 from servers.models import (
     Box,
     StoredImage,
@@ -34,7 +34,7 @@ def test_a_newer_build_is_checked_before_the_tag_moves_and_can_be_left_again(
     box: Box, store: Registry, docker: DockerContainers
 ) -> None:
     ada = factories.person()
-    first = done(jobs.ask_to_pull(box, store.image, by=ada)).image_id
+    first = done(work.ask_to_pull(box, store.image, by=ada)).image_id
     server = factories.server(box, "minimax-m2.7", image=store.image, flags=("--swap-spaces", "4"))
     factories.server(box, "gpt-oss-120b", image=store.image)
     factories.image_facts(
@@ -49,7 +49,7 @@ def test_a_newer_build_is_checked_before_the_tag_moves_and_can_be_left_again(
     told = TagNews.objects.get(reference=store.image)
     assert told.has_newer
     assert told.newer_id == ""
-    job = done(jobs.ask_to_pull(box, store.image, digest=told.digest, by=ada))
+    job = done(work.ask_to_pull(box, store.image, digest=told.digest, by=ada))
     assert (job.state, job.said[:16]) == ("done", "The newer build ")
     still = docker.image(store.image)
     assert still is not None
@@ -66,7 +66,7 @@ def test_a_newer_build_is_checked_before_the_tag_moves_and_can_be_left_again(
     assert kinds == {server.slug: "renamed", "gpt-oss-120b": "same"}
 
     factories.run(server, image_id=first)  # it worked with the first one
-    moved = done(jobs.ask_to_move(box, store.image, told.newer_id, by=ada))
+    moved = done(work.ask_to_move(box, store.image, told.newer_id, by=ada))
     assert moved.state == "done", moved.said
     now = docker.image(store.image)
     assert now is not None
@@ -79,11 +79,11 @@ def test_a_newer_build_is_checked_before_the_tag_moves_and_can_be_left_again(
     assert "runs it" in fate.why
 
     second = told.newer_id
-    assert done(jobs.ask_to_move(box, store.image, first, by=ada)).state == "done"
+    assert done(work.ask_to_move(box, store.image, first, by=ada)).state == "done"
     back = docker.image(store.image)
     assert back is not None
     assert back.id == first
-    refused = done(jobs.ask_to_move(box, store.image, shelves.image_id(3), by=ada))
+    refused = done(work.ask_to_move(box, store.image, shelves.image_id(3), by=ada))
     assert refused.state == "failed"
     for left in (first, second):
         docker.drop_image(left)

@@ -7,14 +7,15 @@ from servers.host.docker.containers import DockerContainers
 from servers.host.images import registry as remote
 from servers.host.images.registry import RegistryError
 from servers.judge.images import names as judge
-from servers.lifecycle.images import credentials, jobs
+from servers.lifecycle.images import credentials, work
+from servers.lifecycle.jobs import commands
 from servers.models import (
     AuditEntry,
     Box,
     ImageJob,
 )
 from servers.watcher.images.inspection import ImageInventories
-from tests import factories, shelves
+from tests import factories, jobs, shelves
 from tests.registry import Registry, registry
 from tests.shelf.steps import done
 from tests.waiting import PATIENCE, wait_until
@@ -30,7 +31,7 @@ def test_a_pull_is_told_by_layer_and_in_all(
     box: Box, store: Registry, docker: DockerContainers
 ) -> None:
     ada = factories.person()
-    job = done(jobs.ask_to_pull(box, store.image, by=ada))
+    job = done(work.ask_to_pull(box, store.image, by=ada))
 
     sizes = [len(blob) for blob in store.blobs.values() if blob[:2] == b"\x1f\x8b"]
     assert (job.state, job.said[:40]) == ("done", f"{store.image} is there now"[:40])
@@ -45,7 +46,7 @@ def test_a_pull_is_told_by_layer_and_in_all(
         "pull image done", "pull image",
     ]  # fmt: skip
 
-    again = done(jobs.ask_to_pull(box, store.image, by=ada))
+    again = done(work.ask_to_pull(box, store.image, by=ada))
     assert "is the newest already" in again.said
 
 
@@ -59,17 +60,18 @@ def test_a_pull_is_cancelled_and_begun_again(
 ) -> None:
     ada = factories.person()
     store.hold = True
-    job = jobs.ask_to_pull(box, store.image, by=ada)
+    job = work.ask_to_pull(box, store.image, by=ada)
     assert job is not None
-    assert jobs.ask_to_pull(box, store.image, by=ada) is None  # one at a time
-    jobs.obey(box)
+    assert work.ask_to_pull(box, store.image, by=ada) is None  # one at a time
+    runner = jobs.runner(box)
+    runner.step()
     wait_until(lambda: begun(job), "the pull has begun")
     store.left.clear()
 
-    assert jobs.cancel(job, by=ada)
-    assert not jobs.cancel(job, by=ada)
-    jobs.obey(box)
-    jobs.wait_for_threads()
+    assert commands.cancel(job, by=ada)
+    assert not commands.cancel(job, by=ada)
+    runner.step()
+    runner.wait()
     job.refresh_from_db()
     assert job.state == "cancelled"
     # The store of the tests' Docker is its own.
@@ -78,7 +80,7 @@ def test_a_pull_is_cancelled_and_begun_again(
     assert docker.image(store.image) is None
 
     store.go_on.set()
-    again = done(jobs.ask_again(job, by=ada))
+    again = done(commands.ask_again(job, by=ada))
     assert again.state == "done"
     assert not ImageJob.objects.for_page().filter(pk=job.pk).exists()
 
@@ -90,7 +92,7 @@ def test_what_a_dead_watcher_left_is_said_and_can_be_begun_again(box: Box, store
     cut.refresh_from_db()
     assert cut.state == "failed"
     assert "was ended in the middle of it" in cut.said
-    assert done(jobs.ask_again(cut, by=factories.person())).state == "done"
+    assert done(commands.ask_again(cut, by=factories.person())).state == "done"
 
 
 def test_what_cannot_be_pulled_says_why(
@@ -99,7 +101,7 @@ def test_what_cannot_be_pulled_says_why(
     ada = factories.person()
 
     def said(reference: str) -> str:
-        job = done(jobs.ask_to_pull(box, reference, by=ada))
+        job = done(work.ask_to_pull(box, reference, by=ada))
         assert job.state == "failed"
         return job.said
 
@@ -113,20 +115,20 @@ def test_a_pull_that_speaks_against_itself_waits_for_a_person(
     ada = factories.person()
     other = "aarch64" if docker.facts().architecture == "x86_64" else "x86_64"
     with registry(other, layers=1, size=1000) as foreign:
-        held = done(jobs.ask_to_pull(box, foreign.image, by=ada))
+        held = done(work.ask_to_pull(box, foreign.image, by=ada))
         assert held.state == "held"
         assert "not made for this box's processors" in held.said
         assert docker.image(foreign.image) is None
-        assert jobs.cancel(held, by=ada)
+        assert commands.cancel(held, by=ada)
         assert done(held).state == "cancelled"
 
     monkeypatch.setattr(judge, "UNPACKED", 1e12)
     with registry(docker.facts().architecture, layers=1, size=1000) as large:
-        held = done(jobs.ask_to_pull(box, large.image, by=ada))
+        held = done(work.ask_to_pull(box, large.image, by=ada))
         assert held.state == "held"
         assert "Make room first" in held.said
-        assert jobs.go_on(held, by=ada)
-        assert not jobs.go_on(held, by=ada)
+        assert commands.go_on(held, by=ada)
+        assert not commands.go_on(held, by=ada)
         assert done(held).state == "done"
         docker.drop_image(held.image_id)
 
@@ -142,7 +144,7 @@ def test_a_log_in_that_is_kept_opens_a_registry(
     store.by_token = by_token
     store.login = "ada:ghp_0123456789abcdef0123"
     place = f"127.0.0.1:{store.port}"
-    refused = done(jobs.ask_to_pull(box, store.image, by=ada))
+    refused = done(work.ask_to_pull(box, store.image, by=ada))
     assert refused.state == "failed"
     assert "credentials" in refused.said
 
@@ -151,7 +153,7 @@ def test_a_log_in_that_is_kept_opens_a_registry(
     credentials.test_wanted(box, docker)
     login.refresh_from_db()
     assert (login.error, login.tested_on) == ("", box)
-    assert done(jobs.ask_again(refused, by=ada)).is_whole
+    assert done(commands.ask_again(refused, by=ada)).is_whole
     pulled = docker.image(store.image)
     assert pulled is not None
     docker.drop_image(pulled.id)

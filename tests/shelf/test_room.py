@@ -9,7 +9,7 @@ from docker import APIClient
 
 from servers.host.docker.containers import DockerContainers
 from servers.judge.images import names as judge
-from servers.lifecycle.images import inventory, jobs
+from servers.lifecycle.images import inventory, work
 from servers.models import (
     AuditEntry,
     Box,
@@ -35,11 +35,11 @@ def test_room_is_made_without_what_is_needed(
     box: Box, store: Registry, docker: DockerContainers
 ) -> None:
     ada = factories.person()
-    needed = done(jobs.ask_to_pull(box, store.image, by=ada)).image_id
+    needed = done(work.ask_to_pull(box, store.image, by=ada)).image_id
     server = factories.server(box, "glm-5", image="lmsysorg/sglang:v1")
     factories.run(server, RunState.STOPPED, image_id=needed)
     with registry(docker.facts().architecture, layers=1, size=3 << 20) as other:
-        unused = done(jobs.ask_to_pull(box, other.image, by=ada)).image_id
+        unused = done(work.ask_to_pull(box, other.image, by=ada)).image_id
     look(box, docker)
     fates = {each.image.image_id: each for each in inventory.fates(box)}
     assert fates[unused].may_go
@@ -47,7 +47,7 @@ def test_room_is_made_without_what_is_needed(
     assert not fates[needed].may_go
     assert fates[needed].why == "glm-5 last worked with it"
 
-    job = done(jobs.ask_to_prune(box, [unused, needed, shelves.image_id(5)], by=ada))
+    job = done(work.ask_to_prune(box, [unused, needed, shelves.image_id(5)], by=ada))
     assert job.state == "done"
     # Others use the same Docker: what they remove meanwhile counts, too.
     assert re.match(r"Removed 1 image; [0-9.]+ GiB are free again\.", job.said)
@@ -63,18 +63,18 @@ def test_a_prune_that_is_cancelled_says_what_it_has_removed(
     box: Box, store: Registry, docker: DockerContainers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = factories.person()
-    pulled = [done(jobs.ask_to_pull(box, store.image, by=ada)).image_id]
+    pulled = [done(work.ask_to_pull(box, store.image, by=ada)).image_id]
     with registry(docker.facts().architecture, layers=1) as other:
-        pulled.append(done(jobs.ask_to_pull(box, other.image, by=ada)).image_id)
+        pulled.append(done(work.ask_to_pull(box, other.image, by=ada)).image_id)
     look(box, docker)
     drop = DockerContainers.drop_image
 
     def dropped(self: DockerContainers, image_id: str) -> bool:
-        ImageJob.objects.filter(kind="prune").update(cancel_requested=True)
+        ImageJob.objects.filter(kind="prune").update(wanted="cancelled")
         return drop(self, image_id)
 
     monkeypatch.setattr(DockerContainers, "drop_image", dropped)
-    job = done(jobs.ask_to_prune(box, pulled, by=ada))
+    job = done(work.ask_to_prune(box, pulled, by=ada))
     assert job.state == "cancelled"
     assert job.said.startswith("Removed 1 image; ")
     assert docker.image(pulled[0]) is None
@@ -85,14 +85,14 @@ def test_a_prune_that_is_cancelled_says_what_it_has_removed(
 def test_what_a_container_of_others_was_made_from_stays(
     box: Box, store: Registry, docker: DockerContainers
 ) -> None:
-    pulled = done(jobs.ask_to_pull(box, store.image, by=factories.person())).image_id
+    pulled = done(work.ask_to_pull(box, store.image, by=factories.person())).image_id
     with closing(APIClient(docker.host, version="auto")) as client:
         made = client.create_container(store.image, command=["x"], name=f"theirs-{store.name}")
         look(box, docker)
         stored = StoredImage.objects.get(image_id=pulled)
         assert stored.users[0]["name"] == f"theirs-{store.name}"
         assert not stored.users[0]["is_ours"]
-        job = done(jobs.ask_to_prune(box, [pulled], by=factories.person()))
+        job = done(work.ask_to_prune(box, [pulled], by=factories.person()))
         assert job.state == "failed"
         assert f"theirs-{store.name}" in job.said
         assert docker.image(pulled) is not None

@@ -7,7 +7,7 @@ import docker
 
 from servers.judge.external.engines import DiscoveredEngine
 from servers.lifecycle.jobs import actions
-from servers.models import Action, ExternalEngine, Run
+from servers.models import ExternalEngine, Job, Run
 from servers.models.runs.run import RunState
 from tests import factories
 from tests.chaos.place import ChaosSite
@@ -91,7 +91,7 @@ class Hands:
         self.place.waits_for("it is watched between two of its ends", is_watched)
         return self.run_of(container)
 
-    def presses_watch(self, container: str, answer: str) -> Action:
+    def presses_watch(self, container: str, answer: str) -> Job:
         found = self.sees(container, answer)
         assert actions.ask_to_watch(self.place.box, found, by=factories.person())
         self.place.waits_for("the wish is obeyed", lambda: self.last_wish().is_over)
@@ -104,8 +104,8 @@ class Hands:
         assert found.port
         let_die(found.address, found.port)
 
-    def last_wish(self) -> Action:
-        return Action.objects.filter(kind="watch").latest("pk")
+    def last_wish(self) -> Job:
+        return Job.objects.filter(kind="watch").latest("pk")
 
     def run_of(self, container: str) -> Run:
         """The newest run of this container."""

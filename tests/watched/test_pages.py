@@ -5,7 +5,7 @@ from django.test import Client
 
 from servers.contexts import pages
 from servers.judge.external.engines import Origin
-from servers.models import Action, Box, Role
+from servers.models import Box, Job, Role
 from servers.models.runs.run import RunState
 from tests import factories, samples
 from tests.watched import rows
@@ -121,8 +121,8 @@ def test_watch_is_a_wish_that_the_boxs_watcher_obeys(box: Box) -> None:
 
     assert client().post(address).status_code == 204
 
-    wish = Action.objects.get()
-    assert (wish.kind, wish.details) == ("watch", {"container": rows.CONTAINER})
+    wish = Job.objects.get()
+    assert (wish.kind, wish.params) == ("watch", {"container": rows.CONTAINER})
     assert client().post(address).status_code == 409, "once is enough"
     assert "on its way" in page("/boxes/rtx8/")
     gone = client().post("/boxes/rtx8/others/badbadbadbad/watch/")

@@ -18,9 +18,9 @@ from servers.judge.external.missing_permissions import MissingPermission, togeth
 from servers.judge.images.names import find_image_name
 from servers.judge.memory.holders import memory_by_container
 from servers.models import (
-    Action,
     Box,
     HostResources,
+    Job,
     ModelInventory,
     OtherWorkloads,
     Run,
@@ -28,18 +28,18 @@ from servers.models import (
     StoredImage,
     User,
 )
-from servers.models.jobs.action import TOLD_FOR, ActionKind
+from servers.models.jobs.job import TOLD_FOR, JobKind
 from servers.state import box_samples
 
-KINDS = (ActionKind.WATCH, ActionKind.PROFILE, ActionKind.TAKE_OVER)
+KINDS = (JobKind.WATCH, JobKind.PROFILE, JobKind.TAKE_OVER)
 # After one of these something on the box is no longer as it was found.
 _CHANGES = (
-    ActionKind.KILL,
-    ActionKind.UNLINK,
-    ActionKind.REMOVE,
-    ActionKind.RECLAIM,
-    ActionKind.PULL,
-    ActionKind.TAKE_OVER,
+    JobKind.KILL,
+    JobKind.UNLINK,
+    JobKind.REMOVE,
+    JobKind.RECLAIM,
+    JobKind.PULL,
+    JobKind.TAKE_OVER,
 )
 MOST_TOLD = 6
 NO_TOOLKIT = (
@@ -91,7 +91,7 @@ class ExternalFindings:
     images: Mapping[str, int]
     unseen: tuple[MissingPermission, ...]
     command: str  # that grants all of it; "" where each has its own
-    told: tuple[Action, ...]
+    told: tuple[Job, ...]
     missing: tuple[tuple[str, str], ...]  # what engines need and the box lacks, and its cure
     may_edit: bool
 
@@ -114,9 +114,7 @@ def found_on(box: Box, person: User) -> ExternalFindings:
     around = OtherWorkloads.objects.filter(box=box).first()
     sample = box_samples.newest(box.slug) or {}
     since = timezone.now() - TOLD_FOR
-    told = list(
-        box.actions.filter(kind__in=KINDS, asked_at__gt=since).select_related("asked_by")[:50]
-    )
+    told = list(box.jobs.filter(kind__in=KINDS, asked_at__gt=since).select_related("asked_by")[:50])
     names = StoredImage.objects.names(box)
     engines = tuple(list_cards(box, sample, told, names))
     blind = _unseen(box, around)
@@ -150,7 +148,7 @@ def _list_missing(box: Box) -> tuple[tuple[str, str], ...]:
 
 
 def _is_untouched(box: Box) -> bool:
-    has_acted = box.actions.filter(kind__in=_CHANGES, state=Action.State.DONE).exists()
+    has_acted = box.jobs.filter(kind__in=_CHANGES, state=Job.State.DONE).exists()
     return not has_acted and not Run.objects.filter_managed().filter(server__box=box).exists()
 
 

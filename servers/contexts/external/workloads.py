@@ -17,10 +17,10 @@ from servers.judge.memory.holders import memory_by_container
 from servers.launch.commandline import engine_words
 from servers.lifecycle.external.clusters import list_ray_runs
 from servers.models import (
-    Action,
     Box,
     ExternalEngine,
     HostResources,
+    Job,
     OtherWorkloads,
     ProfileImport,
     Run,
@@ -28,7 +28,7 @@ from servers.models import (
     StoredImage,
     User,
 )
-from servers.models.jobs.action import TOLD_FOR, ActionKind
+from servers.models.jobs.job import TOLD_FOR, JobKind
 from servers.state import box_samples
 
 
@@ -58,28 +58,26 @@ class Others:
     pk: int
     slug: str
     rows: tuple[ExternalEngineCard, ...]
-    refused: tuple[Action, ...]  # of the last day: what could not be watched, and why
+    refused: tuple[Job, ...]  # of the last day: what could not be monitored, and why
     may_watch: bool
 
 
 def others_of(box: Box, person: User) -> Others:
     since = timezone.now() - TOLD_FOR
-    told = list(
-        box.actions.filter(kind=ActionKind.WATCH, asked_at__gt=since).select_related("asked_by")
-    )
+    told = list(box.jobs.filter(kind=JobKind.WATCH, asked_at__gt=since).select_related("asked_by"))
     sample, names = box_samples.newest(box.slug) or {}, StoredImage.objects.names(box)
     rows = (each for each in list_cards(box, sample, told, names) if not each.found.has_ended)
     return Others(
         pk=box.pk,
         slug=box.slug,
         rows=tuple(rows),
-        refused=tuple(each for each in told if each.state == Action.State.REFUSED)[:3],
+        refused=tuple(each for each in told if each.state == Job.State.REFUSED)[:3],
         may_watch=person.may_edit,
     )
 
 
 def list_cards(
-    box: Box, sample: Mapping[str, Any], told: Iterable[Action], names: Mapping[str, str]
+    box: Box, sample: Mapping[str, Any], told: Iterable[Job], names: Mapping[str, str]
 ) -> Iterator[ExternalEngineCard]:
     """All of a box, those that run first; `told` is what people want done to them."""
     asked = {each.target: each.kind for each in told if not each.is_over}

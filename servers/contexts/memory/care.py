@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import Q
 from django.template.loader import render_to_string
 from django.utils import timezone
 
@@ -19,8 +20,8 @@ from servers.judge.memory.hardware import (
 )
 from servers.judge.memory.orphans import Orphan, holds_memory
 from servers.judge.memory.verdicts import ALARMS
-from servers.models import Action, Box, User
-from servers.models.jobs.action import TOLD_FOR, ActionKind
+from servers.models import Box, Job, User
+from servers.models.jobs.job import TOLD_FOR, JobKind
 from servers.state import box_samples
 
 
@@ -39,7 +40,7 @@ class OrphanActions:
     slug: str
     cures: tuple[Cure, ...]
     left: tuple[OfferedAction, ...]
-    actions: tuple[Action, ...]  # of the last day
+    actions: tuple[Job, ...]  # of the last day
     may_reclaim: bool
     is_reclaiming: bool
     is_blind: bool  # the box's processes cannot be seen from where its watcher runs
@@ -51,24 +52,26 @@ class OrphanActions:
 
 
 # What somebody with an account on the box could do; the others go with starting and stopping.
-ADMINS = (ActionKind.KILL, ActionKind.UNLINK, ActionKind.RECLAIM)
+ADMINS = (JobKind.KILL, JobKind.UNLINK, JobKind.RECLAIM)
+# The page of what was found tells of the others.
+_TOLD = [*ADMINS, JobKind.ADOPT, JobKind.REMOVE, JobKind.DELETE]
 WORDS = {
-    ActionKind.KILL: "End it",
-    ActionKind.UNLINK: "Delete",
-    ActionKind.ADOPT: "Adopt",
-    ActionKind.REMOVE: "Remove",
+    JobKind.KILL: "End it",
+    JobKind.UNLINK: "Delete",
+    JobKind.ADOPT: "Adopt",
+    JobKind.REMOVE: "Remove",
 }
 
 
-def may(person: User, kind: ActionKind) -> bool:
+def may(person: User, kind: JobKind) -> bool:
     return person.may_administer if kind in ADMINS else person.may_operate
 
 
 def care_of(box: Box, person: User) -> OrphanActions:
     since = timezone.now() - TOLD_FOR
-    told = box.actions.filter(asked_at__gt=since).select_related("asked_by")
-    # The page of what was found tells of these.
-    told = told.exclude(kind__in=(ActionKind.WATCH, ActionKind.PROFILE, ActionKind.TAKE_OVER))
+    # Pulls that were asked for on the page of images are told of there.
+    is_mine = Q(kind__in=_TOLD) | Q(kind=JobKind.PULL, params__has_key="server")
+    told = box.jobs.filter(is_mine, asked_at__gt=since).select_related("asked_by")
     actions = tuple(told[:5])
     open_ones = {(each.kind, each.target) for each in actions if not each.is_over}
     sample = box_samples.newest(box.slug)
@@ -78,8 +81,8 @@ def care_of(box: Box, person: User) -> OrphanActions:
         cures=advice.list_cures(sample),
         left=tuple(_offer_action(each, person, open_ones) for each in box.left_behind),
         actions=actions,
-        may_reclaim=may(person, ActionKind.RECLAIM),
-        is_reclaiming=(ActionKind.RECLAIM, "") in open_ones,
+        may_reclaim=may(person, JobKind.RECLAIM),
+        is_reclaiming=(JobKind.RECLAIM, "") in open_ones,
         is_blind=sample is not None and not sample.get("sees_host_pids"),
     )
 
@@ -88,7 +91,7 @@ def _offer_action(
     said: dict[str, Any], person: User, open_ones: set[tuple[str, str]]
 ) -> OfferedAction:
     left = Orphan.from_json(said)
-    kinds = [ActionKind(each) for each in left.actions]
+    kinds = [JobKind(each) for each in left.actions]
     return OfferedAction(
         left=left,
         buttons=tuple((str(kind), WORDS[kind]) for kind in kinds if may(person, kind)),

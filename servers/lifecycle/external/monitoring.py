@@ -23,6 +23,7 @@ from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch
 from servers.lifecycle import external
 from servers.lifecycle.external import ExternalWorkload, WatchError, import_diff
+from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.runs import secret_env
 from servers.models import AuditEntry, Box, Profile, ProfileVersion, Run, Secret, Server, User
@@ -256,7 +257,7 @@ def _holds(secret: Secret, value: str) -> bool:
         return False
 
 
-class ProfileError(Exception):
+class ProfileError(JobError):
     """No profile is made; the text says why, and what to do."""
 
 

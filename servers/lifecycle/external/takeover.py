@@ -36,8 +36,9 @@ from servers.launch.spec import Spec
 from servers.lifecycle import external
 from servers.lifecycle.external import import_diff, monitored_runs, monitoring
 from servers.lifecycle.external.monitoring import ProfileError
+from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.runs import commands, creation, secret_env
-from servers.models import Action, AuditEntry, Box, Profile, Run, Server, User
+from servers.models import AuditEntry, Box, Job, Profile, Run, Server, User
 from servers.models.runs.ownership import ManagedRun, require_managed
 from servers.models.runs.run import RunState
 from servers.state import box_samples
@@ -53,12 +54,8 @@ _DEEPEST = 12  # generations between an engine and its worker
 _NOT_YET = (RunState.QUEUED, RunState.CREATING)
 
 
-class TakeOverError(Exception):
+class TakeOverError(JobError):
     """It was not taken over; the text says how far it came. `command` brings the old one back."""
-
-    def __init__(self, said: str, command: str = "") -> None:
-        super().__init__(said)
-        self.command = command
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,30 +184,23 @@ class _OldProcess(_Old):
 type _AnyOld = _OldContainer | _OldProcess
 
 
-@dataclass(frozen=True, kw_only=True)
-class TakeOver:
-    said: str  # what was done, in a sentence or two
-    way_back: str  # a command
-
-
-def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> TakeOver:
+def take_over(box: Box, job: Job, *, tell: Callable[[str], None]) -> str:
     """Stop it and start its profile. `tell` hears how far it is.
 
     Raises TakeOverError, and ContainerError when Docker cannot be asked.
     """
-    old = _old(action)
-    by = action.asked_by
+    old = _old(job)
+    by = job.asked_by
     server = _server(box, old, by)
     old = replace(old, profile=server.profile)
-    action.details["profile"] = server.profile.slug
+    job.write(profile=server.profile.slug)
     run = _next_run(server, old, by)
     _rehearse(run, old)
     name = old.found.name
     before = box_samples.newest(box.slug)
     said_before = server.took_over
     _note(server, old)
-    action.details["server"] = server.slug
-    Action.objects.filter(pk=action.pk).update(command=old.way_back, details=action.details)
+    job.write(server=server.slug, command=old.way_back)
     tell(f"Stopping {name}: it has up to {GRACE} s to end by itself.")
     try:
         old.stop()
@@ -224,26 +214,26 @@ def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> TakeO
     _wait_for_memory(box, old, release.held_before(before, old.members))
     _check_it_stays_away(old)
     tell(f"{name} has ended. Starting {server}.")
-    return TakeOver(said=_start(run, server, old, by), way_back=old.way_back)
+    return _start(run, server, old, by)
 
 
-def _old(action: Action) -> _AnyOld:
+def _old(job: Job) -> _AnyOld:
     """Raises TakeOverError for what is not there any more as it was confirmed."""
-    found = external.find_engine(str(action.details.get("container")))
-    if found is None or found.has_ended or found.started_at != action.details.get("started_at"):
+    found = external.find_engine(str(job.params.get("container")))
+    if found is None or found.has_ended or found.started_at != job.params.get("started_at"):
         raise TakeOverError(
-            f"{action.what} is not there any more as you have seen it: it has ended or was started "
+            f"{job.what} is not there any more as you have seen it: it has ended or was started "
             "anew. Nothing was done; look at the page again."
         )
     if found.origin.install:
         raise TakeOverError(
-            f"{action.what} belongs to {found.origin.started_by}. Stop it there. Nothing was done."
+            f"{job.what} belongs to {found.origin.started_by}. Stop it there. Nothing was done."
         )
     if found.is_process:
         return _OldProcess.find(found)
     other = creation.docker().other(found.container)
-    if other is None or other.container.name != action.what:
-        raise TakeOverError(f"{action.what} was removed or renamed. Nothing was done.")
+    if other is None or other.container.name != job.what:
+        raise TakeOverError(f"{job.what} was removed or renamed. Nothing was done.")
     return _OldContainer(found=found, other=other)
 
 

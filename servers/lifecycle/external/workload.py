@@ -9,6 +9,7 @@ from typing import Any
 from servers.judge.external.engines import DiscoveredEngine
 from servers.launch.commandline import text_boxes
 from servers.launch.commandline.draft import Draft
+from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.runs import secret_env
 from servers.models import Box, ProfileVersion, Run
 from servers.models.runs.run import RunState
@@ -17,7 +18,7 @@ TAIL = 20  # lines
 LONGEST_LAST_LINE = 4000  # characters
 
 
-class WatchError(Exception):
+class WatchError(JobError):
     """It is not watched; the text says why, and what to do."""
 
 

@@ -10,7 +10,8 @@ from servers.host.images.images import DockerStream
 from servers.host.images.registry import familiar
 from servers.judge.images import dockerfile
 from servers.lifecycle.images import build_names
-from servers.lifecycle.images.work import ImageJobError, ImageWork
+from servers.lifecycle.images.work import ImageWork
+from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.runs import creation
 from servers.models import JobLog
 from servers.models.logs.redaction import mask_tokens
@@ -25,12 +26,12 @@ def build(work: ImageWork) -> str:
     """What came of it, in a sentence. Raises RefusedError and ContainerError."""
     job, version = work.job, work.job.version
     if version is None or not version.launch.dockerfile:
-        raise ImageJobError("There is no Dockerfile to build. Save one with the profile first.")
+        raise JobError("There is no Dockerfile to build. Save one with the profile first.")
     launch, slug = version.launch, version.profile.slug
     if build_names.tag(slug, launch) != job.reference:
-        raise ImageJobError("The Dockerfile was changed since. Build it from the profile's page.")
+        raise JobError("The Dockerfile was changed since. Build it from the profile's page.")
     if faults := dockerfile.faults(launch.dockerfile, launch.build_files):
-        raise ImageJobError(" ".join(faults))
+        raise JobError(" ".join(faults))
     JobLog.objects.filter(job=job).delete()
     docker, log = creation.docker(), _Log(work)
     began = time.monotonic()
@@ -77,14 +78,14 @@ def _look_at_bases(
         if image is None:
             raise ContainerError(f"{name} was pulled but is not there.", kind="no_image")
         if faults := dockerfile.faults_of_base(name, image.on_build):
-            raise ImageJobError(" ".join(faults))
+            raise JobError(" ".join(faults))
         ids[name] = image.id
         log.add(f"{name} is {image.id}\n")
     return ids
 
 
 def _follow(stream: DockerStream, work: ImageWork, log: "_Log") -> None:
-    work.follow(stream)
+    work.follow(stream.close)
     heard = BuildAnswer()
     for line in stream:
         told = heard.hear(line)

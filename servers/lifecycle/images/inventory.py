@@ -242,7 +242,7 @@ def fates(box: Box) -> list[PruneDecision]:
     used = uses(box)
     pending, before = _list_pending(box), _list_previous_images(box)
     ours = set(Run.objects.filter(server__box=box).values_list("image_id", flat=True))
-    ours |= set(ImageJob.objects.filter(box=box).values_list("image_id", flat=True))
+    ours |= set(ImageJob.objects.filter(box=box).values_list("result__image_id", flat=True))
     return sorted(
         (
             _fate(each, used[each.image_id], pending, before, is_ours=each.image_id in ours)

@@ -16,7 +16,8 @@ from servers.judge.images import names as judge
 from servers.judge.memory.pools import GIB
 from servers.lifecycle.images import credentials
 from servers.lifecycle.images import work as images_work
-from servers.lifecycle.images.work import HeldError, ImageWork
+from servers.lifecycle.images.work import ImageWork
+from servers.lifecycle.jobs.runner import HeldError
 from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.secret_env import SecretsError
 from servers.models import TagNews
@@ -44,7 +45,7 @@ def pull(work: ImageWork) -> str:
     )
     before = docker.image(job.reference)
     stream = docker.begin_pull(job.source)
-    work.follow(stream)
+    work.follow(stream.close)
     _follow_pull(work, stream, looked.sizes)
     if work.is_given_up:
         raise ContainerError("The pull was given up.", kind="given_up")

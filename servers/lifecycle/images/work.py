@@ -1,100 +1,58 @@
-"""A job on images while its thread does it, and the tags that it keeps and prunes."""
+"""Image jobs: how they are asked for, and how tags are moved and images removed."""
 
-import logging
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from datetime import datetime, timedelta
+from typing import Any
 
-from django.db import connection
-from django.db.utils import InterfaceError, OperationalError
 from django.utils import timezone
 
-from servers import events
-from servers.host.docker.containers import ContainerError, DockerContainers, Image, PullState
-from servers.judge.memory.pools import GIB
+from servers.host.docker.containers import ContainerError, DockerContainers, Image
 from servers.judge.sizes import gib
 from servers.lifecycle.images import inventory
+from servers.lifecycle.jobs import commands
+from servers.lifecycle.jobs.runner import GivenUpError, JobError, JobWork
 from servers.lifecycle.runs import creation
-from servers.models import Box, ImageJob, Server, TagNews, User
+from servers.models import Box, ImageJob, ProfileVersion, TagNews, User
 from servers.models.images.inventory import KEPT
+from servers.models.jobs.job import OVER, JobKind
 
-log = logging.getLogger(__name__)
+KEPT_FOR = timedelta(days=90)
 
-TELL_EVERY = 0.5  # seconds
-
-
-class HeldError(Exception):
-    """Something speaks against it that a person may overrule; the text says what."""
+type ImageWork = JobWork[ImageJob]
 
 
-class ImageJobError(Exception):
-    """It cannot be done; the text says why, and what to do."""
+def ask_to_pull(
+    box: Box, reference: str, *, by: User, digest: str = "", server: str = ""
+) -> ImageJob | None:
+    """`server` is whose page or box has asked for it. None where somebody pulls the same."""
+    params = {"digest": digest} | ({"server": server} if server else {})
+    return _ask(box, JobKind.PULL, by, reference, params)
 
 
-class Closable(Protocol):
-    def close(self) -> None: ...
+def ask_to_build(box: Box, reference: str, version: ProfileVersion, *, by: User) -> ImageJob | None:
+    return _ask(box, JobKind.BUILD, by, reference, {}, version)
 
 
-class ImageWork:
-    def __init__(self, job: ImageJob) -> None:
-        self.job = job
-        self.box: Box = job.box
-        self._stream: Closable | None = None
-        self._given_up = threading.Event()
-        self._noted: dict[str, Any] = {}
+def ask_to_move(box: Box, reference: str, image_id: str, *, by: User) -> ImageJob | None:
+    return _ask(box, JobKind.MOVE, by, reference, {"images": [image_id]})
 
-    @property
-    def is_given_up(self) -> bool:
-        return self._given_up.is_set()
 
-    def follow(self, stream: Closable) -> None:
-        """What give_up() closes: Docker does it only while somebody reads."""
-        self._stream = stream
-        if self.is_given_up:  # a moment before
-            stream.close()
+def ask_to_prune(box: Box, images: list[str], *, by: User) -> ImageJob | None:
+    return _ask(box, JobKind.PRUNE, by, "", {"images": images})
 
-    def give_up(self) -> None:
-        self._given_up.set()
-        if self._stream is not None:
-            with suppress(OSError):
-                self._stream.close()
 
-    @contextmanager
-    def report_progress(self, tell: Callable[[], None]) -> Iterator[None]:
-        """Call `tell` twice a second meanwhile, however silent Docker is, and once at the end."""
-        is_over = threading.Event()
-        thread = threading.Thread(target=self._tell, args=[tell, is_over], daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            is_over.set()
-            thread.join()
-            tell()
+def _ask(
+    box: Box, kind: JobKind, by: User, what: str, params: dict[str, Any],
+    version: ProfileVersion | None = None,
+) -> ImageJob | None:  # fmt: skip
+    return commands.ask(
+        ImageJob, box, kind, by=by, what=what, target=what, params=params, version=version
+    )
 
-    def _tell(self, tell: Callable[[], None], is_over: threading.Event) -> None:
-        try:
-            while not is_over.wait(TELL_EVERY):
-                try:
-                    tell()
-                except (OperationalError, InterfaceError) as error:
-                    log.warning("The database is away: %s", error)
-        finally:
-            connection.close()
 
-    def note(self, **values: Any) -> None:
-        """Write down what is new."""
-        new = {name: value for name, value in values.items() if self._noted.get(name) != value}
-        self._noted |= new
-        mine = ImageJob.objects.filter(pk=self.job.pk)
-        if new:
-            mine.update(changed_at=timezone.now(), **new)
-            events.publish_change("jobs")
-        # The wish to end it may have come while Redis was away, and nobody was woken.
-        if not self.is_given_up and mine.filter(cancel_requested=True).exists():
-            self.give_up()
+def forget_old(now: datetime | None = None) -> None:
+    """What pulls and builds have come to long ago, and what builds have printed."""
+    before = (now or timezone.now()) - KEPT_FOR
+    ImageJob.objects.filter(ended_at__lt=before, state__in=OVER).delete()
 
 
 def keep_tag(docker: DockerContainers, image: Image) -> None:
@@ -130,13 +88,13 @@ def move_tag(work: ImageWork) -> str:
     wanted = job.images[0] if job.images else ""
     news = TagNews.objects.filter(box=work.box, reference=job.reference).first()
     if news is None or not wanted or wanted not in (news.newer_id, news.before_id):
-        raise ImageJobError(
+        raise JobError(
             f"{job.reference} cannot be moved there: that image is neither the newer build of this "
             "tag that was pulled, nor what it meant before. Look at the list again."
         )
     target = docker.image(wanted)
     if target is None:
-        raise ImageJobError(
+        raise JobError(
             f"The image is no longer on {work.box}. Pull {job.reference} to get what its registry "
             "has."
         )
@@ -199,53 +157,14 @@ def prune(work: ImageWork) -> str:
     freed = max(0, before - docker.disk_of_images().layers)
     find_prunable(work.box, docker, with_sizes=True)
     if not gone and stayed and not work.is_given_up:
-        raise ImageJobError(" ".join(stayed))
+        raise JobError(" ".join(stayed))
     said = f"Removed {gone} image{'' if gone == 1 else 's'}; {gib(freed)} are free again."
-    return " ".join([said, *stayed])
-
-
-_TELL_EVERY = 2.0  # seconds
-_SHORT = 19  # characters of an id: "sha256:" and twelve
-
-
-def is_used(box: Box, reference: str) -> bool:
-    """Whether a server of the box would run this image at its next start."""
-    servers = Server.objects.filter(box=box, removed_at=None).select_related("profile__current")
-    return any(
-        server.profile.current is not None and server.launch.image == reference
-        for server in servers
-    )
+    told = " ".join([said, *stayed])
+    if work.is_given_up:
+        raise GivenUpError(told)
+    return told
 
 
 def can_change(reference: str) -> bool:
     """Whether the same reference may mean another image tomorrow."""
     return bool(reference) and "@" not in reference
-
-
-def pull(reference: str, tell: Callable[[str], None]) -> str:
-    """What came of it, in a sentence; `tell` hears how far it is. Raises ContainerError."""
-    docker = creation.docker()
-    before = docker.image(reference)
-    told_at = 0.0
-
-    def hear(progress: PullState) -> bool:
-        nonlocal told_at
-        if time.monotonic() - told_at >= _TELL_EVERY:
-            told_at = time.monotonic()
-            of = f" of {progress.total / GIB:.1f}" if progress.total else ""
-            tell(f"{progress.done / GIB:.1f}{of} GiB of {reference} so far.")
-        return True
-
-    docker.pull(reference, hear)
-    after = docker.image(reference)
-    if after is None:
-        raise ContainerError(f"{reference} was pulled but is not there.", kind="no_image")
-    if before is None:
-        return f"{reference} is there now. The next start takes it."
-    if before.id == after.id:
-        return f"{reference} is the newest already: its registry has no other under this name."
-    keep_tag(docker, before)
-    return (
-        f"{reference} is a newer image now ({after.id[:_SHORT]} instead of {before.id[:_SHORT]}). "
-        "The next start takes it; starting an earlier run as it ran still takes the old one."
-    )

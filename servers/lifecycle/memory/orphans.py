@@ -21,6 +21,7 @@ from servers.judge.memory.orphans import ContainerRecord, Orphan, OwnContainer
 from servers.judge.memory.pools import GIB, Pool, pools
 from servers.judge.runs import limits
 from servers.launch import numbers
+from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.runs import creation, secret_env
 from servers.models import Box, Run, Server
 from servers.models.runs.run import ACTIVE, RunState
@@ -138,12 +139,8 @@ LEVELS = (1, 2, 3)
 _LOADED = (RunState.CREATING, RunState.STARTING, RunState.READY, RunState.STOPPING)
 
 
-class ReclaimError(Exception):
+class ReclaimError(JobError):
     """It was not done; the text says why. `command` is for whoever has a shell there."""
-
-    def __init__(self, said: str, command: str = "") -> None:
-        super().__init__(said)
-        self.command = command
 
 
 def reclaim_command(level: int) -> str:

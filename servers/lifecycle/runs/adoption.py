@@ -12,13 +12,14 @@ from servers.host.docker.containers import Container
 from servers.launch import numbers
 from servers.launch.engines import ENGINES, parameters
 from servers.launch.engines.launch import Launch
+from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.runs import creation, secret_env
 from servers.lifecycle.runs.out_of_band import NO_END
 from servers.models import Box, ProfileVersion, Run, Server, User
 from servers.models.runs.run import RunState
 
 
-class AdoptionError(Exception):
+class AdoptionError(JobError):
     """The container is not made a run; the text says why, and what to do."""
 
 

@@ -20,9 +20,8 @@ from servers.launch.engines.placement import VolumeError
 from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import downloads, inventory
 from servers.lifecycle.weights.inventory import ModelUse
-from servers.models import Action, Box, Download, Run, StoredCheckpoint, User
-from servers.models.jobs.action import TOLD_FOR, ActionKind
-from servers.models.weights.download import DownloadState as DownloadState
+from servers.models import Box, Download, Job, Run, StoredCheckpoint, User
+from servers.models.jobs.job import TOLD_FOR, JobKind, JobState
 from servers.state import answers
 
 SHOWN = 12  # names of files
@@ -54,7 +53,7 @@ def refusal(stored: StoredCheckpoint) -> str:
     if servers:
         runs = "runs" if len(servers) == 1 else "run"
         return f"{', '.join(servers)} {runs} with it. Stop {servers[0]} first."
-    for each in Download.objects.open().filter(box=stored.box).exclude(folder=""):
+    for each in Download.objects.open().filter(box=stored.box):
         if _is_of(each, stored):
             return f"{each} is being downloaded there. Cancel the download first."
     return ""
@@ -76,6 +75,8 @@ def _mentions(launch: Launch, stored: StoredCheckpoint) -> bool:
 
 
 def _is_of(download: Download, stored: StoredCheckpoint) -> bool:
+    if not download.folder:
+        return False
     if stored.is_hub:
         return download.repository.casefold() == stored.name.casefold()
     return PurePosixPath(stored.path).is_relative_to(download.folder) or PurePosixPath(
@@ -149,12 +150,12 @@ def _others_inside(stored: StoredCheckpoint) -> list[str]:
     return list(below.values_list("path", flat=True))
 
 
-def delete(box: Box, action: Action) -> str:
-    """Do what an action asks for, if nothing speaks against it now; what came of it.
+def delete(box: Box, job: Job) -> str:
+    """Do what a job asks for, if nothing speaks against it now; what came of it.
 
     Raises DiscardError.
     """
-    path = str(action.details.get("path"))
+    path = str(job.params.get("path"))
     stored = box.stored.select_related("box").filter(path=path).first()
     if stored is None:
         raise DiscardError(f"{path} is not among the models of {box} any more.")
@@ -171,14 +172,14 @@ def delete(box: Box, action: Action) -> str:
         made, files, below=[each.path for each in inventory.roots(box) if not each.refused]
     )
     stored.delete()
-    _note_on_downloads(stored, files, by=action.asked_by)
+    _note_on_downloads(stored, files, by=job.asked_by)
     kept = f" {gib(made.kept)} stay: other models share them." if made.kept else ""
-    return f"{action.what} is deleted: {gib(made.freed)} are free again.{kept}"
+    return f"{job.what} is deleted: {gib(made.freed)} are free again.{kept}"
 
 
 def _note_on_downloads(stored: StoredCheckpoint, files: BoxFiles, *, by: User | None) -> None:
     """Those that ended well say that all is there: not any more."""
-    done = Download.objects.filter(box=stored.box, state=DownloadState.DONE).exclude(folder="")
+    done = Download.objects.filter(box=stored.box, state=JobState.DONE)
     gone = [
         each.pk for each in done if _is_of(each, stored) and not downloads.is_there(each, files)
     ]
@@ -188,8 +189,8 @@ def _note_on_downloads(stored: StoredCheckpoint, files: BoxFiles, *, by: User | 
         events.publish_change("downloads")
 
 
-def list_deletions(box: Box) -> Iterable[Action]:
+def list_deletions(box: Box) -> Iterable[Job]:
     """Deletions that go on, and those of the last day that were refused."""
     since = timezone.now() - TOLD_FOR
-    asked = box.actions.filter(kind=ActionKind.DELETE, asked_at__gt=since)
-    return asked.exclude(state=Action.State.DONE).select_related("asked_by")[:5]
+    asked = box.jobs.filter(kind=JobKind.DELETE, asked_at__gt=since)
+    return asked.exclude(state=JobState.DONE).select_related("asked_by")[:5]

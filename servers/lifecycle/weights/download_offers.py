@@ -36,8 +36,8 @@ def find_offer(context: LaunchContext) -> DownloadOffer | None:
     wish = build_download_request(context.launch, context.box) if settings.HUB else None
     if wish is None or not _is_missing(context):
         return None
-    running = Download.objects.open().filter(box=context.box, repository__iexact=wish.repository)
-    return DownloadOffer(wish=wish, running=running.first())
+    running = Download.objects.open().filter(box=context.box, what__iexact=wish.repository).first()
+    return DownloadOffer(wish=wish, running=running)
 
 
 def build_download_request(launch: Launch, box: Box) -> DownloadRequest | None:

@@ -4,22 +4,20 @@ import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
-from servers import events
 from servers.host.files import paths
 from servers.host.files.box_files import BoxFiles, RefusedFileError
 from servers.host.weights.fetch import listing, places
 from servers.host.weights.fetch.places import (
     REPOSITORY,
     REVISION,
+    DownloadSpec,
     FetchError,
-    Job,
     Layout,
     RepositoryFile,
 )
@@ -27,11 +25,12 @@ from servers.host.weights.inventory import Inventory
 from servers.judge.runs.limits import LimitsError
 from servers.judge.sizes import size
 from servers.launch.engines.placement import VolumeError, resolve
+from servers.lifecycle.jobs import commands
 from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import inventory
 from servers.lifecycle.weights.checkpoints import hub_token
 from servers.models import AuditEntry, Box, Download, User
-from servers.models.weights.download import OVER, DesiredDownloadState, DownloadState, key_of
+from servers.models.jobs.job import DesiredJobState, JobKind, JobState, key_of
 from servers.state import answers
 
 log = logging.getLogger(__name__)
@@ -105,72 +104,55 @@ def ask(box: Box, wish: DownloadRequest, *, by: User) -> tuple[Download, bool]:
         raise DownloadRequestError("That is more than one download can be asked for.")
     patterns = list(wish.patterns)
     key = key_of(wish.repository, wish.revision, patterns, wish.into)
-    try:
-        with transaction.atomic():
-            made = Download.objects.create(
-                box=box, repository=wish.repository, revision=wish.revision, patterns=patterns,
-                into=wish.into, key=key, limit=wish.limit, asked_by=by,
-            )  # fmt: skip
-            AuditEntry.note(by, "download", made.repository, box=box.slug, revision=made.revision)
-    except IntegrityError:
-        return Download.objects.open().get(box=box, key=key), False
-    _tell(made)
-    return made, True
+    params = {
+        "revision": wish.revision, "patterns": patterns, "into": wish.into, "limit": wish.limit,
+    }  # fmt: skip
+    made = commands.ask(
+        Download, box, JobKind.DOWNLOAD, by=by, what=wish.repository, target=key, params=params,
+        revision=wish.revision,
+    )  # fmt: skip
+    if made is not None:
+        return made, True
+    return Download.objects.open().get(box=box, target=key), False
 
 
 def pause(download: Download, *, by: User) -> None:
-    _want(download, DesiredDownloadState.PAUSED, "pause download", by)
+    commands.want(download, DesiredJobState.PAUSED, "pause download", by=by)
 
 
 def resume(download: Download, *, by: User) -> None:
     """Goes on with one that is paused, and tries again one that has failed or was cancelled."""
     if not download.is_over:
-        _want(download, DesiredDownloadState.GO, "resume download", by)
+        commands.want(download, DesiredJobState.GO, "resume download", by=by)
         return
-    if download.state == DownloadState.DONE:
+    if download.state == JobState.DONE:
         return
     try:
         with transaction.atomic():
-            moved = Download.objects.filter(pk=download.pk, state=download.state).update(
-                state=DownloadState.WAITING, wanted=DesiredDownloadState.GO, said="", advice="", trouble="",
+            if download.move(
+                JobState.ASKED, wanted=DesiredJobState.GO, said="", advice="", trouble="",
                 ended_at=None, drops_parts=False, rate=None,
-            )  # fmt: skip
-            if moved:
+            ):  # fmt: skip
                 AuditEntry.note(
                     by, "try download again", download.repository, box=download.box.slug
                 )
     except IntegrityError:
         return  # the same is asked for by now
-    _tell(download)
+    commands.tell(download)
 
 
 def cancel(download: Download, *, by: User, drop_parts: bool) -> None:
-    Download.objects.filter(pk=download.pk).exclude(state__in=OVER).update(drops_parts=drop_parts)
-    _want(download, DesiredDownloadState.CANCELLED, "cancel download", by)
+    cancelled, action = DesiredJobState.CANCELLED, "cancel download"
+    commands.want(download, cancelled, action, by=by, drops_parts=drop_parts)
 
 
 def limit(download: Download, pace: int, *, by: User) -> None:
     """Bytes a second from now on; 0: as fast as can be."""
-    mine = Download.objects.filter(pk=download.pk).exclude(state__in=OVER).exclude(limit=pace)
-    if mine.update(limit=pace):
-        AuditEntry.note(by, "limit download", download.repository, box=download.box.slug, to=pace)
-        _tell(download)
-
-
-def _want(download: Download, wanted: DesiredDownloadState, action: str, by: User) -> None:
-    mine = Download.objects.filter(pk=download.pk).exclude(state__in=OVER)
-    # Who cancels has the last word.
-    changed = mine.exclude(wanted__in=(wanted, DesiredDownloadState.CANCELLED)).update(
-        wanted=wanted
-    )
-    if changed:
-        AuditEntry.note(by, action, download.repository, box=download.box.slug)
-        _tell(download)
-
-
-def _tell(download: Download) -> None:
-    transaction.on_commit(partial(events.wake_watcher, download.box.slug, events.Topic.DOWNLOADS))
-    transaction.on_commit(partial(events.publish_change, "downloads"))
+    if download.is_over or download.limit == pace:
+        return
+    download.write(limit=pace)
+    AuditEntry.note(by, "limit download", download.repository, box=download.box.slug, to=pace)
+    commands.tell(download)
 
 
 # What follows is done on the box.
@@ -221,7 +203,7 @@ def _target(root: inventory.ModelFolder, files: BoxFiles, *, is_cache: bool) -> 
     )
 
 
-def job(download: Download, others: Iterable[Download] = ()) -> Job:
+def build_spec(download: Download, others: Iterable[Download] = ()) -> DownloadSpec:
     """What the child is given. Raises FetchError where the box has no such place, or not for this.
 
     The row says which of the box's own places; where that is, and whether anything may be put
@@ -244,7 +226,7 @@ def job(download: Download, others: Iterable[Download] = ()) -> Job:
         raise FetchError(str(error)) from error
     layout: Layout = "folder" if into else "cache"
     shown = f"{target.path}/{download.repository}" if into else f"{target.path}/hub"
-    return Job(
+    return DownloadSpec(
         endpoint=settings.HUB,
         repository=download.repository,
         revision=download.revision,
@@ -289,7 +271,7 @@ def _resolve_folder(into: str, box: Box) -> str:
         return into
 
 
-def drop_parts(download: Download, made: Job) -> int:
+def drop_parts(made: DownloadSpec) -> int:
     """Delete what is not whole yet; its bytes."""
     where, size = places.find_places(made), 0
     for file in made.files:
@@ -302,7 +284,7 @@ def drop_parts(download: Download, made: Job) -> int:
     return size
 
 
-def left_of(download: Download, made: Job) -> str:
+def describe_parts(download: Download, made: DownloadSpec) -> str:
     """What a cancelled download leaves on the disk."""
     where = places.find_places(made)
     whole = [file for file in made.files if places.size_at(where.final(file), where) == file.size]

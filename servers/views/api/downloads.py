@@ -79,7 +79,7 @@ class DownloadOut(Schema):
             commit=found.commit,
             box=found.box.slug,
             folder=found.folder,
-            state=found.state,
+            state=found.status,
             wanted=found.wanted,
             done=found.done,
             total=found.total,

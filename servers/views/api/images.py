@@ -10,7 +10,8 @@ from ninja.params import QueryEx
 from pydantic import Field
 
 from servers.forms.image import PullForm
-from servers.lifecycle.images import inventory, jobs, newer_builds
+from servers.lifecycle.images import inventory, newer_builds, work
+from servers.lifecycle.jobs import commands
 from servers.models import Box, ImageJob, Permission, StoredImage, TagNews, User
 from servers.views.api import errors
 from servers.views.api.auth import ByKey, ByKeyAsync, person
@@ -76,7 +77,7 @@ def remove(
             why = fate.why if fate else NO_ENGINE
             raise ApiError(CONFLICT, "needed", f"{each} stays: {why}.", "Leave it out.")
     ids = list(dict.fromkeys(each.image_id for each in wanted))
-    job = jobs.ask_to_prune(box, ids, by=person(request))
+    job = work.ask_to_prune(box, ids, by=person(request))
     if job is None:
         raise ApiError(CONFLICT, "busy", f"Somebody makes room on {box} already.", _WAIT)
     return Status(ACCEPTED, ImageJobOut.from_job(_find(job.pk, person(request))))
@@ -127,7 +128,7 @@ def move(request: HttpRequest, slug: str, given: MoveIn) -> Status[ImageJobOut]:
     if not target:
         said = f"{box} has no {'newer build' if given.to == 'newer' else 'earlier image'} of {known.reference}."
         raise ApiError(CONFLICT, "no_image", said, "Pull the newer build first: POST /image-jobs.")
-    job = jobs.ask_to_move(box, known.reference, target, by=person(request))
+    job = work.ask_to_move(box, known.reference, target, by=person(request))
     if job is None:
         raise ApiError(CONFLICT, "busy", _BUSY, _WAIT)
     return Status(ACCEPTED, ImageJobOut.from_job(_find(job.pk, person(request))))
@@ -164,9 +165,9 @@ def pull(request: HttpRequest, given: PullIn) -> Status[ImageJobOut]:
         if not known.has_newer:
             raise ApiError(CONFLICT, "no_newer", f"Its registry has no newer {reference}.")
         digest = known.digest
-    job = jobs.ask_to_pull(box, reference, digest=digest, by=person(request))
+    job = work.ask_to_pull(box, reference, digest=digest, by=person(request))
     if job is None:
-        there = ImageJob.objects.open().get(box=box, reference=reference, kind=ImageJob.Kind.PULL)
+        there = ImageJob.objects.open().get(box=box, what=reference, kind=ImageJob.Kind.PULL)
         return Status(OK, ImageJobOut.from_job(there))
     return Status(CREATED, ImageJobOut.from_job(_find(job.pk, person(request))))
 
@@ -194,7 +195,7 @@ async def image_job(
 def cancel(request: HttpRequest, pk: int) -> ImageJobOut:
     """Nothing happens to one that has ended. What stays of a pull, it says itself."""
     by = person(request)
-    jobs.cancel(_may_change(_find(pk, by), by), by=by)
+    commands.cancel(_may_change(_find(pk, by), by), by=by)
     return ImageJobOut.from_job(_find(pk, by))
 
 
@@ -206,13 +207,13 @@ def cancel(request: HttpRequest, pk: int) -> ImageJobOut:
 def go_on(request: HttpRequest, pk: int) -> ImageJobOut:
     """Do what it is held for all the same."""
     by = person(request)
-    if not jobs.go_on(_may_change(_find(pk, by), by), by=by):
+    if not commands.go_on(_may_change(_find(pk, by), by), by=by):
         raise ApiError(CONFLICT, "not_held", "Nothing holds it.")
     return ImageJobOut.from_job(_find(pk, by))
 
 
 def _may_change(job: ImageJob, by: User) -> ImageJob:
-    if not jobs.may_change(job, by):
+    if not commands.may_change(job, by):
         raise PermissionDenied("This needs the role admin, as the request did.")
     return job
 

@@ -18,7 +18,8 @@ from servers.forms.image import PullForm
 from servers.judge.images import dockerfile
 from servers.judge.logs import parsing
 from servers.launch import numbers
-from servers.lifecycle.images import build_names, inventory, jobs
+from servers.lifecycle.images import build_names, inventory, work
+from servers.lifecycle.jobs import commands
 from servers.models import Box, ImageJob, JobLog, Permission, TagNews, User
 from servers.views.access import allow
 from servers.views.images.images import list_tag_updates
@@ -108,7 +109,7 @@ def image_pull(request: HttpRequest, slug: str) -> HttpResponse:
         said = " ".join(str(each) for each in form.errors.get("reference", ()))
         messages.error(request, f"Not pulled. {said}")
         return redirect("images")
-    job = jobs.ask_to_pull(box, form.cleaned_data["reference"], by=_me(request))
+    job = work.ask_to_pull(box, form.cleaned_data["reference"], by=_me(request))
     if job is None:
         messages.error(request, BUSY)
     return redirect("images")
@@ -119,7 +120,7 @@ def image_pull(request: HttpRequest, slug: str) -> HttpResponse:
 def image_job_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     job = _find_job(request, pk)
     _check_may(request, job)
-    if not jobs.cancel(job, by=_me(request)):
+    if not commands.cancel(job, by=_me(request)):
         return _text("It has ended already, or somebody else has cancelled it.")
     return HttpResponse(status=DONE)
 
@@ -131,8 +132,8 @@ def image_job_again(request: HttpRequest, pk: int) -> HttpResponse:
     job = _find_job(request, pk)
     _check_may(request, job)
     if job.state == ImageJob.State.HELD:
-        return HttpResponse(status=DONE) if jobs.go_on(job, by=_me(request)) else _text(BUSY)
-    if job.is_open or jobs.ask_again(job, by=_me(request)) is None:
+        return HttpResponse(status=DONE) if commands.go_on(job, by=_me(request)) else _text(BUSY)
+    if job.is_open or commands.ask_again(job, by=_me(request)) is None:
         return _text(BUSY)
     return HttpResponse(status=DONE)
 
@@ -141,12 +142,12 @@ def image_job_again(request: HttpRequest, pk: int) -> HttpResponse:
 @allow(Permission.OPERATE)
 def image_job_away(request: HttpRequest, pk: int) -> HttpResponse:
     """Somebody has read what came of it."""
-    jobs.dismiss(_find_job(request, pk))
+    commands.dismiss(_find_job(request, pk))
     return HttpResponse(status=DONE)
 
 
 def _check_may(request: HttpRequest, job: ImageJob) -> None:
-    if not jobs.may_change(job, _me(request)):
+    if not commands.may_change(job, _me(request)):
         raise PermissionDenied("This needs the role admin, as the request did.")
 
 
@@ -161,7 +162,7 @@ def news_pull(request: HttpRequest, pk: int) -> HttpResponse:
     news = get_object_or_404(TagNews.objects.select_related("box"), pk=pk)
     if not news.has_newer:
         return _text("Its registry has no newer build any more. Look again.")
-    job = jobs.ask_to_pull(news.box, news.reference, digest=news.digest, by=_me(request))
+    job = work.ask_to_pull(news.box, news.reference, digest=news.digest, by=_me(request))
     return _text(BUSY) if job is None else HttpResponse(status=DONE)
 
 
@@ -184,7 +185,7 @@ def news_move(request: HttpRequest, pk: int, way: str) -> HttpResponse:
     target = _target(news, way)
     if not target:
         return _text("There is no such image any more. Look at the page again.")
-    job = jobs.ask_to_move(news.box, news.reference, target, by=_me(request))
+    job = work.ask_to_move(news.box, news.reference, target, by=_me(request))
     return _text(BUSY) if job is None else HttpResponse(status=DONE)
 
 
@@ -224,7 +225,7 @@ def images_prune_now(request: HttpRequest, slug: str) -> HttpResponse:
     if not wanted:
         messages.error(request, "Nothing was ticked, so nothing is removed.")
         return redirect("images_prune", slug=slug)
-    if jobs.ask_to_prune(box, wanted, by=_me(request)) is None:
+    if work.ask_to_prune(box, wanted, by=_me(request)) is None:
         messages.error(request, "Somebody makes room already: wait until that has ended.")
     return redirect("images")
 
@@ -240,7 +241,7 @@ def profile_build(request: HttpRequest, slug: str) -> HttpResponse:
     if faults or found.current is None:
         messages.error(request, " ".join(faults) or "The profile has no version yet.")
         return redirect("profile", slug=slug)
-    job = jobs.ask_to_build(box, build_names.tag(slug, launch), found.current, by=_me(request))
+    job = work.ask_to_build(box, build_names.tag(slug, launch), found.current, by=_me(request))
     if job is None:
         messages.error(request, "It is being built there already.")
         return redirect("profile", slug=slug)

@@ -17,10 +17,11 @@ from servers.contexts.memory.care import may
 from servers.judge.memory import holders
 from servers.judge.memory.orphans import Orphan
 from servers.launch import numbers
+from servers.lifecycle.images import work
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.memory import orphans
 from servers.models import Box, Permission, Server, User
-from servers.models.jobs.action import ActionKind
+from servers.models.jobs.job import ACTIONS, JobKind
 from servers.state import box_samples
 from servers.views.access import allow
 
@@ -64,7 +65,7 @@ def box_action_ask(request: HttpRequest, slug: str, kind: str, key: str) -> Http
     """What the action will do, and the button that does it."""
     box, wanted = _check_allowed(request, slug, kind)
     context = {"box": box, "kind": str(wanted), "key": key}
-    if wanted == ActionKind.RECLAIM:
+    if wanted == JobKind.RECLAIM:
         level = _level(key)
         context |= {
             "level": level,
@@ -72,8 +73,8 @@ def box_action_ask(request: HttpRequest, slug: str, kind: str, key: str) -> Http
             "is_allowed": bool(box.facts.get("limits", {}).get("reclaim")),
             "command": orphans.reclaim_command(level),
         }
-    elif wanted == ActionKind.PULL:
-        context["image"] = _image(box, key)
+    elif wanted == JobKind.PULL:
+        context["image"] = _find_server(box, key).launch.image
     else:
         context |= {"left": _find_orphan(box, wanted, key)}
     return render(request, "memory/_action.html", context)
@@ -84,10 +85,12 @@ def box_action_ask(request: HttpRequest, slug: str, kind: str, key: str) -> Http
 def box_action(request: HttpRequest, slug: str, kind: str, key: str) -> HttpResponse:
     box, wanted = _check_allowed(request, slug, kind)
     by = cast(User, request.user)
-    if wanted == ActionKind.RECLAIM:
+    if wanted == JobKind.RECLAIM:
         is_new = actions.ask_to_reclaim(box, _level(key), by=by)
-    elif wanted == ActionKind.PULL:
-        is_new = actions.ask_to_pull(box, _image(box, key), by=by)
+    elif wanted == JobKind.PULL:
+        server = _find_server(box, key)
+        image, slug = server.launch.image, server.slug
+        is_new = work.ask_to_pull(box, image, by=by, server=slug) is not None
     else:
         left = _find_orphan(box, wanted, key)
         if left is None:
@@ -98,10 +101,10 @@ def box_action(request: HttpRequest, slug: str, kind: str, key: str) -> HttpResp
     return HttpResponse(status=DONE)
 
 
-def _check_allowed(request: HttpRequest, slug: str, kind: str) -> tuple[Box, ActionKind]:
-    if kind not in ActionKind.values:
+def _check_allowed(request: HttpRequest, slug: str, kind: str) -> tuple[Box, JobKind]:
+    if kind not in (*ACTIONS, JobKind.PULL):
         raise Http404("There is no such action.")
-    wanted = ActionKind(kind)
+    wanted = JobKind(kind)
     if not may(cast(User, request.user), wanted):
         raise PermissionDenied("This needs the role admin: it takes the rights of the box itself.")
     return get_object_or_404(Box, slug=slug), wanted
@@ -114,18 +117,17 @@ def _level(key: str) -> int:
     return int(number)
 
 
-def _image(box: Box, key: str) -> str:
-    """The image that a server would run next, by the server's key; never one that was typed."""
+def _find_server(box: Box, key: str) -> Server:
+    """By its key: the image that it would run next is pulled, never one that was typed."""
     word, _hyphen, number = key.partition("-")
     pk = numbers.whole(number)
     if word != "server" or pk is None:
         raise Http404("There is no such server.")
     servers = box.servers.select_related("profile__current")
-    server = get_object_or_404(servers, pk=pk, profile__current__isnull=False)
-    return server.launch.image
+    return get_object_or_404(servers, pk=pk, profile__current__isnull=False)
 
 
-def _find_orphan(box: Box, kind: ActionKind, key: str) -> Orphan | None:
+def _find_orphan(box: Box, kind: JobKind, key: str) -> Orphan | None:
     """What was left behind under this key, if that can be done to it; None when it is gone."""
     for said in box.left_behind:
         if said["key"] == key and kind in said["actions"]:

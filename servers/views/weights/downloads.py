@@ -183,7 +183,7 @@ def download_act(request: PersonRequest, pk: int, verb: str) -> HttpResponse:
     if verb not in _VERBS:
         raise Http404(f"A download knows no {verb}.")
     if found.is_over and verb != "resume":
-        return _text(f"The download of {found} is over: {found.get_state_display().lower()}.")
+        return _text(f"The download of {found} is over: {found.status}.")
     match verb:
         case "pause":
             downloads.pause(found, by=request.user)

@@ -24,7 +24,7 @@ from servers.lifecycle.profiles import attempts
 from servers.lifecycle.profiles.attempts import OUTCOMES, AttemptFilter
 from servers.lifecycle.weights import deletion, inventory
 from servers.lifecycle.weights.inventory import ModelUse
-from servers.models import Action, Box, Download, ModelInventory, Permission, StoredCheckpoint, User
+from servers.models import Box, Download, Job, ModelInventory, Permission, StoredCheckpoint, User
 from servers.state import answers
 from servers.views.access import PersonRequest, allow
 
@@ -65,7 +65,7 @@ class BoxModels:
     rows: list[CheckpointRow]
     size: int  # bytes of all of them on the disks, those that are filtered away included
     count: int
-    deletions: list[Action]  # that go on, or were refused
+    deletions: list[Job]  # that go on, or were refused
 
     @property
     def told_roots(self) -> list[dict[str, Any]]:

@@ -228,8 +228,8 @@ def _fetches(box: Box) -> list[Fetch]:
     downloads = Download.objects.for_page().filter(box=box).order_by("pk")
     pulls = ImageJob.objects.for_page().filter(box=box, kind=ImageJob.Kind.PULL).order_by("pk")
     tries: list[tuple[str, str, str, Download | ImageJob]] = [
-        *(("download", row.key, str(row), row) for row in downloads.defer("files", "verified")),
-        *(("pull", row.source, row.source, row) for row in pulls.defer("layers", "images")),
+        *(("download", row.target, str(row), row) for row in downloads),
+        *(("pull", row.source, row.source, row) for row in pulls),
     ]
     found = {
         (kind, subject): Fetch(
@@ -241,7 +241,7 @@ def _fetches(box: Box) -> list[Fetch]:
             asked_at=row.asked_at.timestamp(),
             ended_at=_seconds(row.ended_at),
             said=row.said,
-            advice=row.advice if isinstance(row, Download) else "",
+            advice=row.advice,
         )
         for kind, subject, name, row in tries
     }

@@ -17,7 +17,7 @@ from servers.launch.engines import ENGINES, flaghelp
 from servers.launch.engines.engine import Engine
 from servers.launch.engines.flaghelp import HelpError
 from servers.launch.engines.flaglist import FlagList
-from servers.lifecycle.images import credentials, jobs, newer_builds, work
+from servers.lifecycle.images import credentials, newer_builds, work
 from servers.lifecycle.runs import creation
 from servers.models import Box, ImageFacts, ImageInventory, Run, Server
 from servers.models.images.image import InspectionState
@@ -292,16 +292,21 @@ class ImageInventories:
         self.box = box
         self._looked_at = float("-inf")
         self._sizes_at = float("-inf")
+        self._is_changed = False
+
+    def look_again(self) -> None:
+        """At the next step: a job has ended."""
+        self._is_changed = True
 
     def step(self) -> None:
-        """Begin and end what is asked for, and look if it is time or somebody wants it."""
-        has_ended = jobs.obey(self.box)
+        """Look if it is time or somebody wants it."""
+        is_changed, self._is_changed = self._is_changed, False
         credentials.test_wanted(self.box, creation.docker())
         known, _is_new = ImageInventory.objects.get_or_create(box=self.box)
         age = time.monotonic() - self._looked_at
         is_due = age >= LOOK_EVERY or (age >= AFTER_A_START and self._has_started(known))
-        if is_due or has_ended or known.is_wanted:
-            self._look(known, is_asked=has_ended or known.is_wanted)
+        if is_due or is_changed or known.is_wanted:
+            self._look(known, is_asked=is_changed or known.is_wanted)
 
     def _has_started(self, known: ImageInventory) -> bool:
         """Whether a container of a run began since the last look: its image may be new here."""

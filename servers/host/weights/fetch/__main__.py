@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from servers.host.weights.fetch.places import FetchError, Job
+from servers.host.weights.fetch.places import DownloadSpec, FetchError
 from servers.host.weights.fetch.work import HubDownload
 
 _speaking = threading.Lock()
@@ -32,7 +32,7 @@ def listen(work: HubDownload) -> None:
 def main() -> int:
     os.nice(5)  # engines on the same box come first
     try:
-        work = HubDownload(Job.from_json(json.loads(sys.stdin.readline())), tell)
+        work = HubDownload(DownloadSpec.from_json(json.loads(sys.stdin.readline())), tell)
         threading.Thread(target=listen, args=[work], daemon=True).start()
         work.run()
     except FetchError as error:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from servers.host.weights.fetch.places import Job
+from servers.host.weights.fetch.places import DownloadSpec
 
 _CHECKOUT = Path(__file__).resolve().parents[4]
 _LAST_WORDS = 2000  # characters of what it says on its way out
@@ -19,7 +19,7 @@ _LAST_WORDS = 2000  # characters of what it says on its way out
 class DownloadChild:
     """A download that goes on until kill(), or until this process ends."""
 
-    def __init__(self, job: Job, heard: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, job: DownloadSpec, heard: Callable[[], None] = lambda: None) -> None:
         """`heard` is called whenever there is something new to take(). Raises OSError."""
         self._heard = heard
         self._said: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()

@@ -67,7 +67,7 @@ class RepositoryFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class DownloadSpec:
     """`files` is () until the Hub has been asked; then `commit` is known, too.
 
     `folder` is the box's: of the layout "cache" the folder with models--… in it. It and those of
@@ -218,7 +218,7 @@ class Folder:
         return self.top / ".cache" / "huggingface" / "download"
 
 
-def find_places(job: Job) -> Places:
+def find_places(job: DownloadSpec) -> Places:
     files = job.files_of_box()
     if job.layout == "cache":
         return HubCache(files, PurePosixPath(job.folder), job.repository, job.commit, job.revision)

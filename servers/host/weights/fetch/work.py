@@ -17,7 +17,7 @@ import httpx
 
 from servers.host.files.box_files import RefusedFileError
 from servers.host.weights.fetch import listing, places, reading
-from servers.host.weights.fetch.places import FetchError, Job, RepositoryFile
+from servers.host.weights.fetch.places import DownloadSpec, FetchError, RepositoryFile
 from servers.host.weights.fetch.reading import HubRefusalError, Pace, RetryError, StoppedError
 
 TELL_EVERY = 0.5  # seconds
@@ -32,7 +32,7 @@ type Tell = Callable[[Mapping[str, Any]], None]
 class HubDownload:
     """One download. Whatever was killed in its middle goes on from the parts that it has left."""
 
-    def __init__(self, job: Job, tell: Tell) -> None:
+    def __init__(self, job: DownloadSpec, tell: Tell) -> None:
         self._job = job
         self._tell = tell
         self._stop = threading.Event()
@@ -262,7 +262,7 @@ def _lock(handle: int) -> bool:
     return True
 
 
-def _of_disk(error: OSError, job: Job) -> FetchError:
+def _of_disk(error: OSError, job: DownloadSpec) -> FetchError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return FetchError(
             f"The disk of {job.shown} is full.",
