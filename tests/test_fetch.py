@@ -334,7 +334,7 @@ def test_a_gated_model_is_explained_before_the_first_byte(
 
 def test_what_is_not_there_is_told_in_words(hub: ModelHub, cache: Path) -> None:
     for wish, words in [
-        ({"repository": "Qwen/Codr"}, "shows no model Qwen/Codr to anybody without a token"),
+        ({"repository": "Qwen/Codr"}, "shows no model Qwen/Codr to requests without a token"),
         ({"repository": "Qwen/Codr", "token": "hf_x"}, "to the account of this box's token"),
         ({"revision": "v9"}, "has no revision v9"),
         ({"repository": "../Codr"}, "is not the id of a model"),

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from servers.launch.engines import SERVING
-from servers.launch.engines.flaglist import all_shipped, newest
+from servers.launch.engines.flaglist import newest
 from servers.models import Role
 from tests import factories
 
@@ -40,7 +40,6 @@ def test_an_image_that_names_a_known_version_gets_exactly_its_flags(eva: Client)
 
     assert (said["title"], said["version"], said["is_exact"]) == ("vLLM", "0.20.2", True)
     assert "--max-model-len" in names(said)
-    assert "elsewhere" not in said
 
 
 @pytest.mark.parametrize("image", ["vllm/vllm-openai:latest", "somebody/vllm:v9", "", "?%"])
@@ -48,20 +47,6 @@ def test_another_image_gets_the_newest_list_and_is_told_so(eva: Client, image: s
     said = asked(eva, engine="vllm", image=image)
 
     assert (said["version"], said["is_exact"]) == (newest("vllm").version, False)
-
-
-def test_what_only_another_version_has_is_named_with_it_where_the_version_is_not_known(
-    eva: Client,
-) -> None:
-    said = asked(eva, engine="sglang", image="lmsysorg/sglang:latest")
-
-    first, *others = all_shipped("sglang")
-    assert said["elsewhere"]
-    assert names(said).isdisjoint(said["elsewhere"])
-    assert set(said["elsewhere"]) == {name for each in others for name in each.names} - set(
-        first.names
-    )
-    assert set(said["elsewhere"].values()) <= {each.version for each in others}
 
 
 def test_what_a_list_does_not_say_of_a_flag_is_lent_by_another_version(eva: Client) -> None:

@@ -211,7 +211,7 @@ def test_a_licence_or_a_wrong_name_is_told_before_the_start(there: Hub, box: Box
     watcher.look_at_checkpoints(box, watcher.HubSizes())
     level, says = items(server)["checkpoint"]
     assert level == "error"
-    assert "shows no such model to anybody without a token" in says
+    assert "shows no such model to requests without a token" in says
 
     coder(there)
     there.needs_token.add("Qwen/Coder")

@@ -88,7 +88,7 @@ H200, GB10 = profiles.h200, profiles.gb10
 CASES: dict[str, tuple[Callable[[], SimulatedMachine], Change, str, str]] = {
     "gpu_lost": (H200, answer(nvml.GPU_IS_LOST), "critical", "GPU 0 no longer answers"),
     "gpu_reset": (H200, answer(nvml.RESET_REQUIRED), "critical", "GPU 0 needs a reset"),
-    "gpu_answer": (H200, answer(nvml.UNKNOWN), "warning", "GPU 0 gives an answer"),
+    "gpu_answer": (H200, answer(nvml.UNKNOWN), "warning", "GPU 0 gives an unexpected answer"),
     "driver": (H200, start(nvml.LIB_RM_VERSION_MISMATCH), "critical", "different versions"),
     "driver_memory": (
         GB10, kernel("NVRM: Out of memory [NV_ERR_NO_MEMORY] (0x51) returned from "

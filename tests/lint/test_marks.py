@@ -42,7 +42,7 @@ def known(**said: Any) -> Subject:
         ("--zzz-of-our-fork 3", "vLLM 9.9 has no --zzz-of-our-fork, and nothing like it.", ""),
         ("--old-name 1", "vLLM 9.9 has no --old-name: it was removed. Write", "--max-model-len"),
         ("--gone", "vLLM 9.9 has no --gone: it was removed, and nothing took its place.", ""),
-        ("--kv 1", "vLLM 9.9 cannot tell what --kv is short for", "--kv-cache-dtype"),
+        ("--kv 1", "vLLM 9.9 does not know what --kv is short for", "--kv-cache-dtype"),
         ("a/b --max-model-len 1", "“a/b” stands before the first flag.", ""),
         ("-tp two", "-tp takes a whole number, not “two”.", ""),
         ("--kv-cache-dtype fp8_e5m3", "vLLM 9.9 does not know “fp8_e5m3”", "fp8_e5m2"),
@@ -50,7 +50,7 @@ def known(**said: Any) -> Subject:
         ("--enforce-eager on", "--enforce-eager takes no value; “on” behind it is refused.", ""),
         ("--max-model-len", "--max-model-len needs a value.", ""),
         ("--max-model-len 1 2", "--max-model-len takes one value, not 2.", ""),
-        ("--config-json '{\"a\": b}'", "What --config-json says is no valid JSON", ""),
+        ("--config-json '{\"a\": b}'", "The value of --config-json is no valid JSON", ""),
         ("-tp 1 -tp 2", "-tp is given 2 times; the last one counts, “2”.", ""),
     ],
 )
@@ -115,7 +115,7 @@ def test_variables_that_nobody_reads_are_marked() -> None:
     ("engine", "flags", "says", "instead"),
     [
         ("sglang", "--zzz-of-our-fork", "nothing like it", ""),
-        ("vllm", "--kv-c 1", "cannot tell what --kv-c is short for", "--kv-cache-dtype"),
+        ("vllm", "--kv-c 1", "does not know what --kv-c is short for", "--kv-cache-dtype"),
         ("vllm", "--max-modle-len 1", "Did you mean --max-model-len?", "--max-model-len"),
     ],
 )
@@ -125,7 +125,7 @@ def test_an_image_that_nobody_has_asked_is_doubted(
     (mark,) = find_marks(subject({"engine": engine, "flags": flags}))
 
     assert says in mark.says
-    assert mark.says.endswith("Which flags this image has is not known until it is asked.")
+    assert mark.says.endswith("Which flags this image has is not known until it is inspected.")
     assert (mark.severity, mark.instead) == ("warning", instead)
 
 

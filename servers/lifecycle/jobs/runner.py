@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.db import close_old_connections, connection
+from django.db import close_old_connections, connection, transaction
 from django.db.utils import InterfaceError, OperationalError
 from django.utils import timezone
 
@@ -292,15 +292,16 @@ class JobRunner:
     ) -> None:
         job = work.job
         values = job.columns(state=state, said=said, ended_at=timezone.now(), rate=None, **more)
-        if not Job.objects.filter(pk=job.pk, state__in=OPEN).update(**values):
-            return
+        details = work.audit or {"said": said[:500]}
+        with transaction.atomic():
+            if not Job.objects.filter(pk=job.pk, state__in=OPEN).update(**values):
+                return
+            AuditEntry.note(
+                job.asked_by, f"{job.verb} {state}", job.subject, box=self.box.slug, **details
+            )
         log.info("%s %s: %s", job, state, said)
         commands.publish(job)
         for change in rules.changes:
             events.publish_change(change)
-        details = work.audit or {"said": said[:500]}
-        AuditEntry.note(
-            job.asked_by, f"{job.verb} {state}", job.subject, box=self.box.slug, **details
-        )
         if rules.wakes:
             events.wake_watcher(self.box.slug, *rules.wakes)
