@@ -17,6 +17,7 @@ from servers.forms.conversation import PARAMETERS, AskError, read_chat
 from servers.gateway import calls
 from servers.gateway.routes import PASSING
 from servers.launch.engines.launch import Launch
+from servers.lifecycle.runs import secret_env
 from servers.models import (
     ActiveUser,
     AuditEntry,
@@ -375,8 +376,9 @@ def test_the_endpoint_carries_the_engines_key(run: Run, launch: dict[str, Any], 
     spec = Launch(engine="vllm", image="image", checkpoint="checkpoint", **launch)
     run.version = run.server.profile.save_version(spec, by=None)
 
-    assert run.endpoint is not None
-    assert run.endpoint.key == key
+    endpoint = secret_env.find_endpoint(run)
+    assert endpoint is not None
+    assert endpoint.key == key
 
 
 def test_a_secret_key_is_revealed_to_the_endpoint_only(run: Run, ada: User) -> None:
@@ -384,16 +386,18 @@ def test_a_secret_key_is_revealed_to_the_endpoint_only(run: Run, ada: User) -> N
     spec = Launch(engine="vllm", image="i", checkpoint="c", secret_env={"VLLM_API_KEY": secret.pk})
     run.version = run.server.profile.save_version(spec, by=ada)
 
-    assert run.endpoint is not None
-    assert run.endpoint.key == "sk-sealed"
-    assert "sk-sealed" not in repr(run.endpoint)
+    endpoint = secret_env.find_endpoint(run)
+    assert endpoint is not None
+    assert endpoint.key == "sk-sealed"
+    assert "sk-sealed" not in repr(endpoint)
 
 
 def test_a_chat_notes_who_uses_a_run_once_a_person(run: Run, ada: User) -> None:
     lin = User.objects.create(username="lin", role=Role.OPERATOR)
-    assert run.endpoint is not None
+    endpoint = secret_env.find_endpoint(run)
+    assert endpoint is not None
     target = views.ChatTarget(
-        run_id=run.pk, server="tiny", model=MODEL, engine="vllm", endpoint=run.endpoint,
+        run_id=run.pk, server="tiny", model=MODEL, engine="vllm", endpoint=endpoint,
         server_id=run.server_id, wakes_within=None,
     )  # fmt: skip
     for person in (lin, ada, lin):

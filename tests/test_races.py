@@ -131,7 +131,7 @@ def test_of_starts_at_once_on_one_pool_of_memory_one_loads(environment: dict[str
     code = """
 import logging
 from servers import lifecycle
-from servers.lifecycle.runs import gpu_queue
+from servers.lifecycle.runs import gpu_conflicts
 from servers.models.runs.run import RunState
 from tests import factories
 

@@ -51,7 +51,7 @@ def ends(run: Run, scene: MemoryScene, **values: Any) -> None:
 
 
 def words(run: Run) -> str:
-    return Run.objects.get(pk=run.pk).release_words
+    return releases.describe_release(Run.objects.get(pk=run.pk))
 
 
 def seen(watcher: ReleaseMonitor, scene: MemoryScene, seconds: int = 1) -> None:
@@ -74,7 +74,7 @@ def test_what_came_back_stays_on_the_run(box: Box, server: Server, scene: Memory
     seen(watcher, scene, 2)
 
     run = Run.objects.get(pk=run.pk)
-    assert run.release_words == "Released 60.0 GiB in 4 s."
+    assert releases.describe_release(run) == "Released 60.0 GiB in 4 s."
     assert run.released_at is not None
     scene.lost = 50.0
     seen(watcher, scene, 2)
@@ -107,7 +107,7 @@ def test_a_watcher_that_comes_after_the_end_claims_no_more_than_it_saw(
     seen(ReleaseMonitor(box), scene, 1)
 
     run = Run.objects.get(pk=run.pk)
-    assert (run.release.outcome, run.release_words) == ("back", "")
+    assert (releases.read_release(run).outcome, releases.describe_release(run)) == ("back", "")
 
 
 def test_a_container_that_was_removed_meanwhile_is_still_known_by_its_number(

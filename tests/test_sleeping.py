@@ -188,7 +188,7 @@ def test_an_idle_one_sleeps_is_measured_and_woken_by_a_request(
 
     assert run.wanted == DesiredState.RUNNING
     assert run.shown_state == "asleep"
-    assert run.sleep_words == "asleep: 71 GiB given back"
+    assert scale_to_zero.describe_sleep(run) == "asleep: 71 GiB given back"
     page = browser(Role.OPERATOR).get("/servers/coder/").content.decode()
     assert "Asleep: 71 GiB given back. A request or a question wakes it." in page
     assert "It sleeps after 10m without one" in page

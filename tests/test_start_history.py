@@ -7,8 +7,8 @@ from django.test import Client
 from django.utils import timezone
 
 from servers.judge.logs.phases import Reader
+from servers.lifecycle.profiles import record
 from servers.models import Run, Server
-from servers.models.profiles import record
 from servers.models.runs.run import RunState
 from tests import factories
 

@@ -14,6 +14,7 @@ from servers.judge.logs import failure_catalog, metrics
 from servers.judge.logs.metrics import LogMetricMap, Meter
 from servers.judge.logs.parsing import Level
 from servers.judge.logs.phases.progress import PHASES
+from servers.lifecycle.runs import starts
 from servers.models import LogChunk, Run
 from servers.models.runs.run import RunState
 
@@ -178,7 +179,7 @@ def _find_phase_lines(run_id: int) -> tuple[dict[str, Any], bool]:
         return {"phases": [], "evidence": []}, False
     phases = [
         [each.line, PHASES.get(each.phase, each.phase)]
-        for each in run.progress.moments
+        for each in starts.read_progress(run).moments
         if each.line > 0
     ]
     evidence = run.diagnosis.get("evidence", []) if run.cause else []

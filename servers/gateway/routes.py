@@ -14,6 +14,8 @@ from servers.gateway.callers import Refusal
 from servers.host.runs.probes import Endpoint
 from servers.judge.runs.start_progress import StartProgress
 from servers.lifecycle.gateway import scale_to_zero
+from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs.starts import measure_progress
 from servers.models import Run, Server
 from servers.models.runs.run import DesiredState, RunState
 
@@ -201,7 +203,7 @@ def look() -> tuple[list[Route], list[NoRoute]]:
     )
     for server in servers:
         run = server.run
-        endpoint = run.endpoint if run is not None else None
+        endpoint = secret_env.find_endpoint(run) if run is not None else None
         if (
             run is not None
             and endpoint is not None
@@ -244,10 +246,10 @@ def _absence(server: Server, run: Run | None) -> NoRoute:
         brief = scale_to_zero.why_not(server, is_brief=True) or starts
     elif run.sleeps:
         is_coming, left = True, run.sleep_info.get("woke_in")
-        brief = f"{server} {run.sleep_clause}. A request wakes it."
+        brief = f"{server} {scale_to_zero.describe_sleep_clause(run)}. A request wakes it."
         says = run.sleep_trouble or brief
     elif run.state in _COMING:
-        start = run.where_it_starts(run.launch, unified=server.box.is_unified)
+        start = measure_progress(run, run.launch, unified=server.box.is_unified)
         is_coming = True
         left = start.left.total_seconds() if start is not None and start.left is not None else None
         says = f"{server} is {run.state}{_where(start)}."

@@ -109,7 +109,7 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
         " for r in Run.objects.all()]"
     )
     seen = place.ask(
-        "[(r.progress.coarse, r.progress.facts['version']) for r in Run.objects.all()]"
+        "[(p.coarse, p.facts['version']) for p in map(starts.read_progress, Run.objects.all())]"
     )
     first = "[[r.first_answer[key] for key in ('finish', 'tokens')] for r in Run.objects.all()]"
     assert place.ask(first) == [["length", 64]]

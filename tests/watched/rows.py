@@ -5,7 +5,8 @@ from typing import Any
 from django.utils import timezone
 
 from servers.judge.external.engines import DiscoveredEngine, Origin
-from servers.models import Box, ExternalEngine, Run, Server
+from servers.lifecycle import external
+from servers.models import Box, Run, Server
 from servers.models.runs.run import RunState
 from tests import factories
 
@@ -31,7 +32,7 @@ def found(**values: Any) -> DiscoveredEngine:
 
 
 def sighted(on: Box, *all_of_them: DiscoveredEngine) -> None:
-    ExternalEngine.objects.renew(on, all_of_them or [found()])
+    external.renew_rows(on, all_of_them or [found()])
 
 
 def watched(

@@ -10,10 +10,11 @@ from docker.types import LogConfig
 
 from servers import lifecycle
 from servers.host.docker.containers import ContainerError
+from servers.judge.external.engines import DiscoveredEngine
 from servers.lifecycle.external.guard import ExternalRunError
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.memory import orphans
-from servers.lifecycle.runs import creation, reconcile
+from servers.lifecycle.runs import creation, reconcile, starts
 from servers.lifecycle.runs.secret_env import SecretsError
 from servers.models import AuditEntry, Box, ExternalEngine, Role, Run, Secret, Server
 from servers.models.runs.run import DesiredState, RunState
@@ -64,7 +65,9 @@ def test_its_log_is_whole_with_what_docker_had_before(place: ChaosSite, hands: H
     container = hands.run("talks")
     place.watcher()
     run = hands.is_ready(hands.watches(container))
-    place.waits_for("its start is read from the log", lambda: _fresh(run).progress.is_ready)
+    place.waits_for(
+        "its start is read from the log", lambda: starts.read_progress(_fresh(run)).is_ready
+    )
 
     hands.client.stop(container, timeout=5)
 
@@ -209,7 +212,7 @@ def test_rows_alone_make_no_container_an_engine(place: ChaosSite, hands: Hands) 
     place.watcher()
     hands.sees(hands.run("engine"))
     rows.sighted(place.box, rows.found(container=other, name="database"))
-    seen = ExternalEngine.objects.get(container_id=other).what
+    seen = DiscoveredEngine.from_json(ExternalEngine.objects.get(container_id=other).found)
 
     assert actions.ask_to_watch(place.box, seen, by=factories.person())
     place.waits_for("the wish is heard", lambda: hands.last_wish().is_over)

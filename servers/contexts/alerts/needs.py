@@ -13,12 +13,11 @@ from django.utils import timezone
 
 from servers.judge.alerts import attention as judge
 from servers.judge.alerts.attention import AttentionAlert, BoxState, Notice
-from servers.judge.alerts.case import KINDS
 from servers.judge.people import data_disk as folder
+from servers.lifecycle.runs import starts
 from servers.models import Alert, Box, Notification, NotificationChannel, Run, Server, User
-from servers.models.alerts.alert import What
-from servers.models.people import data_disk
-from servers.state import box_samples
+from servers.models.alerts.alert import AlertKind, What
+from servers.state import box_samples, data_disk
 
 # A watcher that runs has taken up a test by then.
 TAKEN_UP = timedelta(seconds=20)
@@ -100,7 +99,7 @@ def _unwell() -> list[Notice]:
     signs = Q(spins_since__isnull=False) | Q(unhealthy_since__isnull=False, state="ready")
     for run in Run.objects.active().filter(signs).select_related("version", "server__box"):
         launch, box = run.version.launch, run.server.box
-        words, fix = run.stuck_words(launch.engine, unified=box.is_unified)
+        words, fix = starts.describe_deadlock(run, unified=box.is_unified)
         what = f"is stuck: {words}"
         if not words and run.is_unhealthy:
             what = f"is unhealthy: {run.unhealthy_because}"
@@ -164,10 +163,11 @@ class Shown:
 
 def outlets() -> list[Shown]:
     found = NotificationChannel.objects.select_related("box", "created_by").order_by("name")
+    words = dict(AlertKind.choices)
     return [
         Shown(
             outlet=outlet,
-            about=tuple(KINDS.get(kind, kind) for kind in outlet.kinds),
+            about=tuple(words.get(kind, kind) for kind in outlet.kinds),
             test=outlet.notifications.filter(what=What.TEST).order_by("-pk").first(),
             waiting=outlet.notifications.unsent().exclude(what=What.TEST).count(),
             next_try_at=outlet.notifications.unsent()

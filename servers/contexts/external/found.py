@@ -194,7 +194,7 @@ def _engines(
     )
     held = memory_by_container(sample)
     for engine in box.external_engines.order_by("has_ended", "seen_at", "pk"):
-        found = engine.what
+        found = DiscoveredEngine.from_json(engine.found)
         server, requests = watched.get(found.container, ("", None))
         yield ExternalEngineCard(
             found=found,

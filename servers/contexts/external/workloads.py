@@ -68,7 +68,10 @@ def others_of(box: Box, person: User) -> Others:
             server=watched.get(found.container, ""),
             is_asked=found.key in asked,
         )
-        for found in (engine.what for engine in box.external_engines.filter(has_ended=False))
+        for found in map(
+            DiscoveredEngine.from_json,
+            box.external_engines.filter(has_ended=False).values_list("found", flat=True),
+        )
     ]
     return Others(
         pk=box.pk,

@@ -2,6 +2,7 @@
 
 from django.core.exceptions import PermissionDenied
 
+from servers.judge.external.engines import Origin
 from servers.models import Server
 
 
@@ -13,7 +14,8 @@ def check(server: Server) -> None:
     """Raises WatchedError for a server that is watched."""
     if not server.is_watched:
         return
-    by = f" ({server.run.came_from.started_by})" if server.run is not None else ""
+    run = server.run
+    by = f" ({Origin.from_json(run.origin).started_by})" if run is not None else ""
     raise ExternalRunError(
         f"{server} is only watched: somebody else has started it{by}, and inferdash touches "
         "nothing of it. Start and stop it where it was started."

@@ -22,10 +22,9 @@ from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import checks, preflight
 from servers.lifecycle.runs import commands, gpu_conflicts
 from servers.models import AuditEntry, Box, Run, Server, User
-from servers.models.people import data_disk
 from servers.models.runs.run import DesiredState, RunState
 from servers.models.runs.run_parts import Sleep
-from servers.state import box_samples
+from servers.state import box_samples, data_disk
 
 # A start that waits for its GPUs outlives the request that wanted it: who asks again finds it.
 WAITS = timedelta(minutes=10)
@@ -288,3 +287,14 @@ def let(server: Server, *, by: User) -> bool:
     AuditEntry.note(by, "let requests start", server)
     transaction.on_commit(lambda: events.publish_change("server", server.pk))
     return True
+
+
+def describe_sleep(run: Run) -> str:
+    """ "asleep: 71 GiB given back, wakes in about 3 s"; "" of one that is awake."""
+    return health.describe_sleep(run.sleep_info, run.sleep) if run.sleeps else ""
+
+
+def describe_sleep_clause(run: Run) -> str:
+    """The same behind its name: "is asleep: …", "wakes up"."""
+    words = describe_sleep(run)
+    return f"is {words}" if run.sleep == Sleep.ASLEEP else words

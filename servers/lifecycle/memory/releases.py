@@ -16,6 +16,15 @@ from servers.models import Box, Run
 from servers.models.runs.run import ACTIVE, ENDED
 
 
+def read_release(run: Run) -> Release:
+    """What came back so far; an empty one until it has ended."""
+    return Release.from_json(run.memory_after) if run.memory_after else Release()
+
+
+def describe_release(run: Run) -> str:
+    return release_words.sentence(read_release(run), now=timezone.now().timestamp())
+
+
 def measure_before(
     run: Run, sample: Mapping[str, Any] | None, started_at: datetime | None
 ) -> dict[str, Any] | None:
@@ -31,7 +40,7 @@ def measure_before(
     # What an earlier run has not given back yet is none of this one's, and may come back under it.
     waiting = Run.objects.filter(server__box=run.server.box, state__in=ENDED, released_at=None)
     for earlier in waiting.filter(memory_before__isnull=False).exclude(pk=run.pk):
-        if earlier.release.outcome in ("", "releasing"):
+        if read_release(earlier).outcome in ("", "releasing"):
             found = release.lower(found, earlier.memory_before)
     return found
 
@@ -61,7 +70,7 @@ def note(run: Run, seen: ReleaseLook | None, *, held: int | None) -> None:
     """Write down what a look at an ended run says. `held` is what it held before its end."""
     if run.ended_at is None or run.memory_before is None:
         return
-    so_far = run.release if run.memory_after else Release(held=held)
+    so_far = read_release(run) if run.memory_after else Release(held=held)
     now = timezone.now()
     ended = run.ended_at.timestamp()
     new = release.step(

@@ -11,8 +11,8 @@ from django.utils import timezone
 from servers import events
 from servers.lifecycle.external import guard
 from servers.models import AuditEntry, Run, Server, User
-from servers.models.people import data_disk
 from servers.models.runs.run import ACTIVE, DesiredState
+from servers.state import data_disk
 
 
 @dataclass(frozen=True, kw_only=True)

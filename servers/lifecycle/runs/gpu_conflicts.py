@@ -26,6 +26,7 @@ from servers.judge.runs.gpu_conflicts import (
 )
 from servers.judge.weights.fit.result import on_this_box
 from servers.launch.engines.launch import Launch
+from servers.lifecycle.memory import releases
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import creation, gpu_assignment
 from servers.lifecycle.runs.gpu_assignment import CardsError
@@ -124,7 +125,7 @@ def _others(server: Server, run: Run | None) -> Iterator[OtherRun]:
         ended_at__gt=timezone.now() - RETURNS_WITHIN,
     )
     for other in ended.select_related(*_WITH):
-        if other.release.outcome in ("", "releasing"):
+        if releases.read_release(other).outcome in ("", "releasing"):
             yield _other(other, box, "returning")
 
 

@@ -11,7 +11,7 @@ from servers.host.runs.questions import CompletionResult
 from servers.judge.runs.health import Condition, HealthVerdict
 from servers.judge.runs.smoke_test import FirstAnswer, slowness
 from servers.launch import durations
-from servers.lifecycle.runs import reconcile, restart_policy, secret_env
+from servers.lifecycle.runs import reconcile, restart_policy, secret_env, starts
 from servers.models import Run
 from servers.models.runs.run import DesiredState, RunState
 
@@ -83,7 +83,7 @@ def keep_first_answer(run: Run, answer: CompletionResult, *, alone: bool) -> Non
         launch.expected,
         before=_rate_before(run),
         alone=alone,
-        lacks_gpus=launch.gpus != "none" and "no_gpu" in run.progress.facts,
+        lacks_gpus=launch.gpus != "none" and "no_gpu" in starts.read_progress(run).facts,
     )
     still = Run.objects.filter(pk=run.pk, state=RunState.READY, wanted=DesiredState.RUNNING)
     if still.update(first_answer=found.to_json()):

@@ -15,13 +15,14 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.docker.containers import Container
+from servers.judge.external.engines import Origin
 from servers.judge.memory import room
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import commands
 from servers.models import Box, Run, Server
-from servers.models.people.data_disk import DiskFullError
 from servers.models.runs.run import ACTIVE, STEADY, DesiredState, RunState
 from servers.state import box_samples
+from servers.state.data_disk import DiskFullError
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,10 @@ def plan_after_boot(run: Run) -> dict[str, Any]:
     """What to note on a run that its box's restart has ended although it was wanted."""
     said = "The box was restarted."
     if run.is_watched:
-        return {"restart_at": None, "status_message": f"{said} {run.came_from.revived_by}."}
+        return {
+            "restart_at": None,
+            "status_message": f"{said} {Origin.from_json(run.origin).revived_by}.",
+        }
     if not run.version.launch.start_with_box:
         why = "Its profile does not say that it starts with the box."
         return {"restart_at": None, "status_message": f"{said} {why}"}

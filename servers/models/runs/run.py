@@ -8,7 +8,7 @@ Workers and watchers move a run forward, each move being one UPDATE that only on
 them wins. People never move it: they set what they want (wanted), which the worker obeys.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Self
@@ -16,13 +16,8 @@ from typing import Any, Self
 from django.db import models
 from django.utils import timezone
 
-from servers.host.runs.probes import Endpoint
-from servers.judge.logs import parsing
-from servers.judge.runs import start_progress
 from servers.launch.engines import parameters
-from servers.launch.engines.engine import flag_value
 from servers.launch.engines.launch import Launch
-from servers.models.people.key import Secret, SecretError, unseal_given
 from servers.models.people.user import User
 from servers.models.profiles.profile import ProfileVersion
 from servers.models.runs.run_parts import (
@@ -64,9 +59,6 @@ STEADY = timedelta(minutes=10)
 # After it is ready, until its engine has been asked what it serves.
 UNASKED = timedelta(seconds=10)
 
-# Variables by which an engine learns the key that it asks callers for.
-ENGINE_KEYS = ("VLLM_API_KEY", "LLAMA_API_KEY")
-
 
 class DesiredState(models.TextChoices):
     RUNNING = "running"
@@ -103,24 +95,6 @@ class RunQuerySet(models.QuerySet["Run"]):
         if new in BEGAN:
             fields[BEGAN[new]] = now
         return self.filter(state__in=old).update(state=new, moved_at=now, **fields) == 1
-
-
-def _read_sealed(sealed: bytes | memoryview | None) -> Mapping[str, str]:
-    """Variables by their names; {} where they cannot be read."""
-    try:
-        return unseal_given(bytes(sealed)).named if sealed is not None else {}
-    except SecretError:
-        return {}
-
-
-def _reveal(secret: int) -> str:
-    """A secret's value; "" of one that is gone or cannot be read: then its engine refuses what it
-    is asked, and nothing else stands still."""
-    found = Secret.objects.filter(pk=secret).first()
-    try:
-        return found.reveal() if found is not None else ""
-    except SecretError:
-        return ""
 
 
 class Run(
@@ -298,29 +272,6 @@ class Run(
         """Since when that is its state."""
         return self.sleep_moved_at or self.moved_at if self.sleeps else self.moved_at
 
-    @property
-    def steps(self) -> tuple[start_progress.TimelineStep, ...]:
-        moments: list[tuple[str, datetime | None]] = [
-            (RunState.QUEUED, self.created_at),
-            (RunState.PULLING, self.pulling_at),
-            (RunState.CREATING, self.creating_at),
-            (RunState.STARTING, self.started_at),
-            (RunState.READY, self.ready_at),
-        ]
-        if self.is_watched:
-            # Nobody has asked inferdash for it, and how long it took is known to who was there.
-            moments = moments[3:] if self.saw_start or not self.ready_at else moments[4:]
-        # Nobody waits for a pull that will not come, or for a stop that nobody asked for.
-        moments = [each for each in moments if each[0] != RunState.PULLING or each[1]]
-        if self.stopping_at is not None:
-            moments.append((RunState.STOPPING, self.stopping_at))
-        steps = start_progress.list_steps(
-            moments, ended_at=self.ended_at, has_failed=self.state == RunState.FAILED
-        )
-        if not self.saw_start and self.ready_at:
-            return steps
-        return self.with_phases(steps, self.version.launch.engine)
-
     def concerns_others(self, person: User) -> bool:
         """Whether stopping it would take something from somebody else, or from requests.
 
@@ -331,36 +282,6 @@ class Run(
         is_new = self.ready_at is not None and timezone.now() - self.ready_at < UNASKED
         may_run = bool(self.requests_running) or (is_untold and not is_new)
         return may_run or self.started_by_id != person.pk
-
-    @property
-    def endpoint(self) -> Endpoint | None:
-        """Where the engine answers, for who runs on its box; None before it has a port.
-
-        The only way to an engine: no address that a person typed is ever asked.
-        """
-        if self.address is None or self.port is None:
-            return None
-        return Endpoint(address=self.address, port=self.port, key=self._engine_key())
-
-    def _engine_key(self) -> str:
-        launch = self.launch
-        if key := flag_value(launch.flags, "--api-key"):
-            return key
-        for name in ENGINE_KEYS:
-            if name in launch.secret_env:
-                # What it was started with: a secret that is replaced counts from the next start.
-                given = _read_sealed(self.given).get(name)
-                return _reveal(launch.secret_env[name]) if given is None else given
-            if name in launch.env:
-                return launch.env[name]
-        return ""
-
-    @property
-    def log_remarks(self) -> tuple[parsing.LogPatternRemark, ...]:
-        """What its log has that it must not have, and once it is ready, what it lacks."""
-        launch = self.version.launch
-        wanted = launch.log_must if self.ready_at else ()
-        return parsing.find_pattern_remarks(wanted, launch.log_must_not, self.log_found)
 
     @property
     def next_try(self) -> int:

@@ -4,15 +4,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import models
-from django.utils import timezone
-
-from servers.judge.external.engines import Origin
-from servers.judge.logs import phases
-from servers.judge.logs.phases import PhaseProgress, Reader
-from servers.judge.memory import release_words
-from servers.judge.memory.release import Release
-from servers.judge.runs import health, start_progress
-from servers.launch.engines.launch import Launch
 
 
 class StartFields(models.Model):
@@ -38,78 +29,6 @@ class StartFields(models.Model):
 
     class Meta:
         abstract = True
-
-    # Of the run itself, which this is a part of.
-    started_at: "models.DateTimeField[datetime | None, datetime | None]"
-    ready_at: "models.DateTimeField[datetime | None, datetime | None]"
-    ended_at: "models.DateTimeField[datetime | None, datetime | None]"
-
-    @property
-    def progress(self) -> PhaseProgress:
-        return Reader.from_json(self.reader).progress if self.reader else PhaseProgress()
-
-    @property
-    def download(self) -> start_progress.WeightsDownload | None:
-        if self.download_began_at is None:
-            return None
-        return start_progress.WeightsDownload(
-            began=self.download_began_at,
-            ended=self.download_ended_at,
-            size=self.download_size or 0,
-            total=self.download_total,
-            rate=self.download_rate,
-        )
-
-    @property
-    def stretches(self) -> tuple[start_progress.Stretch, ...]:
-        """The phases of its start; () before its container started."""
-        if self.started_at is None:
-            return ()
-        return start_progress.stretches(
-            self.progress,
-            started=self.started_at,
-            ended=self.ready_at or self.ended_at,
-            download=self.download,
-        )
-
-    def with_phases(
-        self, steps: tuple[start_progress.TimelineStep, ...], engine: str
-    ) -> tuple[start_progress.TimelineStep, ...]:
-        return start_progress.with_phases(
-            steps, self.stretches, self.usual_phases, phases.order(engine)
-        )
-
-    def where_it_starts(
-        self, launch: Launch, *, unified: bool
-    ) -> start_progress.StartProgress | None:
-        """Where the start is; None before the container's start, and after the run's."""
-        found = self.stretches
-        if not found or self.ready_at or self.ended_at:
-            return None
-        return start_progress.where(
-            found,
-            self.progress,
-            download=self.download,
-            heard=self.last_output_at,
-            usually=self.usual_phases,
-            expected=launch.expected,
-            engine=launch.engine,
-            unified=unified,
-            now=timezone.now(),
-        )
-
-    def stuck_words(self, engine: str, *, unified: bool) -> tuple[str, str]:
-        """What it looks like and what to do, where its GPUs give a deadlock away; else two ""."""
-        heard = None if self.ready_at else self.last_output_at
-        now = timezone.now()
-        if self.ended_at or not health.is_stuck(self.spins_since, heard, unified=unified, now=now):
-            return "", ""
-        phase = "" if self.ready_at else self.progress.phase
-        ranks = self.progress.facts.get("ranks", 0)
-        cards = max(self.spinning_gpus, int(ranks) if isinstance(ranks, float) else 0)
-        return health.describe_spinning(phase, cards=cards), health.name_spinning_remedy(
-            engine, phase, unified=unified
-        )
 
 
 class Sleep(models.TextChoices):
@@ -140,16 +59,6 @@ class SleepFields(models.Model):
     def sleeps(self) -> bool:
         """Whether it answers nobody because it sleeps, or is about to."""
         return self.state == "ready" and self.sleep != Sleep.AWAKE
-
-    @property
-    def sleep_words(self) -> str:
-        """ "asleep: 71 GiB given back, wakes in about 3 s"; "" of one that is awake."""
-        return health.describe_sleep(self.sleep_info, self.sleep) if self.sleeps else ""
-
-    @property
-    def sleep_clause(self) -> str:
-        """The same behind its name: "is asleep: …", "wakes up"."""
-        return f"is {self.sleep_words}" if self.sleep == Sleep.ASLEEP else self.sleep_words
 
     @property
     def sleep_trouble(self) -> str:
@@ -234,23 +143,6 @@ class ReleaseFields(models.Model):
     class Meta:
         abstract = True
 
-    @property
-    def release(self) -> Release:
-        return Release.from_json(self.memory_after) if self.memory_after else Release()
-
-    @property
-    def is_releasing(self) -> bool:
-        """Its memory is on its way back, and somebody is looking."""
-        return self.release.outcome == "releasing" and bool(self.release_words)
-
-    @property
-    def release_words(self) -> str:
-        return release_words.sentence(self.release, now=timezone.now().timestamp())
-
-    @property
-    def release_short(self) -> str:
-        return release_words.short(self.release)
-
 
 class ServingFields(models.Model):
     """Part of Run."""
@@ -315,10 +207,6 @@ class ExternalFields(models.Model):
 
     class Meta:
         abstract = True
-
-    @property
-    def came_from(self) -> Origin:
-        return Origin.from_json(self.origin)
 
     @property
     def is_of_process(self) -> bool:

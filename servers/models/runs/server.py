@@ -109,7 +109,7 @@ class Server(models.Model):
         seen = self.box.external_engines.filter(container_id=old, has_ended=False).first()
         # For a moment the box's last look still knows the life that was ended for this server.
         since = datetime.fromisoformat(self.took_over["at"]).timestamp()
-        return seen is not None and (seen.what.started_at or 0.0) > since
+        return seen is not None and (seen.found.get("started_at") or 0.0) > since
 
     @property
     def revivers(self) -> list[tuple[str, str]]:

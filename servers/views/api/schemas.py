@@ -7,6 +7,9 @@ from ninja import Schema
 from servers.contexts.pages import Panel
 from servers.judge.memory import holders
 from servers.judge.weights import checkpoints
+from servers.lifecycle.gateway import scale_to_zero
+from servers.lifecycle.memory import releases
+from servers.lifecycle.runs import secret_env, starts
 from servers.models import Claim, Run, Server, StoredCheckpoint
 from servers.state.engine_metrics import EngineMetrics, figures_of
 
@@ -38,7 +41,7 @@ class RunOut(Schema):
     @classmethod
     def from_run(cls, run: Run) -> "RunOut":
         launch, server = run.version.launch, run.server
-        start = run.where_it_starts(launch, unified=server.box.is_unified)
+        start = starts.measure_progress(run, launch, unified=server.box.is_unified)
         return cls(
             id=run.pk,
             server=server.slug,
@@ -56,8 +59,8 @@ class RunOut(Schema):
             phase=start.phase if start else "",
             percent=start.percent if start else None,
             unhealthy=run.unhealthy_because if run.is_unhealthy else "",
-            sleep=run.sleep_words,
-            memory=run.release_words,
+            sleep=scale_to_zero.describe_sleep(run),
+            memory=releases.describe_release(run),
             failure=run.why if run.state == Run.State.FAILED else "",
             cause=run.cause,
             log_lines=run.log_lines,
@@ -159,7 +162,7 @@ class ServerOut(Schema):
     def from_server(cls, server: Server) -> "ServerOut":
         run, launch = server.run, server.launch
         lives = run is not None and run.is_active
-        where = run.endpoint if run is not None and lives else None
+        where = secret_env.find_endpoint(run) if run is not None and lives else None
         shown = RunOut.from_run(run) if run else None
         told = figures_of(run)
         return cls(

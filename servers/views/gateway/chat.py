@@ -30,8 +30,10 @@ from servers.host.runs.probes import Endpoint, EngineError
 from servers.launch import durations
 from servers.launch.engines import sampling
 from servers.lifecycle.external import guard
+from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.lifecycle.profiles import checks
+from servers.lifecycle.runs import secret_env
 from servers.models import ActiveUser, AuditEntry, Conversation, Permission, Run, Server, User
 from servers.models.runs.run import DesiredState, RunState
 from servers.templatetags.launches import change_words
@@ -209,7 +211,7 @@ def _target(run_id: int, person: User) -> ChatTarget:
         )
     if run.wanted != DesiredState.RUNNING:
         raise _NotReadyError(run, _describe_stopped(run))
-    endpoint = run.endpoint
+    endpoint = secret_env.find_endpoint(run)
     if run.state != RunState.READY or endpoint is None:
         raise _NotReadyError(run, _why_not(run, person))
     return ChatTarget(
@@ -282,7 +284,7 @@ async def _woken(target: ChatTarget, person: User) -> AsyncGenerator[bytes]:
         waited = (
             durations.format_duration(target.wakes_within) if target.wakes_within else "no time"
         )
-        late = f"{run.server} {run.sleep_clause}, and was not awake within {waited}."
+        late = f"{run.server} {scale_to_zero.describe_sleep_clause(run)}, and was not awake within {waited}."
         later = f"{late} Ask again a little later."
         raise NotStartedError(
             f"{late} {run.sleep_trouble}" if run.sleep_trouble else later, brief=later

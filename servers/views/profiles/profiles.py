@@ -26,7 +26,7 @@ from servers.launch.engines.change import split_flags
 from servers.launch.engines.engine import SECRET_FLAGS, flag_value
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes import document
-from servers.lifecycle.profiles import preflight
+from servers.lifecycle.profiles import preflight, record
 from servers.lifecycle.profiles.export_all import document_of, without_keys
 from servers.lifecycle.weights import checkpoints, download_offers
 from servers.models import (
@@ -40,7 +40,6 @@ from servers.models import (
     Server,
     User,
 )
-from servers.models.profiles import record
 from servers.models.profiles.environment import EnvironmentVersion
 from servers.models.profiles.profile import ProfileFilter, ProfileHealth, ProfileVersion, Stale
 from servers.views.access import allow

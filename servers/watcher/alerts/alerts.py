@@ -17,7 +17,8 @@ from servers.judge.alerts.case import ENDS, AlertCase, AlertChange, Key, Open, S
 from servers.judge.alerts.runs import RunFacts
 from servers.judge.logs import failure_catalog
 from servers.lifecycle.alerts import alerts, channels
-from servers.lifecycle.runs import restart_policy
+from servers.lifecycle.memory import releases
+from servers.lifecycle.runs import restart_policy, starts
 from servers.models import (
     Alert,
     Box,
@@ -29,8 +30,8 @@ from servers.models import (
     Server,
 )
 from servers.models.alerts.alert import ChannelKind
-from servers.models.people import data_disk
 from servers.models.runs.run import ACTIVE, RunState
+from servers.state import data_disk
 
 # Seconds: a sample that is older tells nothing of now.
 FRESH = 15.0
@@ -196,8 +197,8 @@ def _facts(server: Server) -> RunFacts:
 
 def _facts_of(run: Run) -> RunFacts:
     server, box = run.server, run.server.box
-    stuck, remedy = run.stuck_words(run.version.launch.engine, unified=box.is_unified)
-    release = run.release
+    stuck, remedy = starts.describe_deadlock(run, unified=box.is_unified)
+    release = releases.read_release(run)
     return RunFacts(
         pk=run.pk,
         server=server.slug,
@@ -213,7 +214,7 @@ def _facts_of(run: Run) -> RunFacts:
         remedy=remedy or _remedy(run),
         status_message=run.status_message,
         restart_at=_seconds(run.restart_at),
-        memory=run.release_words if run.ended_at else "",
+        memory=releases.describe_release(run) if run.ended_at else "",
         is_memory_settled=run.memory_before is None or release.outcome not in ("", "releasing"),
         held=run.peak_memory,
         unhealthy_because=run.unhealthy_because if run.is_unhealthy else "",

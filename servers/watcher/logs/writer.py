@@ -23,8 +23,8 @@ from servers.host.logs.log_stream import LogStream, LogStreamError, PrintedError
 from servers.models import Box, LogChunk, Run
 from servers.models.logs.log import LogMovedError, StoredLine
 from servers.models.logs.redaction import mask_tokens
-from servers.models.people import data_disk
 from servers.models.runs.run import ENDED
+from servers.state import data_disk
 from servers.watcher.logs.records import note, stamp
 
 log = logging.getLogger(__name__)

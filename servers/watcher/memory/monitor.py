@@ -263,7 +263,7 @@ def _pids(snapshot: Mapping[str, Any], container: str) -> set[int]:
 
 
 def _is_on_its_way(run: Run) -> bool:
-    return run.ended_at is not None and run.release.outcome in ("", "releasing")
+    return run.ended_at is not None and releases.read_release(run).outcome in ("", "releasing")
 
 
 class LoadMonitor:

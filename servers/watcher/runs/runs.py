@@ -178,7 +178,7 @@ class Runs:
         self._figures.write()
 
     def _ask_starting(self, run: Run) -> None:
-        if self._questions.is_open(run.pk) or (endpoint := run.endpoint) is None:
+        if self._questions.is_open(run.pk) or (endpoint := secret_env.find_endpoint(run)) is None:
             return
         engine = ENGINES[run.version.launch.engine]
         path = run.version.launch.ready_path or engine.health_path
@@ -195,7 +195,7 @@ class Runs:
         self._questions.ask(run.pk, lambda: (run, ask()))
 
     def _ask_ready(self, run: Run) -> None:
-        if self._questions.is_open(run.pk) or (endpoint := run.endpoint) is None:
+        if self._questions.is_open(run.pk) or (endpoint := secret_env.find_endpoint(run)) is None:
             return
         self._asked[run.pk] = time.monotonic()
         engine = ENGINES[run.version.launch.engine]
@@ -229,7 +229,7 @@ class Runs:
 
     def _question(self, run: Run) -> None:
         """Ask an idle engine what its profile wants to have asked."""
-        launch, endpoint = run.version.launch, run.endpoint
+        launch, endpoint = run.version.launch, secret_env.find_endpoint(run)
         if endpoint is None or run.ready_at is None or not other.can_chat(launch):
             return
         if run.sleeps:
@@ -250,7 +250,7 @@ class Runs:
 
     def _first_answer(self, said: ProbeResult) -> None:
         run, answer = said.run, said.answer
-        endpoint = run.endpoint if said.kind == "first" and said.alone else None
+        endpoint = secret_env.find_endpoint(run) if said.kind == "first" and said.alone else None
         if endpoint is not None and health.is_slow(run, answer):
             self._slow_answers[run.pk] = answer
             self._asking.repeat(run, endpoint)

@@ -22,6 +22,7 @@ from servers.judge.memory.holders import memory_by_container
 from servers.judge.runs.health import compute_wake_shortfall
 from servers.launch.engines import ENGINES
 from servers.lifecycle.gateway import scale_to_zero
+from servers.lifecycle.runs import secret_env
 from servers.models import Box, Run
 from servers.models.runs.run import DesiredState, RunState
 from servers.models.runs.run_parts import Sleep
@@ -53,7 +54,11 @@ class EngineSleeper:
 
     def step(self) -> None:
         for run in scale_to_zero.idle_on(self.box):
-            if run.sleeps or not scale_to_zero.may_sleep(run) or (endpoint := run.endpoint) is None:
+            if (
+                run.sleeps
+                or not scale_to_zero.may_sleep(run)
+                or (endpoint := secret_env.find_endpoint(run)) is None
+            ):
                 continue
             if _move(run, old=Sleep.AWAKE, new=Sleep.FALLING):
                 self._questions.ask(run.pk, partial(_in_thread, _fall, run, endpoint))
@@ -62,7 +67,7 @@ class EngineSleeper:
         )
         other = ready.exclude(sleep=Sleep.AWAKE).select_related("server__box", "version")
         for run in other.fetch_any():
-            if not self._questions.is_open(run.pk) and (endpoint := run.endpoint):
+            if not self._questions.is_open(run.pk) and (endpoint := secret_env.find_endpoint(run)):
                 self._go_on(run, endpoint)
         for run_id, outcome in self._questions.answers(until=time.monotonic()):
             _keep(run_id, outcome)
@@ -118,7 +123,7 @@ def _fall(run: Run, endpoint: Endpoint) -> Outcome:
 
 def _is_busy(run: Run) -> bool:
     """Whether it says so itself, of requests that came past inferdash."""
-    endpoint, engine = run.endpoint, ENGINES[run.version.launch.engine]
+    endpoint, engine = secret_env.find_endpoint(run), ENGINES[run.version.launch.engine]
     names = (engine.running_metric, engine.waiting_metric)
     told = probes.metrics(endpoint, names, engine.metrics_path) if endpoint else {}
     return any(told.values())

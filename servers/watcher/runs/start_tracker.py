@@ -18,7 +18,7 @@ from servers.judge.logs.phases import PhaseProgress, Reader
 from servers.judge.runs import health, start_progress
 from servers.judge.runs.limits import LimitsError
 from servers.launch.engines.placement import VolumeError
-from servers.lifecycle.runs import creation
+from servers.lifecycle.runs import creation, starts
 from servers.models import Box, LogChunk, Run
 from servers.models.logs.log import NOTE
 from servers.models.runs.run import ENDED, RunState
@@ -159,7 +159,7 @@ class StartTracker:
                 _begin(run)
             read(run)
         if run.state == RunState.STARTING:
-            self._downloads.look(run, run.progress)
+            self._downloads.look(run, starts.read_progress(run))
             with self._reading:
                 self._tell(run)
 
@@ -177,7 +177,7 @@ class StartTracker:
         if since != run.spins_since:
             run.spins_since, run.spinning_gpus = since, len(cards)
             Run.objects.filter(pk=run.pk).update(spins_since=since, spinning_gpus=len(cards))
-        words, _fix = run.stuck_words(run.version.launch.engine, unified=run.server.box.is_unified)
+        words, _fix = starts.describe_deadlock(run, unified=run.server.box.is_unified)
         if self._stuck.get(run.pk, "") != words:
             self._stuck[run.pk] = words
             events.publish_change("server", run.server_id)
@@ -202,7 +202,7 @@ class StartTracker:
         self._downloads.forget(run)
 
     def _tell(self, run: Run) -> None:
-        start = run.where_it_starts(run.version.launch, unified=run.server.box.is_unified)
+        start = starts.measure_progress(run, run.version.launch, unified=run.server.box.is_unified)
         if start is None:
             return
         shown: Shown = (
@@ -247,7 +247,7 @@ def _may_still_say(run: Run) -> bool:
     return (
         run.ready_at is not None
         and timezone.now() - run.ready_at < AFTERWARDS
-        and not run.progress.is_ready
+        and not starts.read_progress(run).is_ready
     )
 
 
@@ -267,4 +267,6 @@ def usual_phases(run: Run) -> dict[str, float]:
     )
     here = list(good.filter(server__box=run.server.box_id)[:EARLIER_RUNS])
     earlier = here or list(good[:EARLIER_RUNS])
-    return start_progress.usual([start_progress.durations(each.stretches) for each in earlier])
+    return start_progress.usual(
+        [start_progress.durations(starts.list_stretches(each)) for each in earlier]
+    )

@@ -3,16 +3,14 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
-from typing import TYPE_CHECKING
 
 from django.db.models import Q
 
 from servers.judge.runs import start_progress
 from servers.judge.runs.start_chart import ChartedStart
-from servers.models.runs.run import Run, RunState
-
-if TYPE_CHECKING:
-    from servers.models.profiles.profile import Profile
+from servers.lifecycle.runs import starts as run_starts
+from servers.models import Profile, Run
+from servers.models.runs.run import RunState
 
 # Older runs were of other versions, images and drivers.
 NEWEST = 50
@@ -40,7 +38,7 @@ class ProfileRecord:
         return round(100 * self.ready / self.starts) if self.starts else None
 
 
-def compute_record(profile: "Profile") -> ProfileRecord:
+def compute_record(profile: Profile) -> ProfileRecord:
     """Of the newest runs. A start that somebody stopped before it was ready says nothing.
 
     What is only watched was started by others: it tells of speed and memory, and is no start.
@@ -59,7 +57,7 @@ def compute_record(profile: "Profile") -> ProfileRecord:
     )
 
 
-def starts(profile: "Profile") -> list[ChartedStart]:
+def starts(profile: Profile) -> list[ChartedStart]:
     """Its newest starts, the oldest first. One that was stopped before it was ready says nothing."""
     ended = Q(ready_at__isnull=False) | Q(state=RunState.FAILED, ended_at__isnull=False)
     # How long a start takes is told by those of others, too, where it was seen from its beginning.
@@ -87,7 +85,7 @@ def _start(run: Run) -> ChartedStart:
 
 def _parts(run: Run, over: datetime) -> dict[str, float]:
     """Seconds of each state and phase until then; {} where no phase of the start is known."""
-    if run.started_at is not None and not run.progress.moments:
+    if run.started_at is not None and not run_starts.read_progress(run).moments:
         return {}
     moments = [
         ("queued", run.began_at),
@@ -101,4 +99,4 @@ def _parts(run: Run, over: datetime) -> dict[str, float]:
         name: max((end - at).total_seconds(), 0.0)
         for (name, at), end in zip(begins, ends, strict=True)
     }
-    return before | start_progress.durations(run.stretches)
+    return before | start_progress.durations(run_starts.list_stretches(run))
