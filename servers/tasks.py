@@ -26,6 +26,7 @@ from servers.lifecycle.profiles import path_reports
 from servers.lifecycle.runs import creation, hardening
 from servers.lifecycle.weights import checkpoints, deletion, downloads
 from servers.models import Box, Run, StoredCheckpoint
+from servers.models.runs.run import PARTS
 from servers.state import store
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ TRIED = "Tried which rights Docker takes from containers."
 
 @shared_task(base=DjangoTask, ignore_result=True, name="servers.advance")
 def advance(run_id: int) -> None:
-    run = Run.objects.select_related("server__box", "version").filter(pk=run_id).first()
+    run = Run.objects.select_related("server__box", "version", *PARTS).filter(pk=run_id).first()
     if run is None:
         log.info("run %s is gone", run_id)
         return

@@ -26,12 +26,12 @@ from servers.models import (
     Request,
     Role,
     Run,
+    RunHealth,
     Secret,
     Server,
     User,
 )
-from servers.models.runs.run import DesiredState, RunState
-from servers.models.runs.run_parts import Sleep
+from servers.models.runs.run import DesiredState, RunState, Sleep
 from servers.views.gateway import chat as views
 from tests.cases import table
 from tests.scripted_engine import MODEL, ScriptedEngine
@@ -165,7 +165,7 @@ async def test_the_engines_events_pass_through_untouched(
     assert text.endswith("data: [DONE]\n\n")
     assert engine.requests[-1]["model"] == MODEL
     await run.arefresh_from_db()
-    assert run.last_request_at is not None
+    assert run.health.last_request_at is not None
 
 
 @pytest.mark.asyncio
@@ -186,7 +186,8 @@ async def wakes(run: Run, **trouble: Any) -> None:
     wanted = Run.objects.filter(wake_wanted_at__isnull=False)
     await wait_until_async(wanted.aexists, "somebody wants it awake")
     sleep = Sleep.ASLEEP if trouble else Sleep.AWAKE
-    await Run.objects.filter(pk=run.pk).aupdate(sleep=sleep, sleep_info=trouble)
+    await RunHealth.objects.filter(run=run.pk).aupdate(sleep_info=trouble)
+    await Run.objects.filter(pk=run.pk).aupdate(sleep=sleep)
 
 
 @pytest.mark.asyncio

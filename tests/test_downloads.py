@@ -103,4 +103,4 @@ def test_a_growing_cache_is_a_phase_until_the_weights_are_read(
 
     reader = Reader("vllm")
     reader.feed_all((n, line, "") for n, line in enumerate(started("vllm")[:7], 1))
-    assert look(reader.progress).download_ended_at is not None
+    assert look(reader.progress).start.download_ended_at is not None

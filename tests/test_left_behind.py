@@ -62,7 +62,7 @@ def ended(run: Run, docker: DockerContainers) -> Run:
     for _line in docker.logs(run.container_id, follow=True):
         pass
     lifecycle.observe(run)
-    Run.objects.filter(pk=run.pk).update(log_complete=True)
+    Run.objects.filter(pk=run.pk).write(log__is_complete=True)
     return fresh(run)
 
 
@@ -258,10 +258,10 @@ def test_a_container_of_an_earlier_run_is_removed_once_its_log_is_read(
 ) -> None:
     run = ended(started(server), docker)
     later = factories.run(server, RunState.FAILED, container_id="")
-    Run.objects.filter(pk=run.pk).update(log_complete=False)
+    Run.objects.filter(pk=run.pk).write(log__is_complete=False)
     (left,) = found(box, "container")
     assert left.actions == ()
-    Run.objects.filter(pk=run.pk).update(log_complete=True)
+    Run.objects.filter(pk=run.pk).write(log__is_complete=True)
 
     (left,) = found(box, "container")
     done = wanted(box, ActionKind.REMOVE, left)
@@ -307,11 +307,11 @@ def test_a_container_that_no_run_knows_is_adopted_as_the_run_that_it_was(
 
 def test_a_run_that_ended_in_the_database_alone_is_taken_up_again(box: Box, server: Server) -> None:
     run = started(server)
-    Run.objects.filter(pk=run.pk).update(
+    Run.objects.filter(pk=run.pk).write(
         state=RunState.STOPPED,
         wanted=DesiredState.STOPPED,
         ended_at=timezone.now(),
-        log_complete=True,
+        log__is_complete=True,
     )
 
     (left,) = found(box, "container")
@@ -320,7 +320,7 @@ def test_a_run_that_ended_in_the_database_alone_is_taken_up_again(box: Box, serv
 
     run = fresh(run)
     assert (run.state, run.wanted, run.ended_at) == (RunState.STARTING, DesiredState.RUNNING, None)
-    assert not run.log_complete
+    assert not run.log.is_complete
 
 
 def test_a_server_that_runs_already_adopts_nothing(box: Box, server: Server) -> None:

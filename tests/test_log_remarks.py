@@ -19,7 +19,7 @@ AT = "2026-11-21T08:00:00.000000001Z"
 
 def write(run: Run, *lines: str, stream: str = "o") -> None:
     records = [f"{AT} {stream} {line}".encode() for line in lines]
-    LogChunk.objects.append(run.pk, Run.objects.get(pk=run.pk).log_lines, records)
+    LogChunk.objects.append(run.pk, Run.objects.get(pk=run.pk).log.lines, records)
 
 
 def searched(run: Run) -> Run:
@@ -85,13 +85,13 @@ def test_lines_that_come_later_count_and_none_is_read_twice(own_redis: object) -
     write(run, "one", "two")
     run = searched(run)
     assert [each.text for each in starts.find_log_remarks(run)] == ["KV cache"]
-    assert run.log_searched == 2
+    assert run.log.searched == 2
 
     write(run, "KV cache size: 5", "oom at last")
     run = searched(run)
 
     assert [(each.text, each.line) for each in starts.find_log_remarks(run)] == [("OOM", 4)]
-    assert run.log_searched == 4
+    assert run.log.searched == 4
 
 
 @pytest.mark.django_db(transaction=True)

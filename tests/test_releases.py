@@ -38,7 +38,7 @@ def at_work(server: Server, scene: MemoryScene, gib: float = 60.0) -> Run:
     run = factories.run(server, container_id=OURS, gpus="all")
     before = releases.measure_before(run, scene.snapshot(), None)
     assert before is not None
-    Run.objects.filter(pk=run.pk).update(memory_before=before)
+    Run.objects.filter(pk=run.pk).write(start__memory_before=before)
     scene.container("running")
     scene.process(100, gib, container=OURS)
     return Run.objects.get(pk=run.pk)
@@ -64,7 +64,7 @@ def test_what_came_back_stays_on_the_run(box: Box, server: Server, scene: Memory
     watcher = ReleaseMonitor(box)
     run = at_work(server, scene)
     seen(watcher, scene, 5)
-    assert Run.objects.get(pk=run.pk).memory_after == {}
+    assert Run.objects.get(pk=run.pk).health.memory_after == {}
 
     ends(run, scene)
     scene.lost = 20.0

@@ -32,7 +32,7 @@ def write(run: Run, lines: list[str], *, from_at: datetime, every: float = 1.0) 
     for index, line in enumerate(lines):
         at = (from_at + timedelta(seconds=index * every)).isoformat(timespec="microseconds")
         records.append(f"{at.replace('+00:00', '000Z')} e {line}".encode())
-    LogChunk.objects.append(run.pk, Run.objects.get(pk=run.pk).log_lines, records)
+    LogChunk.objects.append(run.pk, Run.objects.get(pk=run.pk).log.lines, records)
 
 
 def fresh(run: Run) -> Run:
@@ -68,7 +68,7 @@ def test_a_start_is_read_in_steps_and_remembered(own_redis: object) -> None:
     half = fresh(run)
     assert starts.read_progress(half).phase == "loading"
     assert starts.read_progress(half).percent == 40
-    assert half.phases_read == 8
+    assert half.start.phases_read == 8
     write(run, lines[8:], from_at=run.started_at + timedelta(seconds=8))
     # Another watcher takes over.
     StartTracker().look(fresh(run))
@@ -150,7 +150,7 @@ def test_what_phases_usually_take_is_learned_from_good_runs(own_redis: object) -
     usually = start_tracker.usual_phases(run)
     assert usually["loading"] == pytest.approx(80)
     StartTracker().look(run)
-    assert fresh(run).usual_phases == usually
+    assert fresh(run).start.usual_phases == usually
 
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -258,7 +258,7 @@ def test_card_and_page_show_phase_percent_and_what_is_left(own_redis: object) ->
     assert run.started_at is not None
     write(run, started("vllm")[:8], from_at=run.started_at + timedelta(seconds=40))
     StartTracker().look(fresh(run))
-    Run.objects.filter(pk=run.pk).update(usual_phases={"loading": 60.0, "capturing": 300.0})
+    Run.objects.filter(pk=run.pk).write(start__usual_phases={"loading": 60.0, "capturing": 300.0})
 
     said = page(on)
     assert '<progress aria-label="Loading weights" value="40" max="100">' in said

@@ -182,9 +182,12 @@ def _find_phase_lines(run_id: int) -> tuple[dict[str, Any], bool]:
         for each in starts.read_progress(run).moments
         if each.line > 0
     ]
-    evidence = run.diagnosis.get("evidence", []) if run.cause else []
+    evidence = run.log.diagnosis.get("evidence", []) if run.log.cause else []
     told = {"phases": phases, "evidence": [[line, str(text)[:200]] for line, text in evidence]}
-    return told, run.state != RunState.FAILED and not run.diagnosis and run.spins_since is None
+    return (
+        told,
+        run.state != RunState.FAILED and not run.log.diagnosis and run.health.spins_since is None,
+    )
 
 
 async def _feed(

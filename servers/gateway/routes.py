@@ -199,7 +199,13 @@ def _now(each: Route | NoRoute, *, sees_causes: bool) -> dict[str, object]:
 def look() -> tuple[list[Route], list[NoRoute]]:
     routes, absences = [], []
     servers = Server.objects.filter(removed_at=None).select_related(
-        "box", "profile__current", "run__version", "held_back_by"
+        "box",
+        "profile__current",
+        "held_back_by",
+        "run__version",
+        "run__plan__repeats__start",
+        "run__start",
+        "run__health",
     )
     for server in servers:
         run = server.run
@@ -229,7 +235,7 @@ def _route(server: Server, run: Run, endpoint: Endpoint) -> Route:
         owner=launch.engine,
         since=(run.ready_at or run.created_at).timestamp(),
         endpoint=endpoint,
-        busy=run.requests_running or 0,
+        busy=run.health.requests_running or 0,
     )
 
 
@@ -245,7 +251,7 @@ def _absence(server: Server, run: Run | None) -> NoRoute:
         says = scale_to_zero.why_not(server) or starts
         brief = scale_to_zero.why_not(server, is_brief=True) or starts
     elif run.sleeps:
-        is_coming, left = True, run.sleep_info.get("woke_in")
+        is_coming, left = True, run.health.sleep_info.get("woke_in")
         brief = f"{server} {scale_to_zero.describe_sleep_clause(run)}. A request wakes it."
         says = run.sleep_trouble or brief
     elif run.state in _COMING:

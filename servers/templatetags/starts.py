@@ -49,7 +49,7 @@ def log_remarks(run: Run | None) -> tuple[LogPatternRemark, ...]:
 @register.filter
 def origin(run: Run | None) -> Origin | None:
     """What made the external container or process, and what would restart it."""
-    return Origin.from_json(run.origin) if run else None
+    return Origin.from_json(run.start.origin) if run else None
 
 
 @register.filter

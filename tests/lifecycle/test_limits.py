@@ -159,6 +159,6 @@ def test_secrets_reach_the_container_and_nothing_else(
 
     run = ended(run)
 
-    assert any("the token is ••••••••" in line for line in run.last_lines)
-    assert "hunter2-value" not in " ".join(run.command) + run.docker_run
-    assert "-e MY_TOKEN " in run.docker_run
+    assert any("the token is ••••••••" in line for line in run.log.last_lines)
+    assert "hunter2-value" not in " ".join(run.start.command) + run.start.docker_run
+    assert "-e MY_TOKEN " in run.start.docker_run

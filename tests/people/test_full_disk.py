@@ -95,10 +95,10 @@ FULL = (
     + FILL
     + ASKED
     + """
-from servers.judge.alerts import debounce
+from servers.judge.alerts import case
 from servers.watcher.alerts.alerts import AlertMonitor
 
-debounce.AFTER["disk"] = debounce.CALM["disk"] = 0
+case.AFTER["disk"] = case.CALM["disk"] = 0
 box = Box.objects.get()
 _key, token = Key.make(ada, "laptop", Role.ADMIN, expires_at=None)
 alerts = AlertMonitor(box)
@@ -142,7 +142,7 @@ printed = open(os.environ["PRINTED"], "wb")
 program = "import sys\\nfor line in sys.stdin: print(line, end='', flush=True)"
 process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=printed, stderr=subprocess.DEVNULL, text=True)
 key = str(ProcessId.from_process(process.pid, Kernel().life(process.pid).start, Kernel()))
-run = factories.run(server, container_id=key, is_watched=True, log_complete=False)
+run = factories.run(server, container_id=key, is_watched=True, is_complete=False)
 troubles = []
 logging.disable(logging.NOTSET)
 storing = logging.getLogger("servers.watcher.logs.writer")
@@ -172,7 +172,7 @@ ballast.unlink()
 follower.join(60)
 out["troubles"] = troubles
 out["lines"] = stored()[1:]
-out["whole"] = Run.objects.get(pk=run.pk).log_complete
+out["whole"] = Run.objects.get(pk=run.pk).log.is_complete
 print(json.dumps(out))
 """
 )

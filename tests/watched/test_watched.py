@@ -35,7 +35,7 @@ def test_it_becomes_a_server_without_being_touched(place: ChaosSite, hands: Hand
 
     run = hands.is_ready(hands.watches(container))
 
-    assert (run.is_watched, run.served_name, run.engine_version) == (
+    assert (run.is_watched, run.served_name, run.start.engine_version) == (
         True,
         "Qwen/Qwen3-8B",
         "0.33.0-test",
@@ -45,8 +45,8 @@ def test_it_becomes_a_server_without_being_touched(place: ChaosSite, hands: Hand
     launch = run.version.launch
     assert (launch.engine, launch.checkpoint) == ("vllm", "Qwen/Qwen3-8B")
     assert launch.env == {"ENGINE_SECONDS": "0.1"}
-    assert run.first_answer == {}, "its GPU works for its own callers alone"
-    place.waits_for("its figures are read", lambda: _fresh(run).requests_running == 0)
+    assert run.health.first_answer == {}, "its GPU works for its own callers alone"
+    place.waits_for("its figures are read", lambda: _fresh(run).health.requests_running == 0)
     said = (
         AuditEntry.objects.filter(action="watch")
         .order_by("pk")
@@ -100,7 +100,7 @@ def test_one_of_which_docker_keeps_no_log_says_so(place: ChaosSite, hands: Hands
 
     run = hands.is_ready(hands.watches(container))
 
-    assert (run.log_complete, run.log_lines) == (True, 0)
+    assert (run.log.is_complete, run.log.lines) == (True, 0)
     client = Client()
     client.force_login(factories.person())
     assert "Docker keeps no log of it" in client.get(f"/servers/{run.server}/").content.decode()
@@ -178,18 +178,18 @@ def test_its_secrets_are_neither_shown_nor_kept_in_the_clear(
         client.get(f"/servers/{run.server.slug}/").content.decode(),
         client.get(f"/profiles/{run.server.profile.slug}/").content.decode(),
         "\n".join(place.lines(run)),
-        json.dumps([spec, run.command, run.origin]),
+        json.dumps([spec, run.start.command, run.start.origin]),
     ]
     for secret in (token, key, "open sesame"):
         assert not any(secret in text for text in shown)
-    assert "--api-key" in " ".join(run.command)
+    assert "--api-key" in " ".join(run.start.command)
 
 
 def test_watched_no_more_it_goes_on_alone(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     container = hands.run("left-alone")
     run = hands.is_ready(hands.watches(container))
-    lines = _fresh(run).log_lines
+    lines = _fresh(run).log.lines
     client = Client()
     client.force_login(factories.person())
 
@@ -197,8 +197,12 @@ def test_watched_no_more_it_goes_on_alone(place: ChaosSite, hands: Hands) -> Non
 
     server = Server.objects.get(pk=run.server_id)
     assert server.removed_at is not None
-    assert (_fresh(run).state, run.container_id, run.log_complete) == (RunState.STOPPED, "", True)
-    assert run.log_lines >= lines
+    assert (_fresh(run).state, run.container_id, run.log.is_complete) == (
+        RunState.STOPPED,
+        "",
+        True,
+    )
+    assert run.log.lines >= lines
     assert hands.client.inspect_container(container)["State"]["Running"]
     # And again: the same server, a new run.
     again = hands.is_ready(hands.watches(container))

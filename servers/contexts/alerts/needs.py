@@ -96,13 +96,19 @@ def _list_alerts() -> list[AttentionAlert]:
 def _unwell() -> list[Notice]:
     """Engines whose GPUs give a deadlock away, or that are dead behind a green health path."""
     found = []
-    signs = Q(spins_since__isnull=False) | Q(unhealthy_since__isnull=False, state="ready")
-    for run in Run.objects.active().filter(signs).select_related("version", "server__box"):
+    signs = Q(health__spins_since__isnull=False) | Q(
+        health__unhealthy_since__isnull=False, state="ready"
+    )
+    for run in (
+        Run.objects.active()
+        .filter(signs)
+        .select_related("version", "server__box", "start", "health")
+    ):
         launch, box = run.version.launch, run.server.box
         words, fix = starts.describe_deadlock(run, unified=box.is_unified)
         what = f"is stuck: {words}"
         if not words and run.is_unhealthy:
-            what = f"is unhealthy: {run.unhealthy_because}"
+            what = f"is unhealthy: {run.health.unhealthy_because}"
             fix = "Look at its log, then restart it."
             if run.is_watched:
                 fix = "Look at its log, then restart it where it was started."

@@ -184,7 +184,7 @@ def _engines(
     watched = {
         container: (slug, requests)
         for container, slug, requests in active.values_list(
-            "container_id", "server__slug", "requests_running"
+            "container_id", "server__slug", "health__requests_running"
         )
     }
     made = dict(

@@ -19,7 +19,9 @@ type Key = tuple[str, int | None]
 def names_mark() -> str:
     """Another text whenever the gateway would pass on, start or refuse something else."""
     seen = hashlib.sha256()
-    servers = Server.objects.present().select_related("box", "profile__current", "run__version")
+    servers = Server.objects.present().select_related(
+        "box", "profile__current", "run__version", "run__plan", "run__start", "run__health"
+    )
     for server in servers.order_by("pk"):
         run = server.run
         told: list[object] = [

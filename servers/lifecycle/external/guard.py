@@ -15,7 +15,7 @@ def check(server: Server) -> None:
     if not server.is_watched:
         return
     run = server.run
-    by = f" ({Origin.from_json(run.origin).started_by})" if run is not None else ""
+    by = f" ({Origin.from_json(run.start.origin).started_by})" if run is not None else ""
     raise ExternalRunError(
         f"{server} is only watched: somebody else has started it{by}, and inferdash touches "
         "nothing of it. Start and stop it where it was started."

@@ -17,7 +17,7 @@ from servers.lifecycle import external
 from servers.lifecycle.external import ExternalWorkload, WatchError, monitoring
 from servers.lifecycle.runs import restart_policy
 from servers.models import Box, Run, Server
-from servers.models.runs.run import RunState
+from servers.models.runs.run import PARTS, RunState
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ def _note_cards(run: Run, held: frozenset[int]) -> None:
 
 def _active(box: Box) -> list[Run]:
     found = Run.objects.filter(server__box=box, is_watched=True, state__in=LIVING)
-    return list(found.select_related("server__box__hf_token", "version"))
+    return list(found.select_related("server__box__hf_token", "version", *PARTS))
 
 
 def _successor(server: Server, running: dict[str, ExternalWorkload]) -> ExternalWorkload | None:

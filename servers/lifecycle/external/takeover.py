@@ -192,9 +192,9 @@ def _next_run(server: Server, old: _Old, by: User | None) -> Run:
     version = server.profile.current
     if version is None:
         raise TakeOverError(f"The profile {server.profile} has no version. Nothing was stopped.")
-    run = Run(server=server, version=version, started_by=by, values=server.values)
+    run = Run.build(server=server, version=version, started_by=by, plan__values=server.values)
     if old.other is not None and version.launch.image == old.other.image:
-        run.pinned_image = old.other.container.image_id
+        run.plan.pinned_image = old.other.container.image_id
     return run
 
 

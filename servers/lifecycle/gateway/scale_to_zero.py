@@ -21,9 +21,8 @@ from servers.launch.engines.launch import Launch
 from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import checks, preflight
 from servers.lifecycle.runs import commands, gpu_conflicts
-from servers.models import AuditEntry, Box, Run, Server, User
-from servers.models.runs.run import DesiredState, RunState
-from servers.models.runs.run_parts import Sleep
+from servers.models import AuditEntry, Box, Run, RunHealth, Server, User
+from servers.models.runs.run import DesiredState, RunState, Sleep
 from servers.state import box_samples, data_disk
 
 # A start that waits for its GPUs outlives the request that wanted it: who asks again finds it.
@@ -80,11 +79,11 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | N
 
 def _wake(server: Server, run: Run, passing: Collection[int], by: User | None) -> None:
     """Have it woken by its box, once it can have its memory back. Raises NotStartedError."""
-    at = run.sleep_info.get("trouble_at", 0.0)
+    at = run.health.sleep_info.get("trouble_at", 0.0)
     if run.sleep_trouble and timezone.now().timestamp() - at < AGAIN:
         raise NotStartedError(run.sleep_trouble, brief=brief(server))
     lacking = health.compute_wake_shortfall(
-        run.sleep_info, box_samples.newest(server.box.slug), run.gpus or "all"
+        run.health.sleep_info, box_samples.newest(server.box.slug), run.gpus or "all"
     )
     if lacking:
         _make_room(server, run.launch, passing, by, lacking=lacking)
@@ -173,7 +172,7 @@ def _list_on_demand_runs(box: Box, passing: Collection[int]) -> list[OnDemandRun
     """What requests have started, and what goes away by itself."""
     runs = Run.objects.active().filter(server__box=box)
     runs = runs.filter(Q(on_request=True, state=RunState.READY) | ~Q(wanted=DesiredState.RUNNING))
-    runs = runs.select_related("server__box")
+    runs = runs.select_related("server__box", "health")
     return [_as_served(run, passing) for run in runs if not claims.is_claimed(run)]
 
 
@@ -181,8 +180,8 @@ def _as_served(run: Run, passing: Collection[int]) -> OnDemandRun:
     return OnDemandRun(
         run=run.pk,
         ready_at=run.ready_at if run.wanted == DesiredState.RUNNING else None,
-        last_request_at=run.last_request_at,
-        requests_running=run.requests_running,
+        last_request_at=run.health.last_request_at,
+        requests_running=run.health.requests_running,
         is_passing=run.pk in passing or run.sleep in (Sleep.FALLING, Sleep.WAKING),
     )
 
@@ -213,7 +212,7 @@ def idle_on(box: Box) -> Iterator[Run]:
     now = timezone.now()
     runs = Run.objects.filter(
         server__box=box, on_request=True, state=RunState.READY, wanted=DesiredState.RUNNING
-    ).select_related("server__box", "server__profile__current", "version")
+    ).select_related("server__box", "server__profile__current", "version", "plan", "health")
     for run in runs.fetch_any():
         limit = run.version.launch.stop_idle
         since = _as_served(run, ()).idle_since(now)
@@ -242,7 +241,13 @@ class StartOnDemand:
 def list_on_demand() -> list[StartOnDemand]:
     """All of them: those that may be stopped first, in that order."""
     shown = Server.objects.filter(removed_at=None).select_related(
-        "box", "profile__current", "run__version", "run__started_by", "held_back_by"
+        "box",
+        "profile__current",
+        "held_back_by",
+        "run__version",
+        "run__started_by",
+        "run__plan",
+        "run__health",
     )
     now = timezone.now()
     found: list[tuple[datetime | None, Server]] = []
@@ -260,7 +265,7 @@ def list_on_demand() -> list[StartOnDemand]:
 
 def note_serving(runs: Collection[int]) -> None:
     """Requests are being passed on to these now: not every engine says so itself."""
-    Run.objects.filter(pk__in=runs).update(last_request_at=timezone.now())
+    RunHealth.objects.filter(run__in=runs).update(last_request_at=timezone.now())
 
 
 def keep(server: Server, *, by: User) -> bool:
@@ -291,7 +296,7 @@ def let(server: Server, *, by: User) -> bool:
 
 def describe_sleep(run: Run) -> str:
     """ "asleep: 71 GiB given back, wakes in about 3 s"; "" of one that is awake."""
-    return health.describe_sleep(run.sleep_info, run.sleep) if run.sleeps else ""
+    return health.describe_sleep(run.health.sleep_info, run.sleep) if run.sleeps else ""
 
 
 def describe_sleep_clause(run: Run) -> str:

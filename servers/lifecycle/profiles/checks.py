@@ -87,7 +87,10 @@ def find_last_good_run(start: LaunchOnBox, knowledge: Knowledge) -> LastGoodRun 
     run = next(iter(knowledge.last_good(start)), None)
     if run is None or run.ready_at is None or run.is_watched:
         return None
-    launch, day = parameters.fill(run.version.launch, run.values), timezone.localdate(run.ready_at)
+    launch, day = (
+        parameters.fill(run.version.launch, run.plan.values),
+        timezone.localdate(run.ready_at),
+    )
     return LastGoodRun(launch=launch, version=run.version.number, day=day)
 
 
@@ -176,7 +179,7 @@ def find_abilities(server: Server) -> Chat:
     is_newest = (
         run is not None
         and run.version_id == server.profile.current_id
-        and run.values == server.values
+        and run.plan.values == server.values
     )
     missing = found if is_newest or not found else list_features(server)
     keys = {lack.key for lack in missing}

@@ -222,7 +222,7 @@ def _was_refused(start: LaunchOnBox, knowledge: Knowledge) -> bool:
     last = knowledge.last_ended(start)
     return (
         last is not None
-        and last.cause == REFUSED
+        and last.log.cause == REFUSED
         and last.version.launch.checkpoint == start.launch.checkpoint
     )
 

@@ -43,7 +43,11 @@ def compute_record(profile: Profile) -> ProfileRecord:
 
     What is only watched was started by others: it tells of speed and memory, and is no start.
     """
-    runs = list(Run.objects.filter(server__profile=profile).order_by("-pk")[:NEWEST])
+    runs = list(
+        Run.objects.filter(server__profile=profile)
+        .select_related("health")
+        .order_by("-pk")[:NEWEST]
+    )
     own = [run for run in runs if not run.is_watched]
     ready = [run for run in own if run.ready_at]
     failed = [run for run in own if not run.ready_at and run.state == RunState.FAILED]
@@ -52,8 +56,9 @@ def compute_record(profile: Profile) -> ProfileRecord:
         starts=len(ready) + len(failed),
         ready=len(ready),
         time_to_ready=timedelta(seconds=median(times)) if times else None,
-        tokens_per_second=max((run.peak_tokens_per_second or 0 for run in runs), default=0) or None,
-        memory=max((run.peak_memory or 0 for run in runs), default=0) or None,
+        tokens_per_second=max((run.health.peak_tokens_per_second or 0 for run in runs), default=0)
+        or None,
+        memory=max((run.health.peak_memory or 0 for run in runs), default=0) or None,
     )
 
 
@@ -62,8 +67,8 @@ def starts(profile: Profile) -> list[ChartedStart]:
     ended = Q(ready_at__isnull=False) | Q(state=RunState.FAILED, ended_at__isnull=False)
     # How long a start takes is told by those of others, too, where it was seen from its beginning.
     runs = Run.objects.filter(ended, server__profile=profile, saw_start=True).order_by("-pk")
-    runs = runs.select_related("server__box", "version").defer(
-        "command", "last_lines", "failure_detail", "given", "version__spec"
+    runs = runs.select_related("server__box", "version", "start").defer(
+        "start__command", "start__docker_run", "failure_detail", "version__spec"
     )
     return [_start(run) for run in reversed(runs[:CHARTED])]
 
@@ -89,8 +94,8 @@ def _parts(run: Run, over: datetime) -> dict[str, float]:
         return {}
     moments = [
         ("queued", run.began_at),
-        ("pulling", run.pulling_at),
-        ("creating", run.creating_at),
+        ("pulling", run.start.pulling_at),
+        ("creating", run.start.creating_at),
     ]
     # What it has waited for others is none of its start's.
     begins = [(name, max(at, run.began_at)) for name, at in moments if at is not None]

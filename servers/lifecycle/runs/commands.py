@@ -40,7 +40,13 @@ def start(
     version = server.profile.current
     if version is None:
         raise ValueError(f"Profile {server.profile.slug} has no version.")
-    run = Run(server=server, version=version, started_by=by, despite=despite, values=server.values)
+    run = Run.build(
+        server=server,
+        version=version,
+        started_by=by,
+        plan__overridden_errors=despite,
+        plan__values=server.values,
+    )
     noted: dict[str, Any] = {}
     if on_request:
         run.on_request, noted["for"] = True, "a request"
@@ -49,25 +55,25 @@ def start(
         noted["waits"] = patience.until.isoformat(timespec="seconds") if patience.until else "on"
     if like is None:
         return queue(run, by=by, action="start", **noted)
-    run.version, run.values = like.version, like.values
-    run.like, run.pinned_image = like, like.image_id
+    run.version, run.plan.values = like.version, like.plan.values
+    run.plan.repeats, run.plan.pinned_image = like, like.image_id
     return queue(run, by=by, action="start as it ran", like=like.pk, **noted)
 
 
 def start_again(last: Run, *, why: str) -> Run | None:
     """inferdash's own wish: the same version and the same image once more."""
-    run = Run(
+    run = Run.build(
         server=last.server,
         version=last.version,
-        values=last.values,
+        plan__values=last.plan.values,
         started_by=last.started_by,
-        despite=last.despite,
-        tries=last.next_try,
-        pinned_image=last.image_id or last.pinned_image,
-        like=last.like,
+        plan__overridden_errors=last.plan.overridden_errors,
+        plan__attempts=last.next_try,
+        plan__pinned_image=last.image_id or last.plan.pinned_image,
+        plan__repeats=last.plan.repeats,
         on_request=last.on_request,
     )
-    return queue(run, by=None, action="start again", why=why, **{"try": run.tries})
+    return queue(run, by=None, action="start again", why=why, **{"try": run.plan.attempts})
 
 
 def queue(run: Run, *, by: User | None, action: str, **detail: Any) -> Run | None:
@@ -154,7 +160,7 @@ def restart(server: Server, *, by: User | None, despite: str = "") -> Run | None
     run = server.runs.active().first()
     if run is None:
         return start(server, by=by, despite=despite)
-    Run.objects.filter(pk=run.pk).update(restart_for=by, restart_despite=despite)
+    Run.objects.filter(pk=run.pk).write(restart_for=by, plan__restart_overridden_errors=despite)
     stop(run, by=by)
     return run
 

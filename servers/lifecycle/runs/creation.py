@@ -73,12 +73,12 @@ def image(run: Run) -> Image | None:
     Raises Refused where exactly one image is wanted, this box has it no longer, and no digest
     names it to a registry.
     """
-    if not run.pinned_image:
+    if not run.plan.pinned_image:
         return _find_named_image(run, run.version.launch.image)
-    found = docker().image(run.pinned_image)
-    if found is None and not (run.like and run.like.image_digest):
+    found = docker().image(run.plan.pinned_image)
+    if found is None and not (run.plan.repeats and run.plan.repeats.start.image_digest):
         raise SecretsError(
-            f"The image that it ran, {run.pinned_image[:19]}, is no longer on {run.server.box}. "
+            f"The image that it ran, {run.plan.pinned_image[:19]}, is no longer on {run.server.box}. "
             f"Start the profile as it is: that takes what {run.version.launch.image} names today."
         )
     return found
@@ -322,7 +322,7 @@ def _is_free(address: str, port: int) -> bool:
 def remove_predecessors(run: Run) -> None:
     """Delete the containers of this server's earlier runs; their logs are in the database."""
     for earlier in run.server.runs.exclude(pk=run.pk).exclude(container_id="").order_by("-pk")[:5]:
-        if not earlier.is_active and earlier.log_complete and not earlier.is_watched:
+        if not earlier.is_active and earlier.log.is_complete and not earlier.is_watched:
             remove_container(earlier)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from servers.host.runs.probes import Endpoint
 from servers.launch.engines import placement
 from servers.launch.engines.engine import flag_value, secret_words
-from servers.models import Run, Secret
+from servers.models import Run, RunPlan, Secret
 from servers.models.logs.redaction import mask_tokens
 from servers.models.people.key import SecretError, SecretValues, mask, unseal_given
 
@@ -49,8 +49,8 @@ def secret_values(run: Run) -> list[str]:
     launch = run.launch
     secrets = [run.server.box.hf_token, *Secret.objects.filter(pk__in=launch.secret_env.values())]
     found = set(secret_words(launch.flags))
-    if run.given is not None:
-        found.update(_readable(lambda: unseal_given(bytes(run.given or b"")).values))
+    if run.plan.sealed_secrets is not None:
+        found.update(_readable(lambda: unseal_given(bytes(run.plan.sealed_secrets or b"")).values))
     for secret in filter(None, secrets):
         found.update(_readable(lambda secret=secret: [secret.reveal()]))  # type: ignore[misc]
     return sorted(filter(None, found))
@@ -78,8 +78,8 @@ def remember_again(run: Run, env: Mapping[str, str]) -> None:
 
 def remember_given(run: Run, given: SecretValues) -> None:
     """The same, where somebody has picked it out."""
-    run.given = given.seal()
-    Run.objects.filter(pk=run.pk).update(given=run.given)
+    run.plan.sealed_secrets = given.seal()
+    RunPlan.objects.filter(run=run.pk).update(sealed_secrets=run.plan.sealed_secrets)
 
 
 def mask_secrets(run: Run, text: str) -> str:
@@ -110,7 +110,7 @@ def _find_engine_key(run: Run) -> str:
     for name in ENGINE_KEYS:
         if name in launch.secret_env:
             # What it was started with: a secret that is replaced counts from the next start.
-            given = _unseal_named(run.given).get(name)
+            given = _unseal_named(run.plan.sealed_secrets).get(name)
             return _reveal(launch.secret_env[name]) if given is None else given
         if name in launch.env:
             return launch.env[name]

@@ -19,18 +19,18 @@ from servers.models.runs.run import RunState
 
 
 def read_progress(run: Run) -> PhaseProgress:
-    return Reader.from_json(run.reader).progress if run.reader else PhaseProgress()
+    return Reader.from_json(run.start.reader).progress if run.start.reader else PhaseProgress()
 
 
 def read_download(run: Run) -> WeightsDownload | None:
-    if run.download_began_at is None:
+    if run.start.download_began_at is None:
         return None
     return WeightsDownload(
-        began=run.download_began_at,
-        ended=run.download_ended_at,
-        size=run.download_size or 0,
-        total=run.download_total,
-        rate=run.download_rate,
+        began=run.start.download_began_at,
+        ended=run.start.download_ended_at,
+        size=run.start.download_size or 0,
+        total=run.start.download_total,
+        rate=run.start.download_rate,
     )
 
 
@@ -50,8 +50,8 @@ def list_steps(run: Run) -> tuple[TimelineStep, ...]:
     """Its states, and the phases of its start, on a line."""
     moments: list[tuple[str, datetime | None]] = [
         (RunState.QUEUED, run.created_at),
-        (RunState.PULLING, run.pulling_at),
-        (RunState.CREATING, run.creating_at),
+        (RunState.PULLING, run.start.pulling_at),
+        (RunState.CREATING, run.start.creating_at),
         (RunState.STARTING, run.started_at),
         (RunState.READY, run.ready_at),
     ]
@@ -68,7 +68,7 @@ def list_steps(run: Run) -> tuple[TimelineStep, ...]:
     if not run.saw_start and run.ready_at:
         return steps
     order = phases.order(run.version.launch.engine)
-    return start_progress.with_phases(steps, list_stretches(run), run.usual_phases, order)
+    return start_progress.with_phases(steps, list_stretches(run), run.start.usual_phases, order)
 
 
 def measure_progress(run: Run, launch: Launch, *, unified: bool) -> StartProgress | None:
@@ -80,8 +80,8 @@ def measure_progress(run: Run, launch: Launch, *, unified: bool) -> StartProgres
         found,
         read_progress(run),
         download=read_download(run),
-        heard=run.last_output_at,
-        usually=run.usual_phases,
+        heard=run.start.last_output_at,
+        usually=run.start.usual_phases,
         expected=launch.expected,
         engine=launch.engine,
         unified=unified,
@@ -91,14 +91,14 @@ def measure_progress(run: Run, launch: Launch, *, unified: bool) -> StartProgres
 
 def describe_deadlock(run: Run, *, unified: bool) -> tuple[str, str]:
     """What it looks like and what to do, where its GPUs give a deadlock away; else two ""."""
-    heard = None if run.ready_at else run.last_output_at
+    heard = None if run.ready_at else run.start.last_output_at
     now = timezone.now()
-    if run.ended_at or not health.is_stuck(run.spins_since, heard, unified=unified, now=now):
+    if run.ended_at or not health.is_stuck(run.health.spins_since, heard, unified=unified, now=now):
         return "", ""
     progress = read_progress(run)
     phase = "" if run.ready_at else progress.phase
     ranks = progress.facts.get("ranks", 0)
-    cards = max(run.spinning_gpus, int(ranks) if isinstance(ranks, float) else 0)
+    cards = max(run.health.spinning_gpus, int(ranks) if isinstance(ranks, float) else 0)
     remedy = health.name_spinning_remedy(run.version.launch.engine, phase, unified=unified)
     return health.describe_spinning(phase, cards=cards), remedy
 
@@ -107,4 +107,4 @@ def find_log_remarks(run: Run) -> tuple[parsing.LogPatternRemark, ...]:
     """What its log has that it must not have, and once it is ready, what it lacks."""
     launch = run.version.launch
     wanted = launch.log_must if run.ready_at else ()
-    return parsing.find_pattern_remarks(wanted, launch.log_must_not, run.log_found)
+    return parsing.find_pattern_remarks(wanted, launch.log_must_not, run.log.found)

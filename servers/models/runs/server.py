@@ -27,7 +27,9 @@ class ServerQuerySet(models.QuerySet["Server"]):
         """Slug and sentence of each server whose latest run failed."""
         failed = self.present().filter(run__state="failed").order_by("-run__ended_at")
         return [
-            (server.slug, server.run.why) for server in failed.select_related("run") if server.run
+            (server.slug, server.run.why)
+            for server in failed.select_related("run__log")
+            if server.run
         ]
 
     def with_details(self) -> Self:
@@ -38,7 +40,10 @@ class ServerQuerySet(models.QuerySet["Server"]):
             "run__started_by",
             "run__stopped_by",
             "run__version",
-            "run__like",
+            "run__plan__repeats__start",
+            "run__start",
+            "run__log",
+            "run__health",
         )
         return found.prefetch_related(*self._around_runs()).annotate(
             last_time_to_ready=self._last_time_to_ready()

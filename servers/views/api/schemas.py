@@ -54,16 +54,16 @@ class RunOut(Schema):
             ready_at=run.ready_at,
             ended_at=run.ended_at,
             image_id=run.image_id,
-            engine_version=run.engine_version,
+            engine_version=run.start.engine_version,
             exit_code=run.exit_code,
             phase=start.phase if start else "",
             percent=start.percent if start else None,
-            unhealthy=run.unhealthy_because if run.is_unhealthy else "",
+            unhealthy=run.health.unhealthy_because if run.is_unhealthy else "",
             sleep=scale_to_zero.describe_sleep(run),
             memory=releases.describe_release(run),
             failure=run.why if run.state == Run.State.FAILED else "",
-            cause=run.cause,
-            log_lines=run.log_lines,
+            cause=run.log.cause,
+            log_lines=run.log.lines,
         )
 
 
@@ -175,9 +175,9 @@ class ServerOut(Schema):
             state=str(run.shown_state) if run else "never started",
             is_watched=server.is_watched,
             base_url=f"http://{where.address}:{where.port}/v1" if where else None,
-            requests_running=run.requests_running if run and lives else None,
-            tokens_per_second=run.tokens_per_second if run and lives else None,
-            last_request_at=run.last_request_at if run else None,
+            requests_running=run.health.requests_running if run and lives else None,
+            tokens_per_second=run.health.tokens_per_second if run and lives else None,
+            last_request_at=run.health.last_request_at if run else None,
             figures=FiguresOut.from_metrics(told) if told else None,
             claims=[
                 ClaimOut.from_claim(each)

@@ -34,7 +34,16 @@ from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import secret_env
-from servers.models import ActiveUser, AuditEntry, Conversation, Permission, Run, Server, User
+from servers.models import (
+    ActiveUser,
+    AuditEntry,
+    Conversation,
+    Permission,
+    Run,
+    RunHealth,
+    Server,
+    User,
+)
 from servers.models.runs.run import DesiredState, RunState
 from servers.templatetags.launches import change_words
 from servers.views.access import PersonRequest, allow
@@ -195,7 +204,11 @@ class _NotReadyError(AskError):
 
 def _target(run_id: int, person: User) -> ChatTarget:
     """Where the run's engine answers. Raises AskError when it does not, or not any more."""
-    run = Run.objects.select_related("server__box", "version").filter(pk=run_id).first()
+    run = (
+        Run.objects.select_related("server__box", "version", "plan", "health")
+        .filter(pk=run_id)
+        .first()
+    )
     if run is None:
         raise AskError("This server was removed. Pick another one at the top, then retry.")
     server = run.server
@@ -333,7 +346,7 @@ async def _with_heartbeat(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes
 
 def _note(target: ChatTarget, person: User) -> None:
     now = timezone.now()
-    Run.objects.filter(pk=target.run_id).update(last_request_at=now)
+    RunHealth.objects.filter(run=target.run_id).update(last_request_at=now)
     ActiveUser.objects.update_or_create(run_id=target.run_id, by=person, defaults={"at": now})
     # Who used a run is worth a line, each of their messages is not.
     began = Run.objects.values_list("created_at", flat=True).get(pk=target.run_id)
@@ -356,7 +369,9 @@ async def _only_error(message: str) -> AsyncGenerator[bytes]:
 @allow(Permission.OPERATE)
 def chat_fix(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """Save the fix as the profile's newest version. What runs goes on as it is."""
-    shown = Server.objects.select_related("profile__current", "box", "run")
+    shown = Server.objects.select_related(
+        "profile__current", "box", "run__health", "run__log", "run__start"
+    )
     server = get_object_or_404(shown, slug=slug, removed_at=None)
     guard.check(server)
     profile = find(request, server.profile.slug)

@@ -94,9 +94,9 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
             "chart": start_chart.chart(record.starts(found)),
             "is_favourite": found.fans.filter(pk=cast(User, request.user).pk).exists(),
             "versions": found.versions.select_related("author"),
-            "runs": Run.objects.filter(server__profile=found).select_related("server", "version")[
-                :LATEST
-            ],
+            "runs": Run.objects.filter(server__profile=found).select_related(
+                "server", "version", "log", "health"
+            )[:LATEST],
             "servers": [{"server": server, **_build_known(found, server)} for server in servers],
             # What holds everywhere, for one that is on no box.
             "checked": preflight.anywhere(found.launch) if not servers else None,
@@ -196,7 +196,9 @@ def profile_version(request: HttpRequest, slug: str, number: int) -> HttpRespons
             "differences": change.compare_launches(against.launch, version.launch)
             if against
             else None,
-            "runs": version.runs.select_related("server__box").order_by("-pk")[:10],
+            "runs": version.runs.select_related("server__box", "log", "health").order_by("-pk")[
+                :10
+            ],
         },
     )
 

@@ -159,7 +159,9 @@ def run_fix(request: HttpRequest, slug: str, pk: int, number: int) -> HttpRespon
         Server.objects.select_related("profile__current", "box"), slug=slug, removed_at=None
     )
     guard.check(server)
-    runs = server.runs.select_related("server__profile__current", "server__box", "version", "like")
+    runs = server.runs.select_related(
+        "server__profile__current", "server__box", "version", "plan__repeats"
+    )
     run = get_object_or_404(runs, pk=pk)
     profile = find(request, server.profile.slug)
     change = diagnoses.change(run, number)
@@ -171,7 +173,9 @@ def run_fix(request: HttpRequest, slug: str, pk: int, number: int) -> HttpRespon
     question = refusal(request, server, parameters.fill(launch, server.values))
     if question is not None:
         return question
-    version = save_launch(request, profile, launch, message=f"Fix: {run.cause}", action="apply fix")
+    version = save_launch(
+        request, profile, launch, message=f"Fix: {run.log.cause}", action="apply fix"
+    )
     server.profile.current = version
     if starts.begin(request, server) is None:
         return _text(

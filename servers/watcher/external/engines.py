@@ -160,7 +160,11 @@ class ExternalEngines:
         """Logs of runs that nobody watches any more."""
         followed = follower.list_followed_runs()
         over = Run.objects.filter(
-            pk__in=followed, is_watched=True, state__in=ENDED, container_id="", log_complete=True
+            pk__in=followed,
+            is_watched=True,
+            state__in=ENDED,
+            container_id="",
+            log__is_complete=True,
         )
         for pk in over.values_list("pk", flat=True):
             follower.let_go(pk)

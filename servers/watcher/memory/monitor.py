@@ -21,7 +21,7 @@ from servers.judge.memory.room import GuardThresholds, MemoryGuard
 from servers.judge.memory.verdicts import Judge
 from servers.lifecycle.memory import load_guard, orphans, releases
 from servers.models import Box, HistoryChunk, HostResources, Run
-from servers.models.runs.run import ACTIVE, DesiredState, RunState
+from servers.models.runs.run import ACTIVE, PARTS, DesiredState, RunState
 from servers.state import box_samples
 from servers.watcher.memory.rollups import Rollups
 
@@ -295,11 +295,11 @@ class LoadMonitor:
             if told.level == "stop" and not run.is_watched:
                 if load_guard.stop(run, told.says):
                     log.warning("run %s is stopped: %s", pk, told.says)
-            elif told.says or run.memory_warning:
+            elif told.says or run.start.memory_warning:
                 load_guard.strain(run, told.says)
 
     def _list_loading(self) -> dict[int, Run]:
         found = Run.objects.filter(
             server__box=self.box, state=RunState.STARTING, wanted=DesiredState.RUNNING
-        ).select_related("server__box__hf_token", "server__profile", "version")
+        ).select_related("server__box__hf_token", "server__profile", "version", *PARTS)
         return {run.pk: run for run in found}
