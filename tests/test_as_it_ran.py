@@ -69,7 +69,7 @@ def test_version_image_and_commit_are_those_of_the_run(box: Box) -> None:
 
     again = latest(run.server)
     assert again.version == run.version
-    assert again.pinned_image == run.image_id
+    assert again.plan.pinned_image == run.image_id
     assert again.launch.revision == "c0ffee" * 6
     assert again.version.launch.revision == ""
     entry = AuditEntry.objects.get(action="start as it ran")
@@ -124,7 +124,7 @@ def test_the_old_version_is_checked_and_not_the_newest(box: Box) -> None:
     assert asked["HX-Retarget"] == "#dialog"
     assert f"/runs/{run.pk}/start/" in asked.content.decode()
     assert click(Role.EDITOR, run, despite="It worked.").status_code == 204
-    assert latest(run.server).despite == "It worked."
+    assert latest(run.server).plan.overridden_errors == "It worked."
 
 
 def test_a_version_that_became_ready_needs_no_reason(box: Box) -> None:
@@ -165,7 +165,7 @@ def test_the_container_is_of_the_image_that_it_ran_whatever_the_tag_means(
 
     assert again.state == RunState.STARTING, again.failure
     assert again.image_id == image.id
-    assert "--seed" in again.command
+    assert "--seed" in again.start.command
 
 
 @pytest.mark.docker

@@ -280,8 +280,10 @@ def _next_run(server: Server, old: _AnyOld, by: User | None) -> ManagedRun:
     version = server.profile.current
     if version is None:
         raise TakeOverError(f"The profile {server.profile} has no version. Nothing was stopped.")
-    run = require_managed(Run(server=server, version=version, started_by=by, values=server.values))
-    run.pinned_image = old.find_pinned_image(version.launch.image)
+    run = require_managed(
+        Run.build(server=server, version=version, started_by=by, plan__values=server.values)
+    )
+    run.plan.pinned_image = old.find_pinned_image(version.launch.image)
     return run
 
 

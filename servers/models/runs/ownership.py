@@ -11,6 +11,7 @@ from typing import Any, Concatenate, NewType, TypeGuard, overload
 
 from django.core.exceptions import PermissionDenied
 
+from servers.judge.external.engines import Origin
 from servers.models.runs.run import Run
 from servers.models.runs.server import Server
 
@@ -37,7 +38,7 @@ def require_managed(row: Any) -> Any:
     if not row.is_watched:
         return row
     server, run = (row.server, row) if isinstance(row, Run) else (row, row.run)
-    by = f" ({run.came_from.started_by})" if run is not None else ""
+    by = f" ({Origin.from_json(run.start.origin).started_by})" if run is not None else ""
     raise ExternalRunError(
         f"{server} is only watched: somebody else has started it{by}, and inferdash touches "
         "nothing of it. Start and stop it where it was started."

@@ -78,7 +78,9 @@ def _look(slug: str) -> ServerOut:
 @router.get("/{slug}/runs", response={200: list[RunOut], 404: Problem}, auth=ByKey(Permission.VIEW))
 def runs(request: HttpRequest, slug: str, limit: int = 20) -> list[RunOut]:
     """The newest first."""
-    found = _find(slug).runs.select_related("server__box", "version__profile", "started_by", "like")
+    found = _find(slug).runs.select_related(
+        "server__box", "version__profile", "started_by", "plan__repeats", "start", "log", "health"
+    )
     return [RunOut.from_run(each) for each in found[: max(1, min(limit, 100))]]
 
 

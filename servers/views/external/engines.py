@@ -140,7 +140,8 @@ def _find_seen(box: Box, key: str) -> DiscoveredEngine | None:
     seen = (
         box.external_engines.filter(container_id__startswith=key).first() if len(key) > 4 else None
     )
-    return seen.what if seen and seen.what.key == key else None
+    found = DiscoveredEngine.from_json(seen.found) if seen else None
+    return found if found and found.key == key else None
 
 
 def _find_running(box: Box, key: str) -> DiscoveredEngine | None:

@@ -155,7 +155,9 @@ def run_fix(request: HttpRequest, slug: str, pk: int, number: int) -> HttpRespon
     """
     servers = Server.objects.select_related("profile__current", "box")
     server = require_managed(get_object_or_404(servers, slug=slug, removed_at=None))
-    runs = server.runs.select_related("server__profile__current", "server__box", "version", "like")
+    runs = server.runs.select_related(
+        "server__profile__current", "server__box", "version", "plan__repeats"
+    )
     run = get_object_or_404(runs, pk=pk)
     profile = find(request, server.profile.slug)
     change = diagnoses.change(run, number)
@@ -167,7 +169,9 @@ def run_fix(request: HttpRequest, slug: str, pk: int, number: int) -> HttpRespon
     question = refusal(request, server, parameters.fill(launch, server.values))
     if question is not None:
         return question
-    version = save_launch(request, profile, launch, message=f"Fix: {run.cause}", action="apply fix")
+    version = save_launch(
+        request, profile, launch, message=f"Fix: {run.log.cause}", action="apply fix"
+    )
     server.profile.current = version
     if starts.begin(request, server) is None:
         return _text(
