@@ -16,6 +16,7 @@ from servers.judge.memory.hardware import HardwareJudge
 from servers.judge.memory.verdicts import Judge
 from servers.launch.engines.flaglist import FlagList
 from servers.launch.engines.launch import Launch
+from servers.lifecycle.runs.ownership import require_external, require_managed
 from servers.models import (
     Alert,
     AuditEntry,
@@ -38,13 +39,7 @@ from servers.models import (
     User,
 )
 from servers.models.profiles.environment import only_variables
-from servers.models.runs.ownership import (
-    ExternalRun,
-    ManagedRun,
-    ManagedServer,
-    require_external,
-    require_managed,
-)
+from servers.models.runs.ownership import ExternalRun, ManagedRun, ManagedServer
 from servers.models.runs.run import ENDED, PARTS, DesiredState, RunState
 from servers.models.weights.download import key_of
 from servers.watcher.memory import monitor

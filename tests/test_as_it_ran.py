@@ -13,8 +13,9 @@ from docker.errors import ImageNotFound
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.lifecycle.runs import creation
+from servers.lifecycle.runs.ownership import require_managed
 from servers.models import AuditEntry, Box, Role, Run, Server
-from servers.models.runs.ownership import ManagedRun, require_managed
+from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import RunState
 from servers.watcher.runs import runs as watcher
 from tests import factories

@@ -16,8 +16,8 @@ from servers.judge.runs.gpu_conflicts import (
     ranges,
 )
 from servers.lifecycle.runs import gpu_conflicts
+from servers.lifecycle.runs.ownership import require_managed
 from servers.models import ActiveUser, AuditEntry, Box, HostResources, Role, Run, Server, User
-from servers.models.runs.ownership import require_managed
 from servers.models.runs.run import DesiredState, RunState
 from servers.templatetags.format import clock
 from tests import factories, samples

@@ -8,8 +8,9 @@ from django.utils import timezone
 
 from servers import lifecycle
 from servers.lifecycle import QueueOptions
+from servers.lifecycle.runs.ownership import require_managed
 from servers.models import AuditEntry, Box, Run, Server
-from servers.models.runs.ownership import ManagedRun, ManagedServer, require_managed
+from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import RunState
 from tests import factories, samples
 from tests.images import ENGINE

@@ -8,8 +8,8 @@ import pytest
 from servers.host.kernel.processes import ProcessId
 from servers.lifecycle.external import monitoring
 from servers.lifecycle.jobs import actions
+from servers.lifecycle.runs.ownership import ExternalRunError, require_external, require_managed
 from servers.models import ExternalEngine, LogChunk, Run
-from servers.models.runs.ownership import ExternalRunError, require_external, require_managed
 from servers.models.runs.run import RunState
 from tests import factories
 from tests.chaos.place import ChaosSite

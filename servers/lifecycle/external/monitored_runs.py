@@ -16,8 +16,9 @@ from servers.judge.memory.holders import cards_by_container
 from servers.lifecycle import external
 from servers.lifecycle.external import ExternalWorkload, WatchError, monitoring
 from servers.lifecycle.runs import restart_policy
+from servers.lifecycle.runs.ownership import verb
 from servers.models import Box, Run
-from servers.models.runs.ownership import ExternalRun, ExternalServer, verb
+from servers.models.runs.ownership import ExternalRun, ExternalServer
 from servers.models.runs.run import PARTS, RunState
 
 log = logging.getLogger(__name__)

@@ -25,9 +25,10 @@ from servers.lifecycle import external
 from servers.lifecycle.external import ExternalWorkload, WatchError, import_diff
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs.ownership import require_external, verb
 from servers.models import AuditEntry, Box, Profile, ProfileVersion, Run, Secret, Server, User
 from servers.models.people.key import SecretError, SecretValues
-from servers.models.runs.ownership import ExternalRun, ExternalServer, require_external, verb
+from servers.models.runs.ownership import ExternalRun, ExternalServer
 from servers.models.runs.run import ACTIVE, RunState
 
 # Whoever was started less long ago is followed from the start.

@@ -37,8 +37,9 @@ from servers.lifecycle import external
 from servers.lifecycle.external import import_diff, monitored_runs, monitoring
 from servers.lifecycle.external.monitoring import ProfileError
 from servers.lifecycle.runs import commands, creation, secret_env
+from servers.lifecycle.runs.ownership import require_managed
 from servers.models import Action, AuditEntry, Box, Profile, Run, Server, User
-from servers.models.runs.ownership import ManagedRun, require_managed
+from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import RunState
 from servers.state import box_samples
 

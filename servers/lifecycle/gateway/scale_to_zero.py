@@ -21,8 +21,9 @@ from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import checks, preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import commands, gpu_conflicts
+from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import AuditEntry, Box, Run, RunHealth, Server, User
-from servers.models.runs.ownership import ManagedRun, ManagedServer, require_managed, verb
+from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import DesiredState, RunState, Sleep
 from servers.state import box_samples, data_disk
 

@@ -8,9 +8,10 @@ from servers import events
 from servers.judge.memory.room import GpuRoom
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.profiles.knowledge import LaunchContext
+from servers.lifecycle.runs.ownership import verb
 from servers.lifecycle.runs.reconcile import advance
 from servers.models import Run
-from servers.models.runs.ownership import ManagedRun, verb
+from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import DesiredState, RunState
 
 WHY = (

@@ -9,8 +9,9 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from servers import events
+from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import AuditEntry, Run, Server, User
-from servers.models.runs.ownership import ManagedRun, ManagedServer, require_managed, verb
+from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import ACTIVE, DesiredState
 from servers.state import data_disk
 

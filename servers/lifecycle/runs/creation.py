@@ -28,9 +28,10 @@ from servers.launch.engines.placement import VolumeError, resolve
 from servers.lifecycle.images import build_names, credentials
 from servers.lifecycle.profiles import export_all
 from servers.lifecycle.runs import gpu_assignment, hardening
+from servers.lifecycle.runs.ownership import verb
 from servers.lifecycle.runs.secret_env import SecretsError, mask_secrets, remember, site
 from servers.models import Box, ImageFacts, Run
-from servers.models.runs.ownership import ManagedRun, verb
+from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import ACTIVE
 
 log = logging.getLogger(__name__)

@@ -30,9 +30,10 @@ from servers.lifecycle.profiles import checks
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation, gpu_assignment
 from servers.lifecycle.runs.gpu_assignment import CardsError
+from servers.lifecycle.runs.ownership import verb
 from servers.lifecycle.runs.secret_env import SecretsError
 from servers.models import AuditEntry, Box, Run
-from servers.models.runs.ownership import ManagedRun, verb
+from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import ENDED
 from servers.state import box_samples
 

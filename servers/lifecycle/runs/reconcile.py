@@ -26,8 +26,9 @@ from servers.lifecycle.runs import (
 )
 from servers.lifecycle.runs.creation import lock_creation
 from servers.lifecycle.runs.gpu_assignment import CardsError
+from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import Box, Run
-from servers.models.runs.ownership import ManagedRun, require_managed, verb
+from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import DesiredState, RunState
 from servers.state import box_samples
 

@@ -15,8 +15,8 @@ from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import gpu_conflicts
+from servers.lifecycle.runs.ownership import require_managed
 from servers.models import Claim, Permission, Server
-from servers.models.runs.ownership import require_managed
 from servers.views.api import errors
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.errors import ApiError, Problem, wait_for_change

@@ -12,8 +12,8 @@ from servers.judge.external.engines import DiscoveredEngine
 from servers.launch.commandline import comparison
 from servers.lifecycle.external import import_diff
 from servers.lifecycle.jobs import actions
+from servers.lifecycle.runs.ownership import require_external
 from servers.models import Box, Permission, ProfileImport, Server, User
-from servers.models.runs.ownership import require_external
 from servers.views.access import PersonRequest, allow
 from servers.views.profiles.profiles import find
 

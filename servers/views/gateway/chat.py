@@ -33,6 +33,7 @@ from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs.ownership import require_managed
 from servers.models import (
     ActiveUser,
     AuditEntry,
@@ -43,7 +44,6 @@ from servers.models import (
     Server,
     User,
 )
-from servers.models.runs.ownership import require_managed
 from servers.models.runs.run import DesiredState, RunState
 from servers.templatetags.launches import change_words
 from servers.views.access import PersonRequest, allow

@@ -13,8 +13,9 @@ from servers.launch.engines import parameters
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.profiles.knowledge import LaunchContext
+from servers.lifecycle.runs.ownership import require_managed
 from servers.models import Permission, Server, User
-from servers.models.runs.ownership import ManagedServer, require_managed
+from servers.models.runs.ownership import ManagedServer
 from servers.views.access import allow
 from servers.views.profiles.checks import apply_fix, refusal
 from servers.views.profiles.profiles import find, save_launch

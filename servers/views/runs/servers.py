@@ -18,6 +18,7 @@ from servers.contexts.runs import reboots
 from servers.forms.profile_values import opens_the_box
 from servers.launch import numbers
 from servers.launch.engines import parameters
+from servers.lifecycle.runs.ownership import require_managed
 from servers.lifecycle.weights import checkpoints
 from servers.models import (
     AuditEntry,
@@ -31,7 +32,6 @@ from servers.models import (
     Server,
     User,
 )
-from servers.models.runs.ownership import require_managed
 from servers.models.runs.run import PARTS
 from servers.state import box_samples
 from servers.views.access import allow
