@@ -75,6 +75,8 @@ def test_version_image_and_commit_are_those_of_the_run(box: Box) -> None:
     assert again.version.launch.revision == ""
     entry = AuditEntry.objects.get(action="start as it ran")
     assert (str(entry.by), entry.detail["like"]) == ("a-operator", run.pk)
+    page = browser(Role.VIEWER).get(f"/servers/{run.server.slug}/?run={again.pk}").content.decode()
+    assert f"?run={run.pk}" in page.split("<dt>As it ran</dt>")[1].split("</dd>")[0]
 
 
 def test_it_is_offered_beside_each_run_that_had_an_image(box: Box) -> None:
