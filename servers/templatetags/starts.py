@@ -54,13 +54,13 @@ def origin(run: Run | None) -> Origin | None:
 
 @register.filter
 def sleep_words(run: Run) -> str:
-    """ "asleep: 71 GiB given back"; "" of one that is awake."""
+    """ "asleep: 71 GiB released"; "" of one that is awake."""
     return scale_to_zero.describe_sleep(run)
 
 
 @register.filter
 def sleep_clause(run: Run) -> str:
-    """ "is asleep: 71 GiB given back", "wakes up"; "" of one that is awake."""
+    """ "is asleep: 71 GiB released", "wakes up"; "" of one that is awake."""
     return scale_to_zero.describe_sleep_clause(run)
 
 

@@ -80,7 +80,9 @@ def _read_rows() -> list[list[Any]]:
 @pytest.mark.django_db
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_verb_takes_what_is_only_watched(theirs: ExternalRun, verb: str) -> None:
-    with pytest.raises(ExternalRunError, match="is only watched: somebody else has started it"):
+    with pytest.raises(
+        ExternalRunError, match="is only monitored: it was started outside inferdash"
+    ):
         VERBS[verb](require_external(theirs.server), theirs)
 
 

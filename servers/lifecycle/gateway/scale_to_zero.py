@@ -308,7 +308,7 @@ def let(server: ManagedServer, /, *, by: User) -> bool:
 
 
 def describe_sleep(run: Run) -> str:
-    """ "asleep: 71 GiB given back, wakes in about 3 s"; "" of one that is awake."""
+    """ "asleep: 71 GiB released, wakes in about 3 s"; "" of one that is awake."""
     return health.describe_sleep(run.health.sleep_info, run.sleep) if run.sleeps else ""
 
 

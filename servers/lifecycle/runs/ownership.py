@@ -31,7 +31,7 @@ def require_managed(row: Any) -> Any:
     server, run = (row.server, row) if isinstance(row, Run) else (row, row.run)
     by = f" ({Origin.from_json(run.start.origin).started_by})" if run is not None else ""
     raise ExternalRunError(
-        f"{server} is only watched: somebody else has started it{by}, and inferdash touches "
+        f"{server} is only monitored: it was started outside inferdash{by}, and inferdash touches "
         "nothing of it. Start and stop it where it was started."
     )
 
