@@ -12,7 +12,7 @@ class ServersConfig(AppConfig):
         from django.contrib.auth.models import update_last_login
         from django.contrib.auth.signals import user_logged_in
 
-        from servers.models.people import data_disk
+        from servers.state import data_disk
 
         def note(**said: Any) -> None:
             with data_disk.unless_full():

@@ -25,6 +25,7 @@ from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation, hardening
 from servers.lifecycle.weights import checkpoints, deletion, downloads
 from servers.models import Box, Run, StoredCheckpoint
+from servers.models.runs.run import PARTS
 from servers.state import store
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ TRIED = "Tried which rights Docker takes from containers."
 
 @shared_task(base=DjangoTask, ignore_result=True, name="servers.advance")
 def advance(run_id: int) -> None:
-    runs = Run.objects.filter_managed().select_related("server__box", "version")
+    runs = Run.objects.filter_managed().select_related("server__box", "version", *PARTS)
     run = runs.filter(pk=run_id).first()
     if run is None:
         log.info("run %s is gone", run_id)

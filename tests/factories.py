@@ -16,6 +16,7 @@ from servers.judge.memory.hardware import HardwareJudge
 from servers.judge.memory.verdicts import Judge
 from servers.launch.engines.flaglist import FlagList
 from servers.launch.engines.launch import Launch
+from servers.lifecycle.runs.ownership import require_external, require_managed
 from servers.models import (
     Alert,
     AuditEntry,
@@ -39,14 +40,8 @@ from servers.models import (
 )
 from servers.models.jobs.job import key_of
 from servers.models.profiles.environment import only_variables
-from servers.models.runs.ownership import (
-    ExternalRun,
-    ManagedRun,
-    ManagedServer,
-    require_external,
-    require_managed,
-)
-from servers.models.runs.run import ENDED, DesiredState, RunState
+from servers.models.runs.ownership import ExternalRun, ManagedRun, ManagedServer
+from servers.models.runs.run import ENDED, PARTS, DesiredState, RunState
 from servers.watcher.memory import monitor
 from tests.awkward import LEFT
 from tests.samples import GIB, card, process, sample, unified
@@ -122,6 +117,17 @@ def server(on: Box, name: str = "qwen3-8b", model: str = "", **launch: Any) -> M
     return require_managed(Server.objects.create(slug=slug, profile=profile, box=on))
 
 
+def _name_by_table(values: dict[str, Any]) -> dict[str, Any]:
+    """Columns of a run's other tables as "start__pulled"."""
+    tables = {
+        field.name: f"{part}__{field.name}"
+        for part, table in PARTS.items()
+        for field in table._meta.concrete_fields
+        if not field.primary_key
+    }
+    return {tables.get(name, name): value for name, value in values.items()}
+
+
 def run(
     of: Server, state: RunState = RunState.READY, *, age: float = 7200, **values: Any
 ) -> ManagedRun:
@@ -162,7 +168,9 @@ def _make_run(of: Server, state: RunState, age: float, **values: Any) -> Run:
         defaults |= {"ready_at": at[3], "engine_version": "0.5.12", "requests_running": 0}
     if state in ENDED:
         defaults |= {"ended_at": timezone.now() - timedelta(seconds=60)}
-    made = Run.objects.create(server=of, version=version, state=state, **{**defaults, **values})
+    made = Run.objects.create(
+        server=of, version=version, state=state, **_name_by_table({**defaults, **values})
+    )
     Server.objects.filter(pk=of.pk).update(run=made)
     of.run = made
     return made

@@ -25,6 +25,7 @@ from django.utils import timezone
 from servers import events
 from servers.state import box_samples
 from servers.models import *
+from servers.lifecycle.runs import starts
 from servers.models.runs.run import RunState, DesiredState
 from tests import factories, samples
 # A password of a test is kept so that the web process can check it, but in no time.

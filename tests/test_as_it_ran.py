@@ -13,8 +13,9 @@ from docker.errors import ImageNotFound
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.lifecycle.runs import creation
+from servers.lifecycle.runs.ownership import require_managed
 from servers.models import AuditEntry, Box, Role, Run, Server
-from servers.models.runs.ownership import ManagedRun, require_managed
+from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import RunState
 from servers.watcher.runs import runs as watcher
 from tests import factories
@@ -69,11 +70,13 @@ def test_version_image_and_commit_are_those_of_the_run(box: Box) -> None:
 
     again = latest(run.server)
     assert again.version == run.version
-    assert again.pinned_image == run.image_id
+    assert again.plan.pinned_image == run.image_id
     assert again.launch.revision == "c0ffee" * 6
     assert again.version.launch.revision == ""
     entry = AuditEntry.objects.get(action="start as it ran")
     assert (str(entry.by), entry.detail["like"]) == ("a-operator", run.pk)
+    page = browser(Role.VIEWER).get(f"/servers/{run.server.slug}/?run={again.pk}").content.decode()
+    assert f"?run={run.pk}" in page.split("<dt>As it ran</dt>")[1].split("</dd>")[0]
 
 
 def test_it_is_offered_beside_each_run_that_had_an_image(box: Box) -> None:
@@ -124,7 +127,7 @@ def test_the_old_version_is_checked_and_not_the_newest(box: Box) -> None:
     assert asked["HX-Retarget"] == "#dialog"
     assert f"/runs/{run.pk}/start/" in asked.content.decode()
     assert click(Role.EDITOR, run, despite="It worked.").status_code == 204
-    assert latest(run.server).despite == "It worked."
+    assert latest(run.server).plan.overridden_errors == "It worked."
 
 
 def test_a_version_that_became_ready_needs_no_reason(box: Box) -> None:
@@ -165,7 +168,7 @@ def test_the_container_is_of_the_image_that_it_ran_whatever_the_tag_means(
 
     assert again.state == RunState.STARTING, again.failure
     assert again.image_id == image.id
-    assert "--seed" in again.command
+    assert "--seed" in again.start.command
 
 
 @pytest.mark.docker

@@ -119,7 +119,7 @@ def test_a_boot_is_taken_up_once(box: Box) -> None:
 
 def test_a_start_that_takes_the_box_down_with_it_is_not_repeated_for_ever(box: Box) -> None:
     run = failed_in_the_shutdown(box, start_with_box=True, restart="always")
-    Run.objects.filter(pk=run.pk).update(tries=2, ready_at=None, restart_at=None)
+    Run.objects.filter(pk=run.pk).write(plan__attempts=2, ready_at=None, restart_at=None)
     box.boot_id = "before"
     boot(box)
 
@@ -178,7 +178,7 @@ def test_a_container_that_went_down_with_the_box_has_not_failed(
             AuditEntry.objects.get(action="start again").detail["why"] == "The box was restarted."
         )
         assert again.image_id == ""
-        assert again.pinned_image == run.image_id
+        assert again.plan.pinned_image == run.image_id
     else:
         client = Client()
         client.force_login(factories.person())

@@ -29,7 +29,7 @@ def failed() -> Run:
     box = factories.box("spark-1")
     server = factories.server(box, "glm-5")
     run = looked(failing(server, UNBALANCED.strip()))
-    assert run.cause == "memory-capacity-unbalanced"
+    assert run.log.cause == "memory-capacity-unbalanced"
     return run
 
 

@@ -17,6 +17,7 @@ from servers.forms.conversation import PARAMETERS, AskError, read_chat
 from servers.gateway import calls
 from servers.gateway.routes import PASSING
 from servers.launch.engines.launch import Launch
+from servers.lifecycle.runs import secret_env
 from servers.models import (
     ActiveUser,
     AuditEntry,
@@ -25,12 +26,12 @@ from servers.models import (
     Request,
     Role,
     Run,
+    RunHealth,
     Secret,
     Server,
     User,
 )
-from servers.models.runs.run import DesiredState, RunState
-from servers.models.runs.run_parts import Sleep
+from servers.models.runs.run import DesiredState, RunState, Sleep
 from servers.views.gateway import chat as views
 from tests.cases import table
 from tests.scripted_engine import MODEL, ScriptedEngine
@@ -164,7 +165,7 @@ async def test_the_engines_events_pass_through_untouched(
     assert text.endswith("data: [DONE]\n\n")
     assert engine.requests[-1]["model"] == MODEL
     await run.arefresh_from_db()
-    assert run.last_request_at is not None
+    assert run.health.last_request_at is not None
 
 
 @pytest.mark.asyncio
@@ -185,7 +186,8 @@ async def wakes(run: Run, **trouble: Any) -> None:
     wanted = Run.objects.filter(wake_wanted_at__isnull=False)
     await wait_until_async(wanted.aexists, "somebody wants it awake")
     sleep = Sleep.ASLEEP if trouble else Sleep.AWAKE
-    await Run.objects.filter(pk=run.pk).aupdate(sleep=sleep, sleep_info=trouble)
+    await RunHealth.objects.filter(run=run.pk).aupdate(sleep_info=trouble)
+    await Run.objects.filter(pk=run.pk).aupdate(sleep=sleep)
 
 
 @pytest.mark.asyncio
@@ -375,8 +377,9 @@ def test_the_endpoint_carries_the_engines_key(run: Run, launch: dict[str, Any], 
     spec = Launch(engine="vllm", image="image", checkpoint="checkpoint", **launch)
     run.version = run.server.profile.save_version(spec, by=None)
 
-    assert run.endpoint is not None
-    assert run.endpoint.key == key
+    endpoint = secret_env.find_endpoint(run)
+    assert endpoint is not None
+    assert endpoint.key == key
 
 
 def test_a_secret_key_is_revealed_to_the_endpoint_only(run: Run, ada: User) -> None:
@@ -384,16 +387,18 @@ def test_a_secret_key_is_revealed_to_the_endpoint_only(run: Run, ada: User) -> N
     spec = Launch(engine="vllm", image="i", checkpoint="c", secret_env={"VLLM_API_KEY": secret.pk})
     run.version = run.server.profile.save_version(spec, by=ada)
 
-    assert run.endpoint is not None
-    assert run.endpoint.key == "sk-sealed"
-    assert "sk-sealed" not in repr(run.endpoint)
+    endpoint = secret_env.find_endpoint(run)
+    assert endpoint is not None
+    assert endpoint.key == "sk-sealed"
+    assert "sk-sealed" not in repr(endpoint)
 
 
 def test_a_chat_notes_who_uses_a_run_once_a_person(run: Run, ada: User) -> None:
     lin = User.objects.create(username="lin", role=Role.OPERATOR)
-    assert run.endpoint is not None
+    endpoint = secret_env.find_endpoint(run)
+    assert endpoint is not None
     target = views.ChatTarget(
-        run_id=run.pk, server="tiny", model=MODEL, engine="vllm", endpoint=run.endpoint,
+        run_id=run.pk, server="tiny", model=MODEL, engine="vllm", endpoint=endpoint,
         server_id=run.server_id, wakes_within=None,
     )  # fmt: skip
     for person in (lin, ada, lin):

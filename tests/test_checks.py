@@ -141,7 +141,7 @@ def test_a_start_that_is_known_to_fail_asks_for_a_reason_and_keeps_it(server: Se
     eva = browser(Role.EDITOR)
     started = eva.post(f"/servers/{server.slug}/start/", {"despite": " a patched build "})
     assert started.status_code == 204
-    assert Run.objects.get().despite == "a patched build"
+    assert Run.objects.get().plan.overridden_errors == "a patched build"
 
 
 def test_a_fix_in_the_dialog_of_a_start_goes_on_to_the_start(server: Server) -> None:
@@ -162,14 +162,14 @@ def test_a_fix_in_the_dialog_of_a_start_goes_on_to_the_start(server: Server) -> 
     assert ben.post(f"{start}fix/shared-memory/?about=shm_size").status_code == 204
     run = Run.objects.get()
     assert run.version.launch.flags == ("--max-model-len", "4096", "--tensor-parallel-size", "2")
-    assert (run.version.number, run.despite) == (4, "")
+    assert (run.version.number, run.plan.overridden_errors) == (4, "")
 
 
 def test_a_start_without_errors_asks_nothing(box: Box) -> None:
     fine = factories.server(box, "fine", "gpt-oss-120b", image="vllm/vllm-openai:v0.20.2")
 
     assert browser(Role.OPERATOR).post(f"/servers/{fine.slug}/start/").status_code == 204
-    assert Run.objects.get().despite == ""
+    assert Run.objects.get().plan.overridden_errors == ""
 
 
 def test_a_restart_into_a_version_that_is_known_to_fail_asks_too(server: Server) -> None:
@@ -183,7 +183,7 @@ def test_a_restart_into_a_version_that_is_known_to_fail_asks_too(server: Server)
     assert f'hx-post="/servers/{server.slug}/restart/"' in asked
     ben.post(f"/servers/{server.slug}/restart/", {"despite": "patched"})
     run.refresh_from_db()
-    assert run.restart_despite == "patched"
+    assert run.plan.restart_overridden_errors == "patched"
 
 
 def test_what_the_last_good_start_had_is_told(server: Server) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from servers.host.weights import checkpoints
 from servers.judge.logs.phases import PhaseProgress, Reader
+from servers.lifecycle.runs import starts
 from servers.models import Run
 from servers.watcher.runs import start_tracker as watched
 from servers.watcher.runs.start_tracker import DownloadMeter
@@ -86,17 +87,20 @@ def test_a_growing_cache_is_a_phase_until_the_weights_are_read(
         return fresh(run)
 
     cache.write("aa", 8)
-    assert look(PhaseProgress()).download is None, "what was there before is no download"
+    assert starts.read_download(look(PhaseProgress())) is None, (
+        "what was there before is no download"
+    )
     cache.write("bb.incomplete", 16)
     now = look(PhaseProgress())
-    assert now.download is not None
-    assert now.download.ended is None
-    assert now.download.size == pytest.approx(24 * MIB, rel=0.05)
-    assert now.download.total == 64 * MIB
-    assert (now.download.rate or 0) > 0
-    assert [each.phase for each in now.stretches] == ["starting", "downloading"]
+    download = starts.read_download(now)
+    assert download is not None
+    assert download.ended is None
+    assert download.size == pytest.approx(24 * MIB, rel=0.05)
+    assert download.total == 64 * MIB
+    assert (download.rate or 0) > 0
+    assert [each.phase for each in starts.list_stretches(now)] == ["starting", "downloading"]
     assert "Downloading weights 37&nbsp;%, 0.0 of 0.1 GiB, " in page(on)
 
     reader = Reader("vllm")
     reader.feed_all((n, line, "") for n, line in enumerate(started("vllm")[:7], 1))
-    assert look(reader.progress).download_ended_at is not None
+    assert look(reader.progress).start.download_ended_at is not None

@@ -27,7 +27,7 @@ def failed(log: str = OOM, *, flags: tuple[str, ...] = (), **values: Any) -> Run
 
 
 def failing(server: Server, log: str = OOM, **values: Any) -> Run:
-    said = {"exit_code": 1, "container_id": "c" * 64, "log_complete": True}
+    said = {"exit_code": 1, "container_id": "c" * 64, "is_complete": True}
     said["failure"] = "The engine ended by itself before it was ready, with exit code 1."
     run = factories.run(server, RunState.FAILED, **{**said, **values})
     if log:
@@ -44,27 +44,27 @@ def looked(run: Run) -> Run:
 def test_a_failed_run_is_diagnosed_with_the_lines_that_prove_it() -> None:
     run = looked(failed())
 
-    assert run.cause == "cuda-oom"
-    assert run.diagnosis["evidence"][0][0] == 2
+    assert run.log.cause == "cuda-oom"
+    assert run.log.diagnosis["evidence"][0][0] == 2
     assert "2.00 GiB" in run.why
 
 
 def test_a_log_that_is_still_being_read_is_not_judged() -> None:
-    assert looked(failed(log_complete=False)).diagnosis == {}
+    assert looked(failed(is_complete=False)).log.diagnosis == {}
 
 
 def test_a_run_is_diagnosed_once() -> None:
     run = looked(failed())
-    Run.objects.filter(pk=run.pk).update(diagnosis={"cause": None, "summary": "seen"})
+    Run.objects.filter(pk=run.pk).write(log__diagnosis={"cause": None, "summary": "seen"})
 
-    assert looked(run).diagnosis["summary"] == "seen"
+    assert looked(run).log.diagnosis["summary"] == "seen"
 
 
 def test_what_docker_says_is_diagnosed_without_a_log() -> None:
     said = "Bind for 0.0.0.0:18000 failed: port is already allocated"
     run = looked(failed("", container_id="", failure="No container.", failure_detail=said))
 
-    assert run.cause == "docker-port-allocated"
+    assert run.log.cause == "docker-port-allocated"
 
 
 def test_the_page_says_the_cause_first_with_links_into_the_log(client: Client) -> None:
@@ -86,7 +86,7 @@ def test_an_unknown_failure_is_told_as_such_with_its_most_telling_lines(client: 
 
     page = client.get(f"/servers/{run.server.slug}/").content.decode()
 
-    assert run.cause == ""
+    assert run.log.cause == ""
     assert "not recognised" in page
     assert "#L2" in page
 
@@ -112,7 +112,7 @@ def test_a_fix_that_the_profile_has_already_is_not_offered(client: Client) -> No
     run = looked(failed("x\nValueError: VLLM_PORT 'tcp://10.0.0.1:8000' appears to be a URI. This"))
     client.force_login(factories.person())
 
-    assert run.cause == "vllm-port-env-uri"
+    assert run.log.cause == "vllm-port-env-uri"
     assert diagnoses.explain_failure(run, factories.person()).steps == ()
     assert client.post(f"/servers/{run.server.slug}/runs/{run.pk}/fix/0/").status_code == 404
 
@@ -142,7 +142,7 @@ def test_a_misspelt_flag_is_first_offered_the_right_spelling(client: Client) -> 
 
         page = client.get(f"/servers/{made.slug}/").content.decode()
 
-        assert run.cause in ("argparse-unrecognized", "llama-invalid-arg")
+        assert run.log.cause in ("argparse-unrecognized", "llama-invalid-arg")
         assert 0 < page.index("Correct the spelling.") < page.index("Remove -"), log
         assert "Source: Reproduced by the inferdash project" in page
         answer = client.post(f"/servers/{made.slug}/runs/{run.pk}/fix/0/")
@@ -205,8 +205,8 @@ def test_a_million_lines_cost_no_more_than_both_ends(monkeypatch: pytest.MonkeyP
     middle = "\n".join(f"Decode batch {n}" for n in range(50))
     run = looked(failed(f"start\n{middle}\n{OOM}"))
 
-    assert run.cause == "cuda-oom"
-    assert run.diagnosis["evidence"][0][0] == 53
+    assert run.log.cause == "cuda-oom"
+    assert run.log.diagnosis["evidence"][0][0] == 53
 
 
 def test_what_needs_attention_says_the_cause() -> None:

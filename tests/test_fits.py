@@ -128,7 +128,7 @@ def test_a_start_that_vllm_would_refuse_asks_first(server: Server) -> None:
     assert 'class="fit fit-no"' in text
     assert not Run.objects.exists()
     assert eva.post(f"/servers/{server.slug}/start/", {"despite": "it leaves"}).status_code == 204
-    assert Run.objects.get().despite == "it leaves"
+    assert Run.objects.get().plan.overridden_errors == "it leaves"
 
 
 def test_the_dialog_of_a_start_makes_it_fit_and_goes_on(server: Server) -> None:

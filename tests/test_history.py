@@ -9,6 +9,7 @@ from django.db import OperationalError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from servers.contexts.memory.history import read_gpu_points
 from servers.judge.memory import history, holders
 from servers.judge.memory.history import SPANS, Point, Series
 from servers.models import Box, HistoryChunk
@@ -159,7 +160,7 @@ def stored(box: Box, step: int) -> dict[int, Point]:
     """By the second, from all chunks of a step, of the only GPU."""
     found: dict[int, Point] = {}
     for chunk in HistoryChunk.objects.filter(box=box, step=step):
-        for times in chunk.series.values():
+        for times in history.unpack(bytes(chunk.body)).values():
             assert not found.keys() & times.keys()
             found |= times
     return dict(sorted(found.items()))
@@ -323,8 +324,8 @@ def test_all_gpus_are_read_as_one_or_each_for_itself(box: Box, clock: HistoryClo
     keeper.write()
 
     name = "=process:VLLM::EngineCore"
-    both = HistoryChunk.objects.points(box, 10, 60, NOON, NOON + 120)
-    one = HistoryChunk.objects.points(box, 60, 60, NOON, NOON + 60, gpu=cards[1]["uuid"])
+    both = read_gpu_points(box, 10, 60, NOON, NOON + 120)
+    one = read_gpu_points(box, 60, 60, NOON, NOON + 60, gpu=cards[1]["uuid"])
 
     assert {t: point[name] * 1024 for t, point in both.items()} == {
         NOON: 60 * GIB,

@@ -14,6 +14,7 @@ CODE = """
 import asyncio, json, time
 from django.conf import settings
 from django.test import Client
+from servers.contexts.memory.history import list_keys
 from servers.judge.memory.history import SPANS, slot
 from servers.models.runs.run import RunState
 from servers.watcher.memory import rollups
@@ -51,7 +52,7 @@ def points(since, until, **more):
     return client.get("/boxes/rtx8/history/points.json", asked).json()
 
 hour, month = points(began, now), points(now - 31 * 86400, now)
-gpus = HistoryChunk.objects.gpus(box)
+gpus = list_keys(HistoryChunk, box)
 answer = client.get("/boxes/rtx8/history/points.csv", {"from": began, "to": now, "gpu": gpus[0]})
 async def read():
     return b"".join([part async for part in answer.streaming_content])

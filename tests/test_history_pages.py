@@ -98,7 +98,7 @@ def test_the_phases_of_a_start_are_told_with_their_moments(client: Client, box: 
     for number, (after, line) in enumerate(lines.items(), 1):
         at = run.started_at + timedelta(seconds=after)
         reader.feed(number, line, at.isoformat().replace("+00:00", "Z"))
-    Run.objects.filter(pk=run.pk).update(reader=reader.to_json())
+    Run.objects.filter(pk=run.pk).write(start__reader=reader.to_json())
 
     [found] = points(client, box, **{"from": NOW - 86400, "to": NOW + 7200})["runs"]
 

@@ -13,10 +13,11 @@ from tests.waiting import PATIENCE, wait_until
 
 LOOK = """
 import django; django.setup()
+from servers.judge.memory.history import unpack
 from servers.models import Box, HistoryChunk
 print(sum(len(box.gpus or []) for box in Box.objects.all()))
 for chunk in HistoryChunk.objects.filter(step=1):
-    for gpu, times in chunk.series.items():
+    for gpu, times in unpack(bytes(chunk.body)).items():
         for point in times.values():
             print(gpu, point["used"] // 2**20, sum(v for k, v in point.items() if k[0] == "="))
 """

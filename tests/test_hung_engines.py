@@ -92,7 +92,7 @@ def test_a_hung_start_delays_neither_other_starts_nor_the_figures_of_who_serves(
         assert [state(run) for run in good] == [RunState.READY] * 4
         for run in good:
             run.refresh_from_db()
-            assert run.requests_running == 3
+            assert run.health.requests_running == 3
         assert held.qsize() == 1, "it still owes its first answer, and is not asked another time"
         assert state(stuck) == RunState.STARTING
 

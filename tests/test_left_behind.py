@@ -63,7 +63,7 @@ def ended(run: ManagedRun, docker: DockerContainers) -> ManagedRun:
     for _line in docker.logs(run.container_id, follow=True):
         pass
     lifecycle.observe(run)
-    Run.objects.filter(pk=run.pk).update(log_complete=True)
+    Run.objects.filter(pk=run.pk).write(log__is_complete=True)
     return fresh(run)
 
 
@@ -259,10 +259,10 @@ def test_a_container_of_an_earlier_run_is_removed_once_its_log_is_read(
 ) -> None:
     run = ended(started(server), docker)
     later = factories.run(server, RunState.FAILED, container_id="")
-    Run.objects.filter(pk=run.pk).update(log_complete=False)
+    Run.objects.filter(pk=run.pk).write(log__is_complete=False)
     (left,) = found(box, "container")
     assert left.actions == ()
-    Run.objects.filter(pk=run.pk).update(log_complete=True)
+    Run.objects.filter(pk=run.pk).write(log__is_complete=True)
 
     (left,) = found(box, "container")
     done = wanted(box, JobKind.REMOVE, left)
@@ -310,11 +310,11 @@ def test_a_run_that_ended_in_the_database_alone_is_taken_up_again(
     box: Box, server: ManagedServer
 ) -> None:
     run = started(server)
-    Run.objects.filter(pk=run.pk).update(
+    Run.objects.filter(pk=run.pk).write(
         state=RunState.STOPPED,
         wanted=DesiredState.STOPPED,
         ended_at=timezone.now(),
-        log_complete=True,
+        log__is_complete=True,
     )
 
     (left,) = found(box, "container")
@@ -323,7 +323,7 @@ def test_a_run_that_ended_in_the_database_alone_is_taken_up_again(
 
     run = fresh(run)
     assert (run.state, run.wanted, run.ended_at) == (RunState.STARTING, DesiredState.RUNNING, None)
-    assert not run.log_complete
+    assert not run.log.is_complete
 
 
 def test_a_server_that_runs_already_adopts_nothing(box: Box, server: ManagedServer) -> None:

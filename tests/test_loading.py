@@ -129,7 +129,7 @@ def test_what_should_be_left_follows_from_the_estimate(server: ManagedServer) ->
 
     assert left is not None
     assert left / GIB == pytest.approx(112 - 0.9 * 119.7, abs=0.1)
-    run.around = {}
+    run.start.around = {}
     assert load_guard.foreseen(run) is None
 
 
@@ -140,10 +140,10 @@ def test_an_alarm_is_on_the_run_for_as_long_as_it_lasts(server: ManagedServer) -
 
     guard.step(sample(1, 5.0))
     run.refresh_from_db()
-    assert run.memory_warning == "The machine has 5.0 GiB left."
+    assert run.start.memory_warning == "The machine has 5.0 GiB left."
     guard.step(sample(2, 50.0))
     run.refresh_from_db()
-    assert run.memory_warning == ""
+    assert run.start.memory_warning == ""
 
 
 @pytest.mark.django_db
@@ -154,7 +154,7 @@ def test_a_ready_engine_and_a_discrete_card_are_let_alone(server: ManagedServer)
     LoadMonitor(server.box).step(sample(2, 1.0, kind="discrete"))
 
     run.refresh_from_db()
-    assert (run.wanted, run.memory_warning) == (DesiredState.RUNNING, "")
+    assert (run.wanted, run.start.memory_warning) == (DesiredState.RUNNING, "")
 
 
 @pytest.fixture

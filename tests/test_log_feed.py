@@ -20,7 +20,7 @@ def restore(stack: Stack, count: int) -> None:
     """The log becomes one of so many lines without a word, as when yesterday's database is back."""
     stack.shell(
         f"LogChunk.objects.filter(run={stack.run}).delete()\n"
-        f"Run.objects.filter(pk={stack.run}).update(log_lines=0)\n"
+        f"RunLog.objects.filter(run={stack.run}).update(lines=0)\n"
         f"records = [f'2026-11-21T08:00:00Z o line {{n}}'.encode() for n in range(1, {count + 1})]\n"
         f"LogChunk.objects.append({stack.run}, 0, records)"
     )

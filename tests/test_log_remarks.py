@@ -6,6 +6,7 @@ from django.test import Client
 from servers.forms.profile_fields import read_box
 from servers.judge.logs import parsing as judge_patterns
 from servers.launch.commandline.text_boxes import WordsError
+from servers.lifecycle.runs import starts
 from servers.models import LogChunk, Run, Server
 from servers.models.runs.run import RunState
 from servers.watcher.logs import follower as watcher_patterns
@@ -18,7 +19,7 @@ AT = "2026-11-21T08:00:00.000000001Z"
 
 def write(run: Run, *lines: str, stream: str = "o") -> None:
     records = [f"{AT} {stream} {line}".encode() for line in lines]
-    LogChunk.objects.append(run.pk, Run.objects.get(pk=run.pk).log_lines, records)
+    LogChunk.objects.append(run.pk, Run.objects.get(pk=run.pk).log.lines, records)
 
 
 def searched(run: Run) -> Run:
@@ -83,14 +84,14 @@ def test_lines_that_come_later_count_and_none_is_read_twice(own_redis: object) -
     run: Run = factories.run(on)
     write(run, "one", "two")
     run = searched(run)
-    assert [each.text for each in run.log_remarks] == ["KV cache"]
-    assert run.log_searched == 2
+    assert [each.text for each in starts.find_log_remarks(run)] == ["KV cache"]
+    assert run.log.searched == 2
 
     write(run, "KV cache size: 5", "oom at last")
     run = searched(run)
 
-    assert [(each.text, each.line) for each in run.log_remarks] == [("OOM", 4)]
-    assert run.log_searched == 4
+    assert [(each.text, each.line) for each in starts.find_log_remarks(run)] == [("OOM", 4)]
+    assert run.log.searched == 4
 
 
 @pytest.mark.django_db(transaction=True)
@@ -98,7 +99,7 @@ def test_what_inferdash_notes_in_a_log_is_not_the_engines(own_redis: object) -> 
     run = factories.run(factories.server(factories.box(), log_must_not=("missing",)))
     write(run, "… lines may be missing here", stream="i")
 
-    assert searched(run).log_remarks == ()
+    assert starts.find_log_remarks(searched(run)) == ()
 
 
 @pytest.mark.django_db(transaction=True)

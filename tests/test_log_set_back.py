@@ -35,10 +35,10 @@ def test_what_the_database_has_lost_is_read_again(docker: DockerContainers) -> N
     # As if the database of before the start were put back, and the container adopted.
     LogChunk.objects.filter(run_id=run.pk).delete()
     Server.objects.update(run=None)
-    Run.objects.filter(pk=run.pk).update(log_lines=0, log_size=0)
+    Run.objects.filter(pk=run.pk).write(log__lines=0, log__size=0)
     docker.signal(engine, "SIGTERM")
     follower.join(PATIENCE)
 
     assert not follower.is_alive()
     assert [line.text for line in stored(run)] == ["one", "two", "last"]
-    assert Run.objects.get(pk=run.pk).log_complete
+    assert Run.objects.get(pk=run.pk).log.is_complete

@@ -28,7 +28,7 @@ def stack(web: WebStack) -> Stack:
 def log_lines(stack: Stack) -> int:
     path = Path(stack.env["INFERDASH_DATA"]) / "inferdash.sqlite3"
     with closing(sqlite3.connect(path, timeout=PATIENCE)) as database:
-        query = "select log_lines from servers_run where id = ?"
+        query = "select lines from servers_runlog where run_id = ?"
         return int(database.execute(query, [stack.run]).fetchone()[0])
 
 

@@ -63,7 +63,7 @@ def test_a_long_log_keeps_its_beginning_its_end_and_its_numbers(
     writer.tidy_logs(box)
 
     run.refresh_from_db()
-    gap = run.log_gap
+    gap = run.log.gap
     assert gap is not None
     first, last = gap["first"], gap["last"]
     lines = kept(run)
@@ -72,8 +72,8 @@ def test_a_long_log_keeps_its_beginning_its_end_and_its_numbers(
     assert lines[first - 1].stream == NOTE
     assert f"lines {first:,} to {last:,} were removed" in lines[first - 1].text
     assert all(line.text == f"{line.number} of a log" for line in lines if line.stream != NOTE)
-    assert 90_000 < run.log_size < 130_000
-    assert run.log_size == sum(LogChunk.objects.values_list("size", flat=True))
+    assert 90_000 < run.log.size < 130_000
+    assert run.log.size == sum(LogChunk.objects.values_list("size", flat=True))
 
     # Windows from anywhere, also from inside what is gone.
     def numbers(lines: list[StoredLine]) -> list[int]:
@@ -93,7 +93,7 @@ def test_old_logs_go_but_for_a_servers_newest(box: Box, small: Any) -> None:
     for run in old:
         fill(run, 100)
         long_ago = timezone.now() - timedelta(days=small.LOG_DAYS + 1)
-        Run.objects.filter(pk=run.pk).update(log_complete=True, ended_at=long_ago)
+        Run.objects.filter(pk=run.pk).write(log__is_complete=True, ended_at=long_ago)
 
     writer.tidy_logs(box)
     writer.tidy_logs(box)
@@ -111,7 +111,7 @@ def test_the_oldest_logs_go_when_all_are_too_large(box: Box, small: Any) -> None
     for age, run in enumerate(reversed(runs)):
         fill(run, 500)
         ended = timezone.now() - timedelta(hours=age)
-        Run.objects.filter(pk=run.pk).update(log_complete=True, ended_at=ended)
+        Run.objects.filter(pk=run.pk).write(log__is_complete=True, ended_at=ended)
     small.LOG_TOTAL = 60_000
 
     writer.tidy_logs(box)
@@ -126,7 +126,7 @@ def test_what_is_kept_is_shown_to_admins(run: Run, client: Client) -> None:
     run.refresh_from_db()
     page = client.get("/settings/").content.decode()
 
-    assert f"{run.log_size / 2**20:.3g} MiB of text of 1 run is kept." in page
+    assert f"{run.log.size / 2**20:.3g} MiB of text of 1 run is kept." in page
     assert "the first 8 MiB and the last 64 MiB" in page
 
 
@@ -138,11 +138,11 @@ def test_lines_that_were_cut_out_are_not_read_from_docker_again(
     Follower(run.pk, made, masks=[], docker=docker).follow()
     writer.shorten_logs(run.pk)
     run.refresh_from_db()
-    size = run.log_size
-    Run.objects.filter(pk=run.pk).update(log_complete=False)
+    size = run.log.size
+    Run.objects.filter(pk=run.pk).write(log__is_complete=False)
 
     Follower(run.pk, made, masks=[], docker=docker).follow()
 
     run.refresh_from_db()
-    assert run.log_complete
-    assert (run.log_size, run.log_lines) == (size, 8000)
+    assert run.log.is_complete
+    assert (run.log.size, run.log.lines) == (size, 8000)

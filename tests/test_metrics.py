@@ -16,8 +16,7 @@ from inferdash.settings import env_token
 from servers.host.gateway.exposition import ExpositionError, Families
 from servers.host.runs import prometheus
 from servers.models import Alert, Key, Role, Run
-from servers.models.runs.run import RunState
-from servers.models.runs.run_parts import Sleep
+from servers.models.runs.run import RunState, Sleep
 from tests import factories, prometheus_text, samples
 from tests.samples import GIB
 
@@ -202,7 +201,7 @@ def test_a_box_that_is_silent_is_down_and_says_nothing_else() -> None:
 def test_counters_count_every_run_and_restart() -> None:
     server = factories.server(factories.box("rtx8"), "glm-5")
     for tries in (0, 1, 2):
-        factories.run(server, RunState.FAILED, tries=tries, ready_at=None)
+        factories.run(server, RunState.FAILED, attempts=tries, ready_at=None)
     factories.run(server, RunState.READY)
     found = told()
 

@@ -18,8 +18,9 @@ from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import Site
 from servers.launch.recipes import document
 from servers.launch.recipes.document import Document
+from servers.lifecycle.runs.ownership import require_managed
 from servers.models import Box, Profile, Server
-from servers.models.runs.ownership import ManagedServer, require_managed
+from servers.models.runs.ownership import ManagedServer
 from servers.models.runs.run import RunState
 from servers.watcher.runs import probes
 from tests import factories

@@ -16,40 +16,40 @@ pytestmark = pytest.mark.django_db
 
 
 def unread(log: str = OOM, *, ago: timedelta = PATIENCE * 2, **values: Any) -> Run:
-    return failed(log, log_complete=False, ended_at=timezone.now() - ago, **values)
+    return failed(log, is_complete=False, ended_at=timezone.now() - ago, **values)
 
 
 def test_it_is_judged_by_what_there_is() -> None:
     run = looked(unread())
 
-    assert (run.cause, run.diagnosis["is_partial"]) == ("cuda-oom", True)
+    assert (run.log.cause, run.log.diagnosis["is_partial"]) == ("cuda-oom", True)
 
 
 def test_it_is_given_time_first() -> None:
-    assert looked(unread(ago=PATIENCE / 2)).diagnosis == {}
+    assert looked(unread(ago=PATIENCE / 2)).log.diagnosis == {}
 
 
 def test_the_last_lines_that_docker_gave_count_where_the_log_lacks_them() -> None:
     start, rest = OOM.split("\n")[0], OOM.split("\n")[1:]
     run = looked(unread(start, last_lines=[start, *rest]))
 
-    assert run.cause == "cuda-oom"
-    assert run.diagnosis["evidence"][0][0] == 0
+    assert run.log.cause == "cuda-oom"
+    assert run.log.diagnosis["evidence"][0][0] == 0
 
 
 def test_it_is_judged_again_when_the_rest_comes() -> None:
     run = looked(unread("", last_lines=["nothing that tells"]))
-    assert run.cause == ""
-    assert run.diagnosis["is_partial"]
+    assert run.log.cause == ""
+    assert run.log.diagnosis["is_partial"]
     same = looked(run)
-    assert same.diagnosis == run.diagnosis
+    assert same.log.diagnosis == run.log.diagnosis
 
     stamp = b"2026-11-21T08:00:00.000000000Z e "
     records = [stamp + line.encode() for line in OOM.split("\n")]
     LogChunk.objects.append(run.pk, 0, records)
-    Run.objects.filter(pk=run.pk).update(log_complete=True)
+    Run.objects.filter(pk=run.pk).write(log__is_complete=True)
     again = looked(run)
-    assert (again.cause, again.diagnosis["is_partial"]) == ("cuda-oom", False)
+    assert (again.log.cause, again.log.diagnosis["is_partial"]) == ("cuda-oom", False)
 
 
 def test_the_page_says_that_a_part_was_missing(client: Client) -> None:

@@ -138,7 +138,7 @@ run = commands.start(server, by=ada)
 def write(who):
     stored = 0
     for number in range(40):
-        after = Run.objects.values_list("log_lines", flat=True).get(pk=run.pk)
+        after = RunLog.objects.values_list("lines", flat=True).get(run=run.pk)
         try:
             LogChunk.objects.append(run.pk, after, [b"2026-11-21T10:00:00.000000000Z o %d" % who] * 30)
         except LogMovedError:
@@ -157,9 +157,9 @@ def test_last_words_with_a_nul_in_them_can_be_kept(outcome: Outcome) -> None:
     code = r"""
 run = commands.start(server, by=ada)
 words = secret_env.mask_secrets(run, "Segmentation \0 fault")
-Run.objects.filter(pk=run.pk).update(last_lines=[words], failure=words, failure_detail=words)
+Run.objects.filter(pk=run.pk).write(log__last_lines=[words], failure=words, failure_detail=words)
 run.refresh_from_db()
-print(json.dumps([*run.last_lines, run.failure, run.failure_detail]))
+print(json.dumps([*run.log.last_lines, run.failure, run.failure_detail]))
 """
     assert outcome(code) == ["Segmentation \ufffd fault"] * 3
 

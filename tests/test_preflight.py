@@ -277,7 +277,7 @@ def test_a_start_is_stopped_and_an_editor_may_override_it_with_a_reason(server: 
 
     assert "Why start it anyway?" in eva.post(path).content.decode()
     assert eva.post(path, {"despite": "binfmt is set up"}).status_code == 204
-    assert Run.objects.get().despite == "binfmt is set up"
+    assert Run.objects.get().plan.overridden_errors == "binfmt is set up"
     page = eva.get(f"/profiles/{server.slug}/").content.decode()
     assert "Preflight: 1 error" in page
 

@@ -6,9 +6,9 @@ from django.test import Client
 from django.utils import timezone
 
 from servers.launch.engines.flaghelp import parse_help
+from servers.lifecycle.profiles import record
 from servers.lifecycle.profiles.preflight import Count, of_profiles
 from servers.models import ImageFacts, Profile, Role, Run, Server
-from servers.models.profiles import record
 from servers.models.profiles.profile import ProfileFilter, ProfileHealth
 from servers.models.runs.run import RunState
 from servers.watcher.runs.runs import Runs
@@ -93,8 +93,8 @@ def test_a_filter_that_finds_nothing_says_so() -> None:
 
 def test_runs_show_what_a_profile_is_worth() -> None:
     profile = Profile.objects.get(slug="works")
-    Run.objects.filter(state=RunState.READY).update(
-        peak_memory=80 * GIB, peak_tokens_per_second=93.5
+    Run.objects.filter(state=RunState.READY).write(
+        health__peak_memory=80 * GIB, health__peak_tokens_per_second=93.5
     )
 
     shown = record.compute_record(profile)
@@ -123,7 +123,7 @@ def test_the_most_memory_that_a_run_held_is_remembered() -> None:
         runs.measure(samples.sample(cards, processes))
 
     run.refresh_from_db()
-    assert run.peak_memory == 80 * GIB
+    assert run.health.peak_memory == 80 * GIB
 
 
 def test_a_long_list_has_pages_that_keep_the_filter() -> None:

@@ -125,7 +125,7 @@ def test_the_page_of_a_failed_run_offers_it(box: Box, shelf: Registry) -> None:
     run = failing(server, "")
     assert failure_catalog.by_id()["llama-unknown-arch"].remedies[0].box == "pull"
     said = {"cause": "llama-unknown-arch", "summary": "x", "groups": {"arch": "qwen9"}}
-    type(run).objects.filter(pk=run.pk).update(diagnosis=said)
+    type(run).objects.filter(pk=run.pk).write(log__diagnosis=said)
     client = operator()
 
     page = client.get("/servers/gemma-tiny/").content.decode()

@@ -14,6 +14,7 @@ from servers.host.runs import questions
 from servers.judge.logs.phases import Reader
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.profiles import checks
+from servers.lifecycle.runs import secret_env
 from servers.models import Box, Run, Server
 from servers.models.runs.run import RunState
 from servers.watcher.runs.runs import Runs
@@ -56,7 +57,9 @@ def until(runs: Runs, run: Run, done: Callable[[Run], object]) -> Run:
         run.refresh_from_db()
         return done(run)
 
-    wait_until(look, lambda: f"it comes to it: {run.first_answer}, {run.unhealthy_because}")
+    wait_until(
+        look, lambda: f"it comes to it: {run.health.first_answer}, {run.health.unhealthy_because}"
+    )
     return run
 
 
@@ -88,20 +91,20 @@ def test_the_first_answer_is_asked_once_and_kept_with_its_figures(box: Box) -> N
         metrics(engine)
         run = became_ready(on, engine)
         runs = Runs(box)
-        until(runs, run, lambda run: run.first_answer)
+        until(runs, run, lambda run: run.health.first_answer)
         for _round in range(3):
             runs.tick()
 
     [body] = engine.requests
     assert (body["temperature"], body["max_tokens"], body["model"]) == (0, 64, MODEL)
     run.refresh_from_db()
-    said = run.first_answer
+    said = run.health.first_answer
     assert said["text"] == "".join(SKY).strip()
     assert (said["tokens"], said["finish"], said["remarks"]) == (12, "stop", [])
     assert said["first_token"] is not None
-    assert run.last_request_at is None, "nobody has asked it anything"
-    assert not run.requests_running
-    assert not run.peak_tokens_per_second
+    assert run.health.last_request_at is None, "nobody has asked it anything"
+    assert not run.health.requests_running
+    assert not run.health.peak_tokens_per_second
     page = shown(on, f"/servers/{on.slug}/")
     assert "12 tokens, the first after" in page
     assert "The sky is blue since" in page
@@ -113,9 +116,9 @@ def test_too_slow_is_said_on_the_card_with_what_is_expected(box: Box) -> None:
     plan = EngineScript(deltas=[{"content": word} for word in SKY], delay=0.02)
     with ScriptedEngine(plan=lambda _body: plan) as engine:
         metrics(engine)
-        run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
+        run = until(Runs(box), became_ready(on, engine), lambda run: run.health.first_answer)
 
-    [remark] = run.ready_but
+    [remark] = run.health.ready_but
     assert remark.endswith(" tok/s; expected 30000-35000")
     assert f"Ready, but {remark}." in shown(on)
     assert f"Ready, but {remark}." in shown(on, f"/servers/{on.slug}/")
@@ -130,11 +133,11 @@ def test_a_first_answer_that_compiled_its_way_is_no_measure(
     plan = EngineScript(deltas=[{"content": word} for word in SKY])
     with ScriptedEngine(plan=lambda _body: plan) as engine:
         metrics(engine)
-        run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
+        run = until(Runs(box), became_ready(on, engine), lambda run: run.health.first_answer)
 
     assert len(engine.requests) == 2
-    assert run.ready_but == ()
-    assert run.first_answer["rate"] == pytest.approx(200, rel=0.2)
+    assert run.health.ready_but == ()
+    assert run.health.first_answer["rate"] == pytest.approx(200, rel=0.2)
 
 
 def test_what_came_all_at_once_has_no_speed_and_is_not_slow(
@@ -145,10 +148,10 @@ def test_what_came_all_at_once_has_no_speed_and_is_not_slow(
     plan = EngineScript(deltas=[{"content": word} for word in SKY])
     with ScriptedEngine(plan=lambda _body: plan) as engine:
         metrics(engine)
-        run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
+        run = until(Runs(box), became_ready(on, engine), lambda run: run.health.first_answer)
 
-    assert run.first_answer["rate"] is None
-    assert run.ready_but == ()
+    assert run.health.first_answer["rate"] is None
+    assert run.health.ready_but == ()
 
 
 def test_a_run_is_compared_with_the_last_good_one_of_its_profile_on_its_box(box: Box) -> None:
@@ -160,10 +163,10 @@ def test_a_run_is_compared_with_the_last_good_one_of_its_profile_on_its_box(box:
     plan = EngineScript(deltas=[{"content": word} for word in SKY], delay=0.02)
     with ScriptedEngine(plan=lambda _body: plan) as engine:
         metrics(engine)
-        run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
+        run = until(Runs(box), became_ready(on, engine), lambda run: run.health.first_answer)
 
-    assert run.first_answer["before"] == 9e6
-    assert run.ready_but[0].endswith(" tok/s; 9e+06 the last time")
+    assert run.health.first_answer["before"] == 9e6
+    assert run.health.ready_but[0].endswith(" tok/s; 9e+06 the last time")
 
 
 @pytest.mark.parametrize(
@@ -179,10 +182,10 @@ def test_what_it_says_is_judged(box: Box, deltas: list[dict[str, Any]], says: st
     on = factories.server(box, engine="vllm")
     with ScriptedEngine(plan=lambda _body: EngineScript(deltas=deltas)) as engine:
         metrics(engine)
-        run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
+        run = until(Runs(box), became_ready(on, engine), lambda run: run.health.first_answer)
 
-    assert run.ready_but == ((says,) if says else ())
-    assert run.first_answer["is_reasoning"] is (says is None)
+    assert run.health.ready_but == ((says,) if says else ())
+    assert run.health.first_answer["is_reasoning"] is (says is None)
 
 
 @pytest.mark.parametrize(("gpus", "says"), [("all", True), ("none", False)])
@@ -196,9 +199,9 @@ def test_who_wants_gpus_and_finds_none_computes_on_the_cpu(box: Box, gpus: str, 
     ) as engine:
         engine.answers["/metrics"] = (200, "llamacpp:requests_processing 0\n")
         run = became_ready(on, engine, reader=log.to_json())
-        run = until(Runs(box), run, lambda run: run.first_answer)
+        run = until(Runs(box), run, lambda run: run.health.first_answer)
 
-    assert run.ready_but == (("it finds no GPU and computes on the CPU",) if says else ())
+    assert run.health.ready_but == (("it finds no GPU and computes on the CPU",) if says else ())
 
 
 def test_an_engine_that_breaks_off_is_ready_but_and_one_that_takes_no_chats_is_not(
@@ -208,8 +211,8 @@ def test_an_engine_that_breaks_off_is_ready_but_and_one_that_takes_no_chats_is_n
     broken = factories.server(box, "broken", engine="vllm")
     with ScriptedEngine(plan=lambda _body: EngineScript(deltas=[], error=error)) as engine:
         metrics(engine)
-        run = until(Runs(box), became_ready(broken, engine), lambda run: run.first_answer)
-    assert run.ready_but == (
+        run = until(Runs(box), became_ready(broken, engine), lambda run: run.health.first_answer)
+    assert run.health.ready_but == (
         "its first answer failed: It broke off: EngineCore encountered an issue",
     )
 
@@ -217,8 +220,8 @@ def test_an_engine_that_breaks_off_is_ready_but_and_one_that_takes_no_chats_is_n
     refusal = EngineScript(deltas=[], status=400, error={"message": "no chat template"})
     with ScriptedEngine(plan=lambda _body: refusal) as engine:
         metrics(engine)
-        run = until(Runs(box), became_ready(base, engine), lambda run: run.first_answer)
-    assert run.ready_but == ()
+        run = until(Runs(box), became_ready(base, engine), lambda run: run.health.first_answer)
+    assert run.health.ready_but == ()
     assert "none: The engine refused the request (400)" in shown(base, "/servers/base/")
 
 
@@ -243,7 +246,7 @@ def test_who_is_not_to_be_asked_or_is_busy_is_not_asked(
 
     assert engine.requests == []
     run.refresh_from_db()
-    assert run.first_answer == {}
+    assert run.health.first_answer == {}
 
 
 def test_a_run_that_was_ready_long_before_anybody_looked_is_not_asked(box: Box) -> None:
@@ -265,18 +268,17 @@ def test_the_engines_key_is_given_and_never_kept(box: Box) -> None:
     said = [{"content": word} for word in (*SKY, key)]
     with ScriptedEngine(plan=lambda _body: EngineScript(deltas=said)) as engine:
         metrics(engine)
-        run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
+        run = until(Runs(box), became_ready(on, engine), lambda run: run.health.first_answer)
 
     chat = next(each for each in engine.headers if each["path"].endswith("completions"))
     assert chat["authorization"] == f"Bearer {key}"
-    assert key not in json.dumps(run.first_answer)
+    assert key not in json.dumps(run.health.first_answer)
 
 
 def test_an_engine_that_never_answers_is_given_up(box: Box) -> None:
     with ScriptedEngine(plan=lambda _body: EngineScript(deltas=[], first_delay=600)) as engine:
-        endpoint = factories.run(
-            factories.server(box), address="127.0.0.1", port=engine.port
-        ).endpoint
+        run = factories.run(factories.server(box), address="127.0.0.1", port=engine.port)
+        endpoint = secret_env.find_endpoint(run)
         assert endpoint is not None
         silent = questions.ask(endpoint, MODEL, "Hi", most=1, limit=0.2)
         assert engine.outcomes.get(timeout=PATIENCE) == "cancelled"
@@ -300,8 +302,10 @@ def test_a_dead_scheduler_is_said_on_card_page_and_first_of_all(box: Box) -> Non
     page = shown(on, "/servers/glm-5/")
     assert "Nothing is done about it by itself" in page
 
-    Run.objects.filter(pk=run.pk).update(
-        unhealthy_since=None, unhealthy_because="", slow_because="does not answer /health"
+    Run.objects.filter(pk=run.pk).write(
+        health__unhealthy_since=None,
+        health__unhealthy_because="",
+        health__slow_because="does not answer /health",
     )
     said = shown(on)
     assert "Unhealthy" not in said
@@ -324,7 +328,7 @@ def garbled(box: Box) -> Run:
     )
     with ScriptedEngine(plan=lambda _body: EngineScript(deltas=[{"content": "The"}])) as engine:
         engine.answers["/metrics"] = (200, "sglang:num_running_reqs 0\n")
-        return until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
+        return until(Runs(box), became_ready(on, engine), lambda run: run.health.first_answer)
 
 
 def test_who_answers_nonsense_did_not_work(garbled: Run, box: Box) -> None:

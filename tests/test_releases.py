@@ -38,7 +38,7 @@ def at_work(server: Server, scene: MemoryScene, gib: float = 60.0) -> Run:
     run = factories.run(server, container_id=OURS, gpus="all")
     before = releases.measure_before(run, scene.snapshot(), None)
     assert before is not None
-    Run.objects.filter(pk=run.pk).update(memory_before=before)
+    Run.objects.filter(pk=run.pk).write(start__memory_before=before)
     scene.container("running")
     scene.process(100, gib, container=OURS)
     return Run.objects.get(pk=run.pk)
@@ -51,7 +51,7 @@ def ends(run: Run, scene: MemoryScene, **values: Any) -> None:
 
 
 def words(run: Run) -> str:
-    return Run.objects.get(pk=run.pk).release_words
+    return releases.describe_release(Run.objects.get(pk=run.pk))
 
 
 def seen(watcher: ReleaseMonitor, scene: MemoryScene, seconds: int = 1) -> None:
@@ -64,7 +64,7 @@ def test_what_came_back_stays_on_the_run(box: Box, server: Server, scene: Memory
     watcher = ReleaseMonitor(box)
     run = at_work(server, scene)
     seen(watcher, scene, 5)
-    assert Run.objects.get(pk=run.pk).memory_after == {}
+    assert Run.objects.get(pk=run.pk).health.memory_after == {}
 
     ends(run, scene)
     scene.lost = 20.0
@@ -74,7 +74,7 @@ def test_what_came_back_stays_on_the_run(box: Box, server: Server, scene: Memory
     seen(watcher, scene, 2)
 
     run = Run.objects.get(pk=run.pk)
-    assert run.release_words == "Released 60.0 GiB in 4 s."
+    assert releases.describe_release(run) == "Released 60.0 GiB in 4 s."
     assert run.released_at is not None
     scene.lost = 50.0
     seen(watcher, scene, 2)
@@ -107,7 +107,7 @@ def test_a_watcher_that_comes_after_the_end_claims_no_more_than_it_saw(
     seen(ReleaseMonitor(box), scene, 1)
 
     run = Run.objects.get(pk=run.pk)
-    assert (run.release.outcome, run.release_words) == ("back", "")
+    assert (releases.read_release(run).outcome, releases.describe_release(run)) == ("back", "")
 
 
 def test_a_container_that_was_removed_meanwhile_is_still_known_by_its_number(

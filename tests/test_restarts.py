@@ -13,8 +13,9 @@ from servers import lifecycle
 from servers.host.docker.containers import ContainerError, DockerContainers
 from servers.judge.memory.room import compute_unheld
 from servers.lifecycle.runs import creation, restart_policy
+from servers.lifecycle.runs.ownership import require_managed
 from servers.models import AuditEntry, Box, Run, Server
-from servers.models.runs.ownership import ManagedRun, ManagedServer, require_managed
+from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import DesiredState, RunState
 from tests import factories, samples
 from tests.images import ENGINE
@@ -61,7 +62,7 @@ def test_a_failed_run_is_started_again_after_pauses_that_grow_until_the_tries_ar
     box: Box,
 ) -> None:
     server = factories.server(box, restart="on-failure", restart_tries=2)
-    run: Run = failed(server, image_id="sha256:1", despite="I know")
+    run: Run = failed(server, image_id="sha256:1", overridden_errors="I know")
     pauses = []
     for _ in range(2):
         assert run.restart_at is not None
@@ -72,8 +73,8 @@ def test_a_failed_run_is_started_again_after_pauses_that_grow_until_the_tries_ar
         lifecycle.start_due(box)
         run = latest(server)
         assert run.state == RunState.QUEUED
-        assert run.despite == "I know"
-        assert run.pinned_image == "sha256:1"
+        assert run.plan.overridden_errors == "I know"
+        assert run.plan.pinned_image == "sha256:1"
         values = {"state": RunState.FAILED, "ended_at": timezone.now()}
         Run.objects.filter(pk=run.pk).update(**values, **restart_policy.plan(require_managed(run)))
         run.refresh_from_db()
@@ -88,7 +89,7 @@ def test_a_failed_run_is_started_again_after_pauses_that_grow_until_the_tries_ar
 
 
 def test_always_does_not_give_up(box: Box) -> None:
-    run = failed(factories.server(box, restart="always"), tries=40)
+    run = failed(factories.server(box, restart="always"), attempts=40)
 
     assert run.restart_at is not None
     assert run.restart_at - timezone.now() > timedelta(seconds=590)
@@ -98,8 +99,8 @@ def test_who_has_served_for_ten_minutes_counts_from_the_beginning(box: Box) -> N
     server = factories.server(box, restart="on-failure")
     now = timezone.now()
 
-    steady = failed(server, tries=2, ready_at=now - timedelta(minutes=30))
-    shaky = failed(server, tries=2, ready_at=now - timedelta(minutes=2))
+    steady = failed(server, attempts=2, ready_at=now - timedelta(minutes=30))
+    shaky = failed(server, attempts=2, ready_at=now - timedelta(minutes=2))
 
     assert steady.next_try == 1
     assert steady.restart_at is not None
@@ -182,7 +183,7 @@ def test_a_start_by_a_person_takes_the_place_of_the_planned_one(box: Box) -> Non
     run = failed(server)
     made = lifecycle.start(server, by=factories.person())
     assert made is not None
-    assert made.tries == 0
+    assert made.plan.attempts == 0
     make_due(run)
 
     lifecycle.start_due(box)
@@ -228,7 +229,7 @@ def test_cards_with_memory_of_their_own_are_not_waited_for() -> None:
 
 def test_the_card_says_which_try_comes_when(box: Box) -> None:
     server = factories.server(box, restart="on-failure", restart_tries=3)
-    failed(server, tries=1)
+    failed(server, attempts=1)
 
     said = card(server)
 

@@ -62,12 +62,12 @@ def test_it_waits_while_one_of_its_gpus_is_short(box: Box) -> None:
     assert run.state == RunState.QUEUED
     assert "GPU 2 has 11 of the 60 GiB free that it waits for." in card(run.server)
     assert "Waiting for the worker" not in card(run.server)
-    assert run.creating_at is None
+    assert run.start.creating_at is None
 
     factories.tell(box, holding(90, 5, 20))
     run = advanced(run)
 
-    assert run.creating_at is not None, "GPU 0 is none of its GPUs"
+    assert run.start.creating_at is not None, "GPU 0 is none of its GPUs"
     assert run.status_message == ""
 
 
@@ -99,13 +99,13 @@ def test_who_needs_none_does_not_wait(values: dict[str, Any], box: Box) -> None:
     run = queued(box, **values)
     factories.tell(box, holding(95, 95, 95))
 
-    assert advanced(run).creating_at is not None
+    assert advanced(run).start.creating_at is not None
 
 
 def test_a_box_that_says_nothing_of_its_memory_is_not_waited_for(box: Box) -> None:
     run = queued(box)
 
-    assert advanced(run).creating_at is not None
+    assert advanced(run).start.creating_at is not None
 
 
 def test_after_a_pull_it_waits_too(box: Box) -> None:

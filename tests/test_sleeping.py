@@ -16,8 +16,7 @@ from servers.launch.engines.launch import Launch
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.models import Box, Role, Run, Server
-from servers.models.runs.run import DesiredState, RunState
-from servers.models.runs.run_parts import Sleep
+from servers.models.runs.run import DesiredState, RunState, Sleep
 from servers.templatetags import format
 from servers.watcher.runs import sleeping
 from servers.watcher.runs.sleeping import EngineSleeper
@@ -159,7 +158,7 @@ def until(step: Callable[[], None], run: Run, holds: Callable[[Run], bool]) -> N
         run.refresh_from_db()
         return holds(run)
 
-    wait_until(has_come, lambda: f"not {(run.sleep, run.sleep_info, run.status_message)}")
+    wait_until(has_come, lambda: f"not {(run.sleep, run.health.sleep_info, run.status_message)}")
 
 
 def asked(run: Run) -> None:
@@ -188,7 +187,7 @@ def test_an_idle_one_sleeps_is_measured_and_woken_by_a_request(
 
     assert run.wanted == DesiredState.RUNNING
     assert run.shown_state == "asleep"
-    assert run.sleep_words == "asleep: 71 GiB released"
+    assert scale_to_zero.describe_sleep(run) == "asleep: 71 GiB released"
     page = browser(Role.OPERATOR).get("/servers/coder/").content.decode()
     assert "Asleep: 71 GiB released. A request or a question wakes it." in page
     assert "It sleeps after 10m without one" in page
@@ -201,7 +200,7 @@ def test_an_idle_one_sleeps_is_measured_and_woken_by_a_request(
     assert sleeper_asked == ["/sleep?level=1&mode=wait", "/wake_up"]
     assert run.shown_state == RunState.READY
     assert run.wake_wanted_at is None
-    assert "woke_in" in run.sleep_info
+    assert "woke_in" in run.health.sleep_info
     step()
     assert len(sleeper_asked) == 2, "whoever has woken it has not been answered yet"
 
@@ -236,7 +235,7 @@ def test_one_that_is_asked_in_the_last_moment_stays_awake(box: Box, engine: Scri
     watcher.step()
     run.refresh_from_db()
     assert run.sleep == Sleep.FALLING
-    Run.objects.filter(pk=run.pk).update(last_request_at=timezone.now())
+    Run.objects.filter(pk=run.pk).write(health__last_request_at=timezone.now())
     until(watcher.step, run, lambda run: run.sleep == Sleep.AWAKE)
 
     assert sleeper(engine).asked == []
@@ -308,7 +307,9 @@ def test_it_waits_for_its_memory_and_who_is_idle_on_it_is_stopped(
 ) -> None:
     run, watcher = asleep(box, engine), EngineSleeper(box)
     other = run_of(box, engine, "other", container_id="d" * 64, launch={"when_idle": ""})
-    Run.objects.filter(pk=other.pk).update(last_request_at=timezone.now() - timedelta(minutes=5))
+    Run.objects.filter(pk=other.pk).write(
+        health__last_request_at=timezone.now() - timedelta(minutes=5)
+    )
     holds(box, 90, by="d" * 64)
 
     asked(run)

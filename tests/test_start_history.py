@@ -7,8 +7,8 @@ from django.test import Client
 from django.utils import timezone
 
 from servers.judge.logs.phases import Reader
+from servers.lifecycle.profiles import record
 from servers.models import Run, Server
-from servers.models.profiles import record
 from servers.models.runs.run import RunState
 from tests import factories
 
@@ -27,10 +27,10 @@ def phased(run: Run) -> None:
         [phase, line, (at + timedelta(seconds=seconds)).isoformat()]
         for line, (phase, seconds) in enumerate([("loading", 30), ("warming_up", 90)], 1)
     ]
-    Run.objects.filter(pk=run.pk).update(
-        reader=reader,
-        pulling_at=at,
-        creating_at=at + timedelta(seconds=20),
+    Run.objects.filter(pk=run.pk).write(
+        start__reader=reader,
+        start__pulling_at=at,
+        start__creating_at=at + timedelta(seconds=20),
         started_at=at + timedelta(seconds=25),
         ready_at=at + timedelta(seconds=150),
     )

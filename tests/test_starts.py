@@ -14,6 +14,7 @@ from servers import events
 from servers.host.docker.containers import DockerContainers
 from servers.judge.logs.phases import Reader
 from servers.judge.runs import start_progress
+from servers.lifecycle.runs import starts
 from servers.models import LogChunk, Run, Server
 from servers.models.runs.run import RunState
 from servers.watcher.logs.follower import Follower
@@ -31,7 +32,7 @@ def write(run: Run, lines: list[str], *, from_at: datetime, every: float = 1.0) 
     for index, line in enumerate(lines):
         at = (from_at + timedelta(seconds=index * every)).isoformat(timespec="microseconds")
         records.append(f"{at.replace('+00:00', '000Z')} e {line}".encode())
-    LogChunk.objects.append(run.pk, Run.objects.get(pk=run.pk).log_lines, records)
+    LogChunk.objects.append(run.pk, Run.objects.get(pk=run.pk).log.lines, records)
 
 
 def fresh(run: Run) -> Run:
@@ -65,15 +66,15 @@ def test_a_start_is_read_in_steps_and_remembered(own_redis: object) -> None:
     write(run, lines[:8], from_at=run.started_at)
     StartTracker().look(fresh(run))
     half = fresh(run)
-    assert half.progress.phase == "loading"
-    assert half.progress.percent == 40
-    assert half.phases_read == 8
+    assert starts.read_progress(half).phase == "loading"
+    assert starts.read_progress(half).percent == 40
+    assert half.start.phases_read == 8
     write(run, lines[8:], from_at=run.started_at + timedelta(seconds=8))
     # Another watcher takes over.
     StartTracker().look(fresh(run))
     done = fresh(run)
-    assert done.progress.is_ready
-    took = start_progress.durations(done.stretches)
+    assert starts.read_progress(done).is_ready
+    took = start_progress.durations(starts.list_stretches(done))
     assert took["loading"] == pytest.approx(8)
     assert list(took) == [
         "starting",
@@ -97,7 +98,7 @@ def test_progress_is_as_new_as_the_log_while_a_round_of_questions_hangs(
     told: list[str] = []
 
     def changed(_kind: str, _server: int) -> None:
-        found = fresh(run).progress
+        found = starts.read_progress(fresh(run))
         told.append(f"{found.bar.done} of {found.bar.total}" if found.bar else found.phase)
 
     monkeypatch.setattr(events, "publish_change", changed)
@@ -130,8 +131,8 @@ def test_the_phase_in_which_a_start_failed_is_read_to_its_last_line(own_redis: o
     now = timezone.now()
     Run.objects.filter(pk=run.pk).update(state=RunState.FAILED, ended_at=now, ready_at=None)
     StartTracker().close(box)
-    assert fresh(run).progress.phase == "loading"
-    assert fresh(run).stretches[-1].ended == now
+    assert starts.read_progress(fresh(run)).phase == "loading"
+    assert starts.list_stretches(fresh(run))[-1].ended == now
 
 
 @pytest.mark.django_db(transaction=True)
@@ -149,7 +150,7 @@ def test_what_phases_usually_take_is_learned_from_good_runs(own_redis: object) -
     usually = start_tracker.usual_phases(run)
     assert usually["loading"] == pytest.approx(80)
     StartTracker().look(run)
-    assert fresh(run).usual_phases == usually
+    assert fresh(run).start.usual_phases == usually
 
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -257,7 +258,7 @@ def test_card_and_page_show_phase_percent_and_what_is_left(own_redis: object) ->
     assert run.started_at is not None
     write(run, started("vllm")[:8], from_at=run.started_at + timedelta(seconds=40))
     StartTracker().look(fresh(run))
-    Run.objects.filter(pk=run.pk).update(usual_phases={"loading": 60.0, "capturing": 300.0})
+    Run.objects.filter(pk=run.pk).write(start__usual_phases={"loading": 60.0, "capturing": 300.0})
 
     said = page(on)
     assert '<progress aria-label="Loading weights" value="40" max="100">' in said

@@ -109,10 +109,10 @@ def test_a_start_whose_gpus_spin_is_said_to_be_stuck(own_redis: object) -> None:
     watched = StartTracker()
     watched.look(fresh(run))
     watched.judge(fresh(run), sample_of(run, **WEDGED))
-    assert fresh(run).spins_since is not None
+    assert fresh(run).health.spins_since is not None
     assert "Stuck:" not in page(on), "two minutes have not passed"
 
-    Run.objects.filter(pk=run.pk).update(spins_since=timezone.now() - timedelta(minutes=5))
+    Run.objects.filter(pk=run.pk).write(health__spins_since=timezone.now() - timedelta(minutes=5))
     watched.judge(fresh(run), sample_of(run, **WEDGED))
     for path in ("/", ""):
         said = page(on, path)
@@ -121,7 +121,7 @@ def test_a_start_whose_gpus_spin_is_said_to_be_stuck(own_redis: object) -> None:
     assert "is stuck: looks like a collective deadlock in graph capture" in page(on)
 
     watched.judge(fresh(run), sample_of(run, util=97, mem_util=40, power_w=420.0))
-    assert fresh(run).spins_since is None
+    assert fresh(run).health.spins_since is None
     assert "Stuck:" not in page(on)
 
 
@@ -133,4 +133,4 @@ def test_a_server_that_owes_tokens_and_makes_none_is_stuck(
     on = factories.server(factories.box(), model="gpt-oss-120b")
     run = factories.run(on, RunState.READY, requests_running=2, tokens_per_second=tokens)
     StartTracker().judge(fresh(run), sample_of(run, **WEDGED))
-    assert (fresh(run).spins_since is not None) is says
+    assert (fresh(run).health.spins_since is not None) is says

@@ -16,8 +16,8 @@ from servers.judge.runs.gpu_conflicts import (
     ranges,
 )
 from servers.lifecycle.runs import gpu_conflicts
+from servers.lifecycle.runs.ownership import require_managed
 from servers.models import ActiveUser, AuditEntry, Box, HostResources, Role, Run, Server, User
-from servers.models.runs.ownership import require_managed
 from servers.models.runs.run import DesiredState, RunState
 from servers.templatetags.format import clock
 from tests import factories, samples
@@ -346,7 +346,7 @@ def test_an_editor_may_start_it_beside_who_loads_and_says_why(glm: Server, qwen:
 
     assert "Why start it at once" in words(eva.post("/servers/qwen/start/"))
     assert eva.post("/servers/qwen/start/", {"despite": "small"}).status_code == 204
-    assert newest(qwen).despite == "small"
+    assert newest(qwen).plan.overridden_errors == "small"
 
 
 @pytest.mark.django_db
@@ -384,11 +384,11 @@ def test_pages_say_who_started_it_and_who_uses_it(ivan: Client, glm: Server) -> 
     assert "Used by <strong>lin</strong>" in said("/")
     assert "started by <strong>maria</strong>" in said("/boxes/rtx8/")
     ago = timezone.now() - timedelta(hours=3, minutes=12)
-    Run.objects.update(requests_running=0, last_request_at=ago)
+    Run.objects.write(health__requests_running=0, health__last_request_at=ago)
     for page in ("/servers/glm-5/", "/boxes/rtx8/"):
         assert "no request for <time" in said(page)
         assert ">3 h 12 min</time>" in said(page)
-    Run.objects.update(requests_running=None, last_request_at=None)
+    Run.objects.write(health__requests_running=None, health__last_request_at=None)
     assert "usage unknown: metrics are off" in said("/servers/glm-5/")
     assert "<dd>not known</dd>" in said("/")
 

@@ -8,8 +8,9 @@ from django.utils import timezone
 
 from servers import lifecycle
 from servers.lifecycle import QueueOptions
+from servers.lifecycle.runs.ownership import require_managed
 from servers.models import AuditEntry, Box, Run, Server
-from servers.models.runs.ownership import ManagedRun, ManagedServer, require_managed
+from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import RunState
 from tests import factories, samples
 from tests.images import ENGINE
@@ -64,7 +65,7 @@ def advanced(run: ManagedRun) -> ManagedRun:
 
 
 def has_begun(run: ManagedRun) -> bool:
-    return run.creating_at is not None
+    return run.start.creating_at is not None
 
 
 def serves(on: Box, name: str = "glm-5", gpus: str = "0,1") -> ManagedRun:
@@ -195,7 +196,7 @@ def test_memory_that_is_on_its_way_back_is_waited_for(rtx8: Box) -> None:
     holder = serves(rtx8)
     run = queued(server(rtx8, "qwen"))
     end(holder, rtx8)
-    Run.objects.filter(pk=holder.pk).update(memory_before={"pools": {}})
+    Run.objects.filter(pk=holder.pk).write(start__memory_before={"pools": {}})
 
     waits = advanced(run)
 
@@ -227,7 +228,7 @@ def test_what_inferdash_starts_by_itself_waits_its_turn_too(spark: Box) -> None:
     lifecycle.start_due(spark)
     again = Run.objects.filter_managed().filter(server=crashed.server).latest("pk")
 
-    assert again.tries == 1
+    assert again.plan.attempts == 1
     again = advanced(again)
     assert (again.state, has_begun(again)) == (RunState.QUEUED, False)
     assert "until glm-5 (ada) is ready" in again.status_message

@@ -17,6 +17,7 @@ from servers.host.docker.containers import DockerContainers
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint, EngineError
 from servers.judge.runs import health
+from servers.lifecycle.runs import secret_env
 from servers.models import AuditEntry, Box, Run, Server
 from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import DesiredState, RunState
@@ -67,7 +68,7 @@ def until(runs: Runs, run: ManagedRun, done: Callable[[ManagedRun], object]) -> 
         run.refresh_from_db()
         return done(run)
 
-    wait_until(look, lambda: f"it comes to it: {run.state} {run.unhealthy_because}")
+    wait_until(look, lambda: f"it comes to it: {run.state} {run.health.unhealthy_because}")
     return run
 
 
@@ -78,11 +79,11 @@ def ready(box: Box, runs: Runs, **launch: Any) -> ManagedRun:
     run = lifecycle.start(server, by=factories.person())
     assert run is not None
     lifecycle.advance(run)
-    return until(runs, run, lambda run: run.first_answer)
+    return until(runs, run, lambda run: run.health.first_answer)
 
 
 def endpoint(run: ManagedRun) -> Endpoint:
-    found = run.endpoint
+    found = secret_env.find_endpoint(run)
     assert found is not None
     return found
 
@@ -121,28 +122,28 @@ def test_a_chat_in_which_nothing_comes_makes_it_unhealthy_and_its_end_healthy_ag
 ) -> None:
     runs = Runs(box)
     run = ready(box, runs)
-    assert run.first_answer["text"].startswith("You said: Explain in three sentences")
-    assert run.ready_but == ()
+    assert run.health.first_answer["text"].startswith("You said: Explain in three sentences")
+    assert run.health.ready_but == ()
 
     with somebody_asks(run, "[[hang]]"):
-        until(runs, run, lambda run: run.unhealthy_since)
-        assert run.unhealthy_because == BECAUSE
+        until(runs, run, lambda run: run.health.unhealthy_since)
+        assert run.health.unhealthy_because == BECAUSE
         assert run.state == RunState.READY, "it is told, and nothing is stopped for it"
-    until(runs, run, lambda run: run.unhealthy_since is None)
+    until(runs, run, lambda run: run.health.unhealthy_since is None)
     assert run.wanted == DesiredState.RUNNING
 
 
 def test_a_dead_scheduler_that_nobody_asks_is_found_by_asking(box: Box) -> None:
     runs = Runs(box)
     run = ready(box, runs, ask_every=1)
-    assert run.unhealthy_since is None
+    assert run.health.unhealthy_since is None
 
     probes.models(endpoint(run), "/wedge")
-    until(runs, run, lambda run: run.unhealthy_since)
+    until(runs, run, lambda run: run.health.unhealthy_since)
 
-    assert run.unhealthy_because == "answers /health, but no probe for one token"
-    assert run.last_request_at is None, "it was asked by nobody but inferdash"
-    assert run.requests_running == 0
+    assert run.health.unhealthy_because == "answers /health, but no probe for one token"
+    assert run.health.last_request_at is None, "it was asked by nobody but inferdash"
+    assert run.health.requests_running == 0
 
 
 @pytest.mark.takes(30)
@@ -152,11 +153,11 @@ def test_an_engine_that_stands_still_does_not_answer(box: Box, docker: DockerCon
     with closing(APIClient(docker.host, version="auto")) as client:
         client.pause(run.container_id)
         try:
-            until(runs, run, lambda run: run.unhealthy_since)
-            assert run.unhealthy_because == "does not answer /health"
+            until(runs, run, lambda run: run.health.unhealthy_since)
+            assert run.health.unhealthy_because == "does not answer /health"
         finally:
             client.unpause(run.container_id)
-    until(runs, run, lambda run: run.unhealthy_since is None)
+    until(runs, run, lambda run: run.health.unhealthy_since is None)
 
 
 def ended(docker: DockerContainers, run: ManagedRun) -> ManagedRun:
@@ -189,7 +190,7 @@ def test_its_profile_may_have_it_ended_and_started_again(
     after = Server.objects.get(pk=run.server_id).run
     assert after is not None
     assert after != run
-    assert after.tries == 1
+    assert after.plan.attempts == 1
     assert AuditEntry.objects.get(action="start again").detail["why"] == run.failure
 
 
@@ -197,7 +198,7 @@ def test_its_profile_may_have_it_ended_and_started_again(
 def test_who_would_not_be_started_again_is_not_ended_either(box: Box) -> None:
     runs = Runs(box)
     run = ready(box, runs, restart_unhealthy=1, restart="on-failure", restart_tries=2)
-    Run.objects.filter(pk=run.pk).update(tries=2)
+    Run.objects.filter(pk=run.pk).write(plan__attempts=2)
     with somebody_asks(run, "[[hang]]"):
         until(runs, run, lambda run: run.status_message)
 
@@ -212,7 +213,7 @@ def test_an_engine_that_was_dead_inside_for_long_has_not_served_for_long(box: Bo
     now = timezone.now()
     run = factories.run(
         factories.server(box),
-        tries=2,
+        attempts=2,
         ready_at=now - timedelta(hours=2),
         unhealthy_since=now - timedelta(minutes=119),
     )

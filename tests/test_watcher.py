@@ -76,7 +76,7 @@ def test_requests_are_counted_where_llama_cpps_metrics_are_switched_off(
         Runs(box).tick()
 
     run.refresh_from_db()
-    assert run.requests_running == 1
+    assert run.health.requests_running == 1
 
 
 @pytest.mark.django_db(transaction=True)
@@ -93,7 +93,7 @@ def test_an_engine_cannot_end_the_watcher_by_its_figures(
         Runs(box).tick()
 
     run.refresh_from_db()
-    assert run.requests_running == count
+    assert run.health.requests_running == count
 
 
 LLAMA_CPP = """\
@@ -127,8 +127,8 @@ def test_an_answer_that_is_counted_at_its_end_is_no_peak_of_speed(
 
     run.refresh_from_db()
     # One step since the last look, whatever that took, and not all the tokens of a long answer.
-    assert run.peak_tokens_per_second is not None
-    assert 0 < run.peak_tokens_per_second < 1_000_000
+    assert run.health.peak_tokens_per_second is not None
+    assert 0 < run.health.peak_tokens_per_second < 1_000_000
 
 
 @pytest.mark.django_db(transaction=True)
@@ -165,7 +165,7 @@ def test_a_version_that_is_none_is_cut(own_redis: redis.Redis) -> None:
 
     run.refresh_from_db()
     assert run.state == RunState.READY
-    assert run.engine_version == "0.3" + "x" * 57
+    assert run.start.engine_version == "0.3" + "x" * 57
 
 
 @pytest.mark.django_db(transaction=True)

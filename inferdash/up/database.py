@@ -5,6 +5,7 @@ import io
 import django
 from django.core.management import CommandError, call_command
 from django.db import Error
+
 from servers.management.database import count_migrations, name_database
 
 

@@ -158,7 +158,7 @@ class LogConsumer(GuardedConsumer):
 
     async def _is_shorter(self, position: int) -> bool:
         """Another process's feed may only have been ahead of this one's."""
-        shorter = Run.objects.filter(pk=self.run_id, log_lines__lt=position)
+        shorter = Run.objects.filter(pk=self.run_id, log__lines__lt=position)
         return await shorter.aexists()
 
     async def _read(self, position: int, upto: int) -> log_feed.Batch | None:

@@ -71,9 +71,9 @@ class Feed:
         self._listeners += 1
         async with self._starting:
             if self._task is None:
-                run = await Run.objects.aget(pk=self.run_id)
-                self.upto, self.is_complete = run.log_lines, run.has_whole_log
-                self.gap, self.empty = _ends(run.log_gap), run.without_lines
+                run = await Run.objects.select_related("log", "start").aget(pk=self.run_id)
+                self.upto, self.is_complete = run.log.lines, run.has_whole_log
+                self.gap, self.empty = _ends(run.log.gap), run.without_lines
                 self._task = asyncio.create_task(self._listen())
 
     async def leave(self) -> None:
@@ -153,14 +153,13 @@ class Feed:
 
 
 def _read(run_id: int, after: int) -> tuple[int, bool, list[int] | None, str, list[StoredLine]]:
-    wanted = ("log_lines", "log_complete", "log_gap", "state", "container_id", "origin")
-    run = Run.objects.filter(pk=run_id).only(*wanted).first()
+    run = Run.objects.filter(pk=run_id).select_related("log", "start").first()
     if run is None:
         return after, True, None, "", []  # deleted
     lines = []
-    if run.log_lines > after:
+    if run.log.lines > after:
         lines = LogChunk.objects.lines(run_id, after, MOST_LINES, most=MOST_CHUNKS)
-    return run.log_lines, run.has_whole_log, _ends(run.log_gap), run.without_lines, lines
+    return run.log.lines, run.has_whole_log, _ends(run.log.gap), run.without_lines, lines
 
 
 def _ends(gap: dict[str, Any] | None) -> list[int] | None:

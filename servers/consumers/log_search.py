@@ -15,6 +15,7 @@ from servers.judge.logs.metric_rules import LogMetricMap
 from servers.judge.logs.metrics import Meter
 from servers.judge.logs.parsing import Level
 from servers.judge.logs.phases.progress import PHASES
+from servers.lifecycle.runs import starts
 from servers.models import LogChunk, Run
 from servers.models.runs.run import RunState
 
@@ -179,12 +180,15 @@ def _find_phase_lines(run_id: int) -> tuple[dict[str, Any], bool]:
         return {"phases": [], "evidence": []}, False
     phases = [
         [each.line, PHASES.get(each.phase, each.phase)]
-        for each in run.progress.moments
+        for each in starts.read_progress(run).moments
         if each.line > 0
     ]
-    evidence = run.diagnosis.get("evidence", []) if run.cause else []
+    evidence = run.log.diagnosis.get("evidence", []) if run.log.cause else []
     told = {"phases": phases, "evidence": [[line, str(text)[:200]] for line, text in evidence]}
-    return told, run.state != RunState.FAILED and not run.diagnosis and run.spins_since is None
+    return (
+        told,
+        run.state != RunState.FAILED and not run.log.diagnosis and run.health.spins_since is None,
+    )
 
 
 async def _feed(

@@ -8,9 +8,8 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
 from servers.host.alerts import webhooks
-from servers.judge.alerts.case import KINDS
 from servers.models import NotificationChannel
-from servers.models.alerts.alert import ChannelKind
+from servers.models.alerts.alert import AlertKind, ChannelKind
 
 LONGEST = 2000  # characters of an address
 _HIDDEN = {"autocomplete": "off", "spellcheck": "false"}
@@ -35,7 +34,7 @@ class NotificationChannelForm(forms.ModelForm):  # type: ignore[type-arg]
     kinds = forms.MultipleChoiceField(
         label="What about",
         required=False,
-        choices=list(KINDS.items()),
+        choices=AlertKind.choices,
         widget=forms.CheckboxSelectMultiple,
     )
 

@@ -1,5 +1,6 @@
 """Logging in, joining by a link, and what admins set for people, secrets and boxes."""
 
+import logging
 import math
 from collections.abc import Mapping
 from datetime import timedelta
@@ -10,6 +11,7 @@ from django.contrib.auth import authenticate, password_validation
 from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.db.models import Q
+from django.db.utils import OperationalError
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -17,6 +19,9 @@ from servers.launch import durations
 from servers.launch.commandline import text_boxes
 from servers.launch.engines.placement import VolumeError, resolve
 from servers.models import Box, LoginFailure, Role, Secret, User
+from servers.state import data_disk
+
+log = logging.getLogger(__name__)
 
 LONGEST = 1000  # characters of a password; hashing more only keeps a processor busy
 ONE_MORE = "Five attempts failed. Try again now."  # the lock has ended since
@@ -25,7 +30,15 @@ NAME_TAKEN = "Somebody has this name already. Choose another."
 
 def _count(person: str, request: HttpRequest) -> None:
     """Count an attempt at somebody's password. Raises ValidationError when too many have failed."""
-    if not LoginFailure.objects.take_attempt(person, request.META.get("REMOTE_ADDR", "")):
+    try:
+        may_try = LoginFailure.objects.take_attempt(person, request.META.get("REMOTE_ADDR", ""))
+    except OperationalError as error:
+        if not (trouble := data_disk.describe_full_disk(error)):
+            raise
+        # Who locks everybody out until somebody has logged in to free the disk, never ends.
+        log.warning("A log-in is not counted: %s", trouble)
+        may_try = not _describe_lock(person, request)
+    if not may_try:
         raise ValidationError(_describe_lock(person, request) or ONE_MORE)
 
 
@@ -52,7 +65,8 @@ def _number(count: int, of: str) -> str:
 
 
 def _forget(person: str, request: HttpRequest) -> None:
-    LoginFailure.objects.forget(person, request.META.get("REMOTE_ADDR", ""))
+    with data_disk.unless_full():
+        LoginFailure.objects.forget(person, request.META.get("REMOTE_ADDR", ""))
 
 
 class LoginForm(forms.Form):

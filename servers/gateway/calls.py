@@ -24,7 +24,7 @@ from servers.gateway.routes import PASSING, NoRoute, Route, Routes
 from servers.host.runs.probes import CHAT_PATH
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
-from servers.models import ActiveUser, Key, LegacyPort, Request, Run, Server, Usage, User
+from servers.models import ActiveUser, Key, LegacyPort, Request, Run, RunHealth, Server, Usage, User
 
 # Bytes of an answer's beginning and end in which its token counts are looked for.
 HEAD, TAIL = 4096, 16384
@@ -207,7 +207,7 @@ def _store(rows: list[Request]) -> None:
         Request.objects.bulk_create(rows)
         Usage.objects.add(rows)
         for (run, person), at in last.items():
-            Run.objects.filter(pk=run).update(last_request_at=at)
+            RunHealth.objects.filter(run=run).update(last_request_at=at)
             ActiveUser.objects.update_or_create(run_id=run, by_id=person, defaults={"at": at})
 
 
@@ -268,7 +268,9 @@ async def ask_for_start(server: int, person: int) -> None:
 
 
 def _ask(server: int, person: int, busy: frozenset[int]) -> bool:
-    found = Server.objects.select_related("box", "profile__current", "run", "held_back_by")
+    found = Server.objects.select_related(
+        "box", "profile__current", "run__health", "run__plan", "held_back_by"
+    )
     by = User.objects.filter(pk=person).first()
     run = scale_to_zero.ask(found.get(pk=server), by=by, passing=busy)
     if run is not None:

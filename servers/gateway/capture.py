@@ -270,7 +270,7 @@ def _trim_text(text: str, run: Run | None) -> tuple[str, int]:
 
 def keep(heard: Sequence[tuple[Request, CallRecorder]]) -> None:
     """Write down those whose capture is still on: once it has ended, nothing more is kept."""
-    found = Run.objects.select_related("server__box__hf_token", "version")
+    found = Run.objects.select_related("server__box__hf_token", "version", "plan")
     runs = found.in_bulk({row.run_id for row, _recording in heard if row.run_id is not None})
     exchanges = [recording.exchange(row, runs.get(row.run_id or 0)) for row, recording in heard]
     is_full = False

@@ -14,6 +14,8 @@ from servers.gateway.callers import Refusal
 from servers.host.runs.probes import Endpoint
 from servers.judge.runs.start_progress import StartProgress
 from servers.lifecycle.gateway import scale_to_zero
+from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs.starts import measure_progress
 from servers.models import Run, Server
 from servers.models.runs.run import DesiredState, RunState
 
@@ -197,11 +199,17 @@ def _now(each: Route | NoRoute, *, sees_causes: bool) -> dict[str, object]:
 def look() -> tuple[list[Route], list[NoRoute]]:
     routes, absences = [], []
     servers = Server.objects.filter(removed_at=None).select_related(
-        "box", "profile__current", "run__version", "held_back_by"
+        "box",
+        "profile__current",
+        "held_back_by",
+        "run__version",
+        "run__plan__repeats__start",
+        "run__start",
+        "run__health",
     )
     for server in servers:
         run = server.run
-        endpoint = run.endpoint if run is not None else None
+        endpoint = secret_env.find_endpoint(run) if run is not None else None
         if (
             run is not None
             and endpoint is not None
@@ -227,7 +235,7 @@ def _route(server: Server, run: Run, endpoint: Endpoint) -> Route:
         owner=launch.engine,
         since=(run.ready_at or run.created_at).timestamp(),
         endpoint=endpoint,
-        busy=run.requests_running or 0,
+        busy=run.health.requests_running or 0,
     )
 
 
@@ -243,11 +251,11 @@ def _absence(server: Server, run: Run | None) -> NoRoute:
         says = scale_to_zero.why_not(server) or starts
         brief = scale_to_zero.why_not(server, is_brief=True) or starts
     elif run.sleeps:
-        is_coming, left = True, run.sleep_info.get("woke_in")
-        brief = f"{server} {run.sleep_clause}. A request wakes it."
+        is_coming, left = True, run.health.sleep_info.get("woke_in")
+        brief = f"{server} {scale_to_zero.describe_sleep_clause(run)}. A request wakes it."
         says = run.sleep_trouble or brief
     elif run.state in _COMING:
-        start = run.where_it_starts(run.launch, unified=server.box.is_unified)
+        start = measure_progress(run, run.launch, unified=server.box.is_unified)
         is_coming = True
         left = start.left.total_seconds() if start is not None and start.left is not None else None
         says = f"{server} is {run.state}{_where(start)}."

@@ -29,6 +29,7 @@ from servers.models.profiles.profile import Preset, Profile, ProfileVersion
 from servers.models.runs.active_user import ActiveUser
 from servers.models.runs.reboot import Reboot
 from servers.models.runs.run import Run
+from servers.models.runs.run_parts import RunHealth, RunLog, RunPlan, RunStart
 from servers.models.runs.server import Server
 from servers.models.weights.inventory import CheckpointFacts, ModelInventory, StoredCheckpoint
 
@@ -72,6 +73,10 @@ __all__ = [
     "PromptRun",
     "PromptAnswer",
     "Run",
+    "RunHealth",
+    "RunLog",
+    "RunPlan",
+    "RunStart",
     "Secret",
     "Server",
     "ImageInventory",

@@ -1,12 +1,12 @@
 """A machine with GPUs, a Docker Engine and one inferdash worker."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.utils import timezone
 
-from servers.judge.memory.orphans import holds_memory
 from servers.models.people.key import Secret
 
 if TYPE_CHECKING:
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 # The worker writes a sign of life every 10 s; three missed ones are no accident.
 SILENT_AFTER = timedelta(seconds=35)
+
+
+def holds_memory(said: Mapping[str, Any]) -> bool:
+    """Whether an orphan, as JSON, takes memory of the box or of a GPU: no such box is well."""
+    return bool(said.get("size")) and said.get("size_of") != "disk"
 
 
 class Box(models.Model):

@@ -8,8 +8,7 @@ from django.contrib.sessions.backends import db
 from django.contrib.sessions.backends.base import UpdateError
 from django.db.utils import DatabaseError
 
-from servers.models.people import data_disk
-from servers.state import store
+from servers.state import data_disk, store
 
 log = logging.getLogger(__name__)
 

@@ -3,11 +3,18 @@
 from django import template
 from django.utils import timezone
 
+from servers.judge.external.engines import Origin
+from servers.judge.logs.parsing import LogPatternRemark
 from servers.judge.logs.phases import PHASES
+from servers.judge.memory import release_words as sentences
+from servers.judge.memory.release import Release
 from servers.judge.runs.start_chart import ChartedStart as Charted
 from servers.judge.runs.start_chart import StartBar
-from servers.judge.runs.start_progress import StartProgress
+from servers.judge.runs.start_progress import StartProgress, TimelineStep
 from servers.launch.engines.change import Difference
+from servers.lifecycle.gateway import scale_to_zero
+from servers.lifecycle.memory import releases
+from servers.lifecycle.runs import starts
 from servers.models import Box, Run
 from servers.templatetags.format import duration
 from servers.templatetags.launches import field_title
@@ -18,13 +25,61 @@ register = template.Library()
 @register.filter
 def starting_on(run: Run, box: Box) -> StartProgress | None:
     """Where the run's start on this box is; None before its container started."""
-    return run.where_it_starts(run.version.launch, unified=box.is_unified)
+    return starts.measure_progress(run, run.version.launch, unified=box.is_unified)
 
 
 @register.filter
 def stuck_on(run: Run, box: Box) -> tuple[str, str]:
     """What a deadlock of the run looks like and what to do; two "" where there is none."""
-    return run.stuck_words(run.version.launch.engine, unified=box.is_unified)
+    return starts.describe_deadlock(run, unified=box.is_unified)
+
+
+@register.filter
+def steps(run: Run) -> tuple[TimelineStep, ...]:
+    """Its states, and the phases of its start."""
+    return starts.list_steps(run)
+
+
+@register.filter
+def log_remarks(run: Run | None) -> tuple[LogPatternRemark, ...]:
+    """What its log has and must not have, or lacks."""
+    return starts.find_log_remarks(run) if run else ()
+
+
+@register.filter
+def origin(run: Run | None) -> Origin | None:
+    """What made the external container or process, and what would restart it."""
+    return Origin.from_json(run.start.origin) if run else None
+
+
+@register.filter
+def sleep_words(run: Run) -> str:
+    """ "asleep: 71 GiB released"; "" of one that is awake."""
+    return scale_to_zero.describe_sleep(run)
+
+
+@register.filter
+def sleep_clause(run: Run) -> str:
+    """ "is asleep: 71 GiB released", "wakes up"; "" of one that is awake."""
+    return scale_to_zero.describe_sleep_clause(run)
+
+
+@register.filter
+def release(run: Run) -> Release:
+    """What came back of its memory after its end."""
+    return releases.read_release(run)
+
+
+@register.filter
+def release_words(run: Run | None) -> str:
+    """The release in a sentence or two; "" where there is nothing to say."""
+    return releases.describe_release(run) if run else ""
+
+
+@register.filter
+def release_short(run: Run) -> str:
+    """The release in a few words, for a table."""
+    return sentences.short(releases.read_release(run))
 
 
 @register.filter
@@ -76,9 +131,9 @@ def how_far(run: Run) -> str:
     if run.ready_at is not None:
         served = (run.ended_at or timezone.now()) - run.ready_at
         return f"ready after {duration(run.time_to_ready)}, served {duration(served)}"
-    last = next((step for step in reversed(run.steps) if step.began is not None), None)
+    last = next((step for step in reversed(starts.list_steps(run)) if step.began is not None), None)
     if last is None:
         return ""
-    percent = run.progress.percent if last.words else None
+    percent = starts.read_progress(run).percent if last.words else None
     words = last.words or last.state
     return f"{words}, {percent} %" if percent is not None else words

@@ -8,7 +8,7 @@ from django.core.exceptions import BadRequest, DisallowedHost
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from servers.models.people import data_disk
+from servers.state import data_disk
 
 BAD_REQUEST, FORBIDDEN, UNAVAILABLE = 400, 403, 503
 

@@ -23,6 +23,7 @@ from servers.lifecycle.runs import creation, out_of_band
 from servers.models import Box, CapturedCall, Job, Request, Run
 from servers.models.jobs.job import ACTIONS, OF_IMAGES
 from servers.models.runs.ownership import is_managed
+from servers.models.runs.run import PARTS
 from servers.watcher import box_row
 from servers.watcher.alerts.alerts import AlertMonitor, NotificationSender
 from servers.watcher.error_isolation import LoopFaults
@@ -412,7 +413,7 @@ class Watcher:
         if event.run is None or not self.boot_is_noted.is_set():
             return
         run = (
-            Run.objects.select_related("server__box__hf_token", "version")
+            Run.objects.select_related("server__box__hf_token", "version", *PARTS)
             .filter(pk=event.run, server__box=self.box)
             .first()
         )

@@ -94,9 +94,9 @@ def test_one_of_ours_that_is_started_again_each_time_is_one_alert(box: Box) -> N
     watcher = AlertMonitor(box)
     for tries in range(4):
         run = lived(server, 1)
-        Run.objects.filter(pk=run.pk).update(tries=tries)
+        Run.objects.filter(pk=run.pk).write(plan__attempts=tries)
         watcher.step(None)
-        ready = factories.run(server, age=1, tries=tries + 1)
+        ready = factories.run(server, age=1, attempts=tries + 1)
         if tries >= 2:
             watcher.step(None)
         if tries < 3:

@@ -142,7 +142,7 @@ def test_an_unhealthy_engine_is_told_until_it_is_well(box: Box, server: Server) 
     watcher.step(newest(box))
     assert told() == [("unhealthy", "glm-5 on rtx8 is unhealthy")]
 
-    Run.objects.filter(pk=run.pk).update(unhealthy_since=None, unhealthy_because="")
+    Run.objects.filter(pk=run.pk).write(health__unhealthy_since=None, health__unhealthy_because="")
     watcher.step(newest(box))
     assert told() == []
 

@@ -106,7 +106,7 @@ def test_a_start_that_would_fail_is_refused_with_its_reasons(client_of: ClientOf
 
     answer = client_of(Role.EDITOR).post(start, {"despite": "because"}, content_type=JSON)
     assert answer.status_code == 200
-    assert Run.objects.get().despite == "because"
+    assert Run.objects.get().plan.overridden_errors == "because"
 
     answer = client_of(Role.EDITOR).post(start, {"when_taken": "push"}, content_type=JSON)
     assert answer.status_code == 422
@@ -130,7 +130,7 @@ def test_a_log_is_read_by_number_and_from_its_end(client_of: ClientOf, server: S
     run = factories.run(server, RunState.FAILED)
     stamped = [f"2026-11-21T20:00:00.{n:09}Z o line {n}".encode() for n in range(1, 31)]
     LogChunk.objects.append(run.pk, 0, stamped)
-    Run.objects.filter(pk=run.pk).update(log_complete=True)
+    Run.objects.filter(pk=run.pk).write(log__is_complete=True)
     viewer, path = client_of(Role.VIEWER), f"/api/v1/runs/{run.pk}/log"
 
     said = viewer.get(path, {"limit": 10}).json()

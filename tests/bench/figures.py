@@ -31,7 +31,7 @@ from tests import factories
 box = factories.box("rtx8")
 for number, port in enumerate(sys.argv[2:]):
     run = factories.run(factories.server(box, f"vllm-{number}"))
-    Run.objects.filter(pk=run.pk).update(address="127.0.0.1", port=int(port), log_complete=True)
+    Run.objects.filter(pk=run.pk).write(address="127.0.0.1", port=int(port), log__is_complete=True)
 runs = Runs(box)
 def round():
     runs._asked.clear()

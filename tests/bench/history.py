@@ -51,12 +51,13 @@ for minute in range({MINUTES}):
 print(sum(took) / len(took))
 """
 READ = """
+from servers.contexts.memory.history import read_gpu_points
 from servers.views.memory.history import _plan
 box = Box.objects.get()
 for seconds in (3600, 86400, 7 * 86400, 30 * 86400):
     begun = time.process_time()
     step, width = _plan(box, NOW - seconds, NOW, 1000)
-    points = HistoryChunk.objects.points(box, step, width, NOW - seconds, NOW)
+    points = read_gpu_points(box, step, width, NOW - seconds, NOW)
     history.columns(points, NOW - seconds, NOW, width)
     print(seconds, len(points), time.process_time() - begun)
 """

@@ -204,14 +204,14 @@ def following(docker: DockerContainers, stack: Stack, made: str) -> Iterator[Non
 def empty(stack: Stack) -> None:
     stack.shell(
         f"LogChunk.objects.filter(run={stack.run}).delete()\n"
-        f"Run.objects.filter(pk={stack.run}).update(log_lines=0, log_complete=False)"
+        f"RunLog.objects.filter(run={stack.run}).update(lines=0, is_complete=False)"
     )
 
 
 def log_lines(stack: Stack | WebStack, run: int) -> int:
     path = Path(stack.env["INFERDASH_DATA"]) / "inferdash.sqlite3"
     with closing(sqlite3.connect(path, timeout=20)) as database:
-        query = "select log_lines from servers_run where id = ?"
+        query = "select lines from servers_runlog where run_id = ?"
         return int(database.execute(query, [run]).fetchone()[0])
 
 

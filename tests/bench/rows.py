@@ -62,7 +62,7 @@ def _more_runs(count: int) -> None:
         assert server.profile.current is not None
         clicked = now - timedelta(hours=3 + number // len(servers))
         made.append(
-            Run(
+            Run.build(
                 server=server,
                 version=server.profile.current,
                 state=RunState.FAILED if number % 7 == 0 else RunState.STOPPED,
@@ -73,7 +73,7 @@ def _more_runs(count: int) -> None:
                 ready_at=clicked + timedelta(seconds=200),
                 moved_at=clicked + timedelta(minutes=40),
                 ended_at=clicked + timedelta(minutes=40),
-                log_complete=True,
+                log__is_complete=True,
             )
         )
     Run.objects.bulk_create(made, batch_size=200)

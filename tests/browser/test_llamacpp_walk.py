@@ -75,7 +75,7 @@ def test_llama_cpp_is_started_watched_talked_to_and_stopped(
 
     assert complaints == []
     seen = place.ask(
-        "[(r.progress.seen, r.exit_code, r.engine_version)"
+        "[(starts.read_progress(r).seen, r.exit_code, r.start.engine_version)"
         " for r in Run.objects.order_by('-pk')[:1]]"
     )
     assert isinstance(seen, list)

@@ -51,7 +51,7 @@ def write(stack: Stack, lines: list[tuple[str, str]]) -> None:
         "import json\n"
         "from servers import events\n"
         f"lines = json.load(open({str(path)!r}))\n"
-        f"after = Run.objects.get(pk={stack.run}).log_lines\n"
+        f"after = Run.objects.get(pk={stack.run}).log.lines\n"
         f"records = [f'{AT} {{s}} {{text}}'.encode() for s, text in lines]\n"
         f"events.publish_log_growth({stack.run}, LogChunk.objects.append({stack.run}, after, records))"
     )
@@ -279,7 +279,7 @@ def test_lines_that_were_cut_out_are_one_row_and_the_others_keep_their_numbers(
         "from servers.watcher.logs import writer\n"
         f"writer._cut({stack.run}, 20_000, 200_000, 'a test wanted it')"
     )
-    gap = stack.shell(f"g = Run.objects.get(pk={stack.run}).log_gap; print(g['first'], g['last'])")
+    gap = stack.shell(f"g = Run.objects.get(pk={stack.run}).log.gap; print(g['first'], g['last'])")
     first, last = map(int, gap.split())
     assert first < 9000 < last
 
@@ -307,7 +307,7 @@ def test_errors_phases_and_evidence_stand_beside_the_log(page: Page, stack: Stac
     stack.shell(
         "reader = __import__('servers.judge.logs.phases', fromlist=['Reader']).Reader('vllm').to_json()\n"
         f"reader['tracks']['vllm']['moments'] = {moments}\n"
-        f"Run.objects.filter(pk={stack.run}).update(reader=reader, diagnosis={found})"
+        f"Run.objects.filter(pk={stack.run}).write(start__reader=reader, log__diagnosis={found})"
     )
     open_log(page, stack)
 

@@ -27,7 +27,7 @@ def write_at(stack: Stack, minute: int, texts: list[str]) -> None:
         for n, text in enumerate(texts)
     ]
     stack.shell(
-        f"after = Run.objects.get(pk={stack.run}).log_lines\n"
+        f"after = Run.objects.get(pk={stack.run}).log.lines\n"
         f"records = [each.encode() for each in {records!r}]\n"
         f"events.publish_log_growth({stack.run}, LogChunk.objects.append({stack.run}, after, records))"
     )

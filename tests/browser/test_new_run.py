@@ -17,7 +17,7 @@ AT = "2026-11-21T08:00:00.000000001Z"
 NEXT = """
 from servers import events
 server = Server.objects.get(slug="tiny")
-Run.objects.filter(server=server).update(state=RunState.STOPPED, log_complete=True)
+Run.objects.filter(server=server).write(state=RunState.STOPPED, log__is_complete=True)
 run = Run.objects.create(server=server, version=server.profile.current, state=RunState.STARTING,
                          container_id="c", started_by=User.objects.first())
 Server.objects.filter(pk=server.pk).update(run=run)
@@ -29,9 +29,9 @@ print(run.pk)
 FAILED_BEFORE_ITS_CONTAINER = """
 from servers import events
 server = Server.objects.get(slug="tiny")
-Run.objects.filter(pk=server.run_id).update(
+Run.objects.filter(pk=server.run_id).write(
     state=RunState.FAILED, container_id="", failure="It lies outside the folders of this box.",
-    diagnosis={"summary": "It lies outside."}, ended_at=timezone.now())
+    log__diagnosis={"summary": "It lies outside."}, ended_at=timezone.now())
 events.publish_change('server', server.pk)
 """
 NEVER_STARTED = """

@@ -166,7 +166,7 @@ def test_a_failure_is_told_on_every_open_page(
     busy.run(
         "run = Run.objects.get(server__slug='gpt-oss-120b')\n"
         "Run.objects.filter(pk=run.pk).move(old=[RunState.STARTING], new=RunState.FAILED,"
-        " ended_at=timezone.now(), exit_code=139, failure='It fell over.', last_lines=['bye'])\n"
+        " ended_at=timezone.now(), exit_code=139, failure='It fell over.', log__last_lines=['bye'])\n"
         "events.publish_change('server', run.server_id)"
     )
 
@@ -187,7 +187,7 @@ def test_what_is_unfolded_stays_so_when_the_page_is_renewed(busy: WebStack, page
 
     busy.run(
         "run = Run.objects.get(server__slug='minimax-m27')\n"
-        "Run.objects.filter(pk=run.pk).update(requests_running=7)\n"
+        "RunHealth.objects.filter(run=run.pk).update(requests_running=7)\n"
         "events.publish_change('server', run.server_id)"
     )
 
@@ -261,7 +261,7 @@ def test_stop_asks_when_it_would_take_something_from_others(busy: WebStack, page
 
 
 def test_one_s_own_idle_server_stops_at_once(busy: WebStack, page: Page) -> None:
-    busy.run("Run.objects.filter(server__slug='minimax-m27').update(requests_running=0)")
+    busy.run("RunHealth.objects.filter(run__server__slug='minimax-m27').update(requests_running=0)")
     page.goto(busy.url)
     card = page.locator("article", has=page.get_by_role("heading", name="minimax-m27"))
 

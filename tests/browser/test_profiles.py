@@ -52,7 +52,7 @@ def test_a_guides_command_becomes_a_server_and_every_version_can_come_back(
     page.goto(f"{place.url}/")
     card(page, "coder").get_by_role("button", name="Start").click()
     expect(card(page, "coder")).to_have_attribute("data-state", "ready")
-    command = place.ask("Run.objects.get().command")
+    command = place.ask("Run.objects.get().start.command")
     assert isinstance(command, list)
     assert "--max-model-len" in command
 
@@ -82,7 +82,9 @@ def test_a_start_that_is_known_to_fail_asks_first(page: Page, place: Installatio
     dialog.get_by_label("Why start it anyway?").fill("the stand-in does not mind")
     dialog.get_by_role("button", name="Start anyway").click()
     expect(card(page, "wide")).to_have_attribute("data-state", "ready")
-    assert place.ask("Run.objects.latest('pk').despite") == "the stand-in does not mind"
+    assert (
+        place.ask("Run.objects.latest('pk').plan.overridden_errors") == "the stand-in does not mind"
+    )
 
 
 def test_a_watcher_s_asking_is_seen_on_the_page(page: Page, place: Installation) -> None:

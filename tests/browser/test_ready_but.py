@@ -21,12 +21,12 @@ UNHEALTHY = f"""
 from datetime import timedelta
 run = Server.objects.get(slug="minimax-m27").run
 since = timezone.now() - timedelta(minutes=6)
-Run.objects.filter(pk=run.pk).update(unhealthy_since=since, unhealthy_because={BECAUSE!r})
+RunHealth.objects.filter(run=run.pk).update(unhealthy_since=since, unhealthy_because={BECAUSE!r})
 events.publish_change('server', run.server_id)
 """
 WELL_AGAIN = """
 run = Server.objects.get(slug="minimax-m27").run
-Run.objects.filter(pk=run.pk).update(unhealthy_since=None, unhealthy_because="")
+RunHealth.objects.filter(run=run.pk).update(unhealthy_since=None, unhealthy_because="")
 events.publish_change('server', run.server_id)
 """
 

@@ -104,16 +104,20 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
     assert "GET /metrics" not in log_text
     assert "GET /health" not in log_text
     run = place.ask(
-        "[(r.engine_version, r.exit_code, (r.ready_at - r.created_at).total_seconds(),"
-        " (r.ended_at - r.stop_requested_at).total_seconds(), r.log_lines)"
+        "[(r.start.engine_version, r.exit_code, (r.ready_at - r.created_at).total_seconds(),"
+        " (r.ended_at - r.stop_requested_at).total_seconds(), r.log.lines)"
         " for r in Run.objects.all()]"
     )
     seen = place.ask(
-        "[(r.progress.coarse, r.progress.facts['version']) for r in Run.objects.all()]"
+        "[(p.coarse, p.facts['version']) for p in map(starts.read_progress, Run.objects.all())]"
     )
-    first = "[[r.first_answer[key] for key in ('finish', 'tokens')] for r in Run.objects.all()]"
+    first = (
+        "[[r.health.first_answer[key] for key in ('finish', 'tokens')] for r in Run.objects.all()]"
+    )
     assert place.ask(first) == [["length", 64]]
-    speed = place.ask("[(r.first_answer['rate'], r.ready_but) for r in Run.objects.all()]")
+    speed = place.ask(
+        "[(r.health.first_answer['rate'], r.health.ready_but) for r in Run.objects.all()]"
+    )
     # On the CPU and with --enforce-eager it compiles and captures nothing.
     assert seen == [[["load_weights", "kv_cache", "ready"], "0.32.0"]]
     with capsys.disabled():

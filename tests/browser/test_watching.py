@@ -148,7 +148,7 @@ def watch_vllm(page: Page, place: Installation, vllm: str) -> None:
     expect(head).to_have_attribute("data-state", "ready", timeout=VLLM_WITHIN)
     expect(page.locator("#log")).to_contain_text("Application startup complete", timeout=WITHIN)
     expect(page.get_by_role("region", name="This run")).to_contain_text("vLLM 0.32")
-    seen = place.ask(f"Run.objects.get(server__slug='{vllm}').progress.coarse")
+    seen = place.ask(f"starts.read_progress(Run.objects.get(server__slug='{vllm}')).coarse")
     assert seen == ["load_weights", "kv_cache", "ready"]
 
     page.goto(f"{place.url}/chat/?server={vllm}")

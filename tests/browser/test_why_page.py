@@ -17,9 +17,9 @@ from servers.models import LogChunk
 box = factories.box("rtx8")
 server = factories.server(box, "tight", model="minimax-m2.7", flags=("--tensor-parallel-size", "2"))
 good = factories.run(server, RunState.STOPPED, age=90000, stopped_by=factories.person())
-Run.objects.filter(pk=good.pk).update(around={"driver": "580.82", "others": []})
+RunStart.objects.filter(run=good.pk).update(around={"driver": "580.82", "others": []})
 run = factories.run(
-    server, RunState.FAILED, container_id="c" * 64, log_complete=True, exit_code=1,
+    server, RunState.FAILED, container_id="c" * 64, is_complete=True, exit_code=1,
     failure="The engine ended by itself before it was ready, with exit code 1.",
     image_id="sha256:" + "7" * 64, around={"driver": "580.95", "others": ["a-server-with-a-long-name"]},
 )

@@ -164,8 +164,8 @@ class ChaosSite:
         """As if it had ended long ago."""
         run.refresh_from_db()
         self.docker.remove(run.container_id)
-        Run.objects.filter(pk=run.pk).update(
-            state=RunState.FAILED, ended_at=timezone.now(), log_complete=True, container_id=""
+        Run.objects.filter(pk=run.pk).write(
+            state=RunState.FAILED, ended_at=timezone.now(), log__is_complete=True, container_id=""
         )
 
     def waits_for(
@@ -186,14 +186,14 @@ class ChaosSite:
     def waits_until_whole(self, run: Run) -> None:
         def is_so() -> bool:
             run.refresh_from_db()
-            return run.log_complete
+            return run.log.is_complete
 
         self.waits_for(f"the log of run {run.pk} is whole", is_so)
 
     def waits_for_more_than(self, lines: int, run: Run) -> None:
         def is_so() -> bool:
             run.refresh_from_db()
-            return run.log_lines > lines
+            return run.log.lines > lines
 
         self.waits_for(f"run {run.pk} has more than {lines} lines", is_so)
 

@@ -8,7 +8,7 @@ import pytest
 from servers import events
 from servers.host.runs.probes import HealthAnswer
 from servers.host.runs.prometheus import read
-from servers.judge.memory.history import Point
+from servers.judge.memory.history import Point, unpack
 from servers.judge.runs import metrics
 from servers.models import Box, FiguresChunk, LogChunk, Run
 from servers.state import engine_metrics
@@ -64,7 +64,7 @@ def nothing() -> StatusProbe:
 def points(box: Box, step: int = 10) -> dict[int, Point]:
     found: dict[int, Point] = {}
     for chunk in FiguresChunk.objects.filter(box=box, step=step):
-        for times in chunk.series.values():
+        for times in unpack(bytes(chunk.body)).values():
             found |= times
     return dict(sorted(found.items()))
 

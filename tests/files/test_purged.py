@@ -39,5 +39,5 @@ def test_texts_configs_and_commits_of_before_are_purged() -> None:
     assert (stored.texts, stored.config) == ({}, None)
     assert ModelInventory.objects.get().looked_at is None, "and everything is looked at again"
     assert [each.source for each in CheckpointFacts.objects.all()] == ["a/b@main"]
-    kept = {run.server.slug: run.checkpoint_revision for run in Run.objects.all()}
+    kept = {run.server.slug: run.start.checkpoint_revision for run in Run.objects.all()}
     assert kept == {"leaked": "", "good": COMMIT, "none": "", "short": ""}

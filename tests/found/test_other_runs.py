@@ -23,7 +23,7 @@ def test_any_program_with_a_port_and_a_path_runs(place: ChaosSite) -> None:
     (container,) = place.containers(run)
     assert "HF_TOKEN" not in container.env
     assert "VLLM_CACHE_ROOT" not in container.env
-    assert (run.served_name, run.engine_version, run.first_answer) == ("", "", {})
+    assert (run.served_name, run.start.engine_version, run.health.first_answer) == ("", "", {})
     place.waits_for_more_than(1, run)
     place.stop(run)
     place.waits_for_state(run, RunState.STOPPED)

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 import pytest
 from django.test import Client
 
-from servers.models import ExternalEngine, Server
+from servers.lifecycle import external
+from servers.models import Server
 from servers.models.runs.run import RunState
 from tests import factories
 from tests.watched.rows import found
@@ -24,7 +25,7 @@ def test_only_a_life_since_then_runs_again(
     server = factories.server(factories.box())
     factories.run(server, RunState.FAILED)
     old = found(started_at=AT.timestamp() + started)
-    ExternalEngine.objects.renew(server.box, [old])
+    external.renew_rows(server.box, [old])
     Server.objects.filter(pk=server.pk).update(
         took_over={"name": "old", "container": old.container, "command": "docker start old",
                    "at": AT.isoformat(timespec="seconds")}

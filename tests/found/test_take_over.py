@@ -236,7 +236,7 @@ def test_a_process_becomes_a_profile_and_ours(
 
         def found() -> DiscoveredEngine | None:
             seen = place.box.external_engines.filter(container_id__startswith=key).first()
-            return seen.what if seen else None
+            return DiscoveredEngine.from_json(seen.found) if seen else None
 
         place.waits_for("the process is seen", lambda: found() is not None)
         seen = found()

@@ -142,7 +142,7 @@ server = Server.objects.get(slug="{slug}")
 server.run = Run.objects.create(
     server=server, version=server.profile.current, state=RunState.READY, address="127.0.0.1",
     port={port}, served_name="tiny-qwen", on_request=True, sleep="asleep",
-    ready_at=timezone.now(), sleep_info={{"level": 1, "woke_in": 3.0}},
+    ready_at=timezone.now(), health__sleep_info={{"level": 1, "woke_in": 3.0}},
 )
 server.save()
 """

@@ -88,7 +88,7 @@ def test_removing_clears_the_container(
     lifecycle.clear(one.box)
     assert len(docker.list_ours()) == 1, "its log was not read to the end yet"
 
-    one.runs.update(log_complete=True)
+    one.runs.write(log__is_complete=True)
     lifecycle.clear(one.box)
     assert docker.list_ours() == []
     assert one.runs.count() == 1

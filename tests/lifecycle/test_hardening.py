@@ -52,7 +52,7 @@ def test_an_editors_container_reads_no_packets_and_gains_no_rights(
     settings.BOX_FILE.write_text("pids_limit = 512\n")
 
     run = ended(started(attacker(server)))
-    said = "\n".join(run.last_lines)
+    said = "\n".join(run.log.last_lines)
 
     assert "kept what engines need" in said, run.failure
     assert "GOT" not in said, said
@@ -74,7 +74,7 @@ def test_a_profile_may_ask_for_more_and_box_toml_decides(
     settings.BOX_FILE.write_text(
         'cap_add = ["NET_RAW"]\nsecurity_opt = ["no-new-privileges:false"]\npids_limit = 0\n'
     )
-    said = "\n".join(ended(started(attacker(server, name="gets", **asked))).last_lines)
+    said = "\n".join(ended(started(attacker(server, name="gets", **asked))).log.last_lines)
 
     assert "GOT packets" in said
     assert "refused device" in said

@@ -8,6 +8,7 @@ from django.core.management import call_command
 
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
+from servers.lifecycle.runs import secret_env
 from servers.models import Secret
 from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import RunState
@@ -99,7 +100,7 @@ def test_a_network_without_ports_leads_nowhere_a_person_typed(
     run = started(server(network="none", host_address="169.254.169.254", host_port=80))
 
     assert "publishes no ports" in run.failure
-    assert run.endpoint is None
+    assert secret_env.find_endpoint(run) is None
     assert docker.list_ours() == []
 
 
@@ -162,6 +163,6 @@ def test_secrets_reach_the_container_and_nothing_else(
 
     run = ended(run)
 
-    assert any("the token is ••••••••" in line for line in run.last_lines)
-    assert "hunter2-value" not in " ".join(run.command) + run.docker_run
-    assert "-e MY_TOKEN " in run.docker_run
+    assert any("the token is ••••••••" in line for line in run.log.last_lines)
+    assert "hunter2-value" not in " ".join(run.start.command) + run.start.docker_run
+    assert "-e MY_TOKEN " in run.start.docker_run

@@ -30,9 +30,9 @@ def test_a_start_makes_a_container_with_what_a_tag_cannot_say(
     assert container is not None
     assert container.labels["inferdash.run"] == str(run.pk)
     assert container.name == f"inferdash-{docker.install[:8]}-{run.pk}"
-    assert f"--name {container.name} " in run.docker_run
-    assert f"inferdash.run={run.pk}" in run.docker_run
-    assert run.image_id in run.docker_run
+    assert f"--name {container.name} " in run.start.docker_run
+    assert f"inferdash.run={run.pk}" in run.start.docker_run
+    assert run.image_id in run.start.docker_run
     assert run.image_id == container.image_id
     assert run.address == "127.0.0.1"
     assert run.port in settings.ENGINE_PORTS

@@ -71,7 +71,7 @@ def _has_ended(run: ManagedRun) -> bool:
 
 def test_a_drained_stop_waits_for_the_requests(server: Callable[..., ManagedServer]) -> None:
     run = started(server())
-    Run.objects.filter(pk=run.pk).update(state=RunState.READY, requests_running=2)
+    Run.objects.filter(pk=run.pk).write(state=RunState.READY, health__requests_running=2)
     lifecycle.stop(run, by=factories.person(), after_requests=True)
     run.refresh_from_db()
 
@@ -79,7 +79,7 @@ def test_a_drained_stop_waits_for_the_requests(server: Callable[..., ManagedServ
     run.refresh_from_db()
     assert run.state == RunState.READY
 
-    Run.objects.filter(pk=run.pk).update(requests_running=0)
+    Run.objects.filter(pk=run.pk).write(health__requests_running=0)
     run.refresh_from_db()
     lifecycle.advance(run)
     run.refresh_from_db()
@@ -108,7 +108,7 @@ def test_an_end_that_nobody_wanted_is_a_failure_with_its_last_lines(
     assert run.state == RunState.FAILED
     assert run.exit_code == 1
     assert "before it was ready" in run.failure
-    assert run.last_lines
+    assert run.log.last_lines
 
 
 def test_a_container_that_somebody_removed_is_told(

@@ -61,12 +61,12 @@ def test_a_containers_log_is_stored_whole(run: Run, docker: DockerContainers) ->
 
     follow(run, made, docker, "hf_sesame")
 
-    assert run.log_complete
+    assert run.log.is_complete
     lines = stored(run)
     out = [line.text for line in lines if line.stream == "o"]
     assert out == [*(f"out {n}" for n in range(3000)), "w" * 40000, "�\x00 no newline"]
     assert [line.text for line in lines if line.stream == "e"] == [f"{MASK} and hf_{MASK}"]
-    assert run.log_lines == len(lines) == 3003
+    assert run.log.lines == len(lines) == 3003
 
 
 @pytest.mark.docker
@@ -102,7 +102,7 @@ def test_a_flood_of_long_lines_is_stored_whole(run: Run, docker: DockerContainer
 
     follow(run, made, docker)
 
-    assert run.log_complete
+    assert run.log.is_complete
     texts = [line.text for line in stored(run)]
     assert [text.split()[0] for text in texts[::2]] == [str(n) for n in range(60)]
     assert sum(map(len, texts)) == sum(len(f"{n} ") + 300_000 for n in range(60))
@@ -121,7 +121,7 @@ def test_no_line_is_lost_or_doubled_when_the_connection_to_docker_breaks(
         through.close()
 
     assert cuts == []
-    assert run.log_complete
+    assert run.log.is_complete
     assert [line.text for line in stored(run)] == [str(n) for n in range(60000)]
 
 
@@ -217,7 +217,7 @@ def test_the_last_words_of_a_container_that_is_removed_at_its_end_are_kept(
     with closing(RemovedAtItsEnd(docker.install, docker.host)) as through:
         follow(run, made, through, "hf_sesame")
 
-    assert run.log_complete
+    assert run.log.is_complete
     *lines, last = stored(run)
     assert [line.text for line in lines] == ["first", f"last words of {MASK}"]
     assert (last.stream, last.number) == (NOTE, 3)
@@ -230,7 +230,9 @@ def test_last_words_that_are_stored_are_not_stored_again_when_the_container_goes
     made = container(docker, "print('first')\nprint('last words', end='')")
     wait_for_end(docker, made)
     follow(run, made, docker)
-    Run.objects.filter(pk=run.pk).update(log_complete=False)  # as if it had been ended before that
+    Run.objects.filter(pk=run.pk).write(
+        log__is_complete=False
+    )  # as if it had been ended before that
 
     with closing(RemovedAtItsEnd(docker.install, docker.host)) as through:
         follow(run, made, through)
@@ -248,7 +250,7 @@ def test_a_container_that_somebody_removed_ends_its_log_with_a_note(
 
     follow(run, "0" * 64, docker)
 
-    assert run.log_complete
+    assert run.log.is_complete
     *lines, last = stored(run)
     assert len(lines) == 3
     assert (last.stream, last.number) == (NOTE, 4)

@@ -12,7 +12,7 @@ def test_lines_are_numbered_from_one_without_holes(run: Run) -> None:
         upto = append(run, count, upto)
 
     run.refresh_from_db()
-    assert run.log_lines == upto == 2206
+    assert run.log.lines == upto == 2206
     lines = stored(run)
     assert [line.number for line in lines] == list(range(1, 2207))
     assert [line.text for line in lines] == [f"line {n}" for n in range(1, 2207)]

@@ -35,12 +35,12 @@ def test_a_part_of_an_engine_that_is_killed_explains_its_end(
 
     made = hands.client.exec_create(container, ["python3", "-c", HOG])
     hands.client.exec_start(made["Id"])
-    place.waits_for("the kill is noted", lambda: bool(fresh().oom))
+    place.waits_for("the kill is noted", lambda: bool(fresh().log.oom))
     assert run.state == RunState.READY, "the engine itself lives"
 
     hands.kills_engine(container)
 
-    place.waits_for("why it failed is known", lambda: fresh().cause == evidence.CAUSE)
+    place.waits_for("why it failed is known", lambda: fresh().log.cause == evidence.CAUSE)
     assert "The kernel killed" in run.why
     assert "may use 256 MiB" in run.why
 
@@ -53,7 +53,7 @@ def test_the_counter_alone_makes_it_likely_and_the_kernels_line_sure(
     run = factories.run(
         factories.server(box, "glm-5"), RunState.FAILED, container_id="c" * 64, exit_code=137,
         started_at=now - timedelta(minutes=9), ended_at=now - timedelta(seconds=4),
-        log_complete=True,
+        is_complete=True,
     )  # fmt: skip
     calm = factories.run(
         factories.server(box, "calm"), RunState.FAILED, container_id="d" * 64, exit_code=3,
@@ -69,12 +69,12 @@ def test_the_counter_alone_makes_it_likely_and_the_kernels_line_sure(
 
     watcher.look({"oom": {"moves": [move], "killed": [killed | {"container": "e" * 64}]}})
     run.refresh_from_db()
-    assert run.oom == {}, "the kernel says that it was another"
+    assert run.log.oom == {}, "the kernel says that it was another"
 
     watcher.look({"oom": {"moves": [move], "killed": []}})
     diagnoses.look(box)
     run.refresh_from_db()
-    assert run.cause == evidence.CAUSE
+    assert run.log.cause == evidence.CAUSE
     assert run.why.startswith("It is likely")
     assert "dockerd 2.0 GiB" in run.why
 
@@ -82,6 +82,6 @@ def test_the_counter_alone_makes_it_likely_and_the_kernels_line_sure(
     diagnoses.look(box)
     run.refresh_from_db()
     assert run.why.startswith("The kernel killed python3 (process 7): the box had no main memory")
-    assert run.diagnosis["evidence"][0] == [0, killed["said"]]
+    assert run.log.diagnosis["evidence"][0] == [0, killed["said"]]
     calm.refresh_from_db()
-    assert calm.oom == {}
+    assert calm.log.oom == {}

@@ -142,7 +142,7 @@ printed = open(os.environ["PRINTED"], "wb")
 program = "import sys\\nfor line in sys.stdin: print(line, end='', flush=True)"
 process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=printed, stderr=subprocess.DEVNULL, text=True)
 key = str(ProcessId.from_process(process.pid, Kernel().life(process.pid).start, Kernel()))
-run = factories.external_run(server, container_id=key, log_complete=False)
+run = factories.external_run(server, container_id=key, is_complete=False)
 troubles = []
 logging.disable(logging.NOTSET)
 storing = logging.getLogger("servers.watcher.logs.writer")
@@ -172,7 +172,7 @@ ballast.unlink()
 follower.join(60)
 out["troubles"] = troubles
 out["lines"] = stored()[1:]
-out["whole"] = Run.objects.get(pk=run.pk).log_complete
+out["whole"] = Run.objects.get(pk=run.pk).log.is_complete
 print(json.dumps(out))
 """
 )

@@ -102,16 +102,16 @@ def test_a_replaced_secret_stays_masked_in_what_the_container_prints(client: Cli
     token.delete()
     run.refresh_from_db()
 
-    assert b"the-old-value" not in bytes(run.given or b"")
+    assert b"the-old-value" not in bytes(run.plan.sealed_secrets or b"")
     text = secret_env.mask_secrets(run, "the-old-value the-new-value hf_the_boxs_old_one")
     assert text == f"{MASK} {MASK} {MASK}"
 
     runs = Runs(box)
     runs.forget_secrets()
-    assert Run.objects.exclude(given=None).count() == 1
-    Run.objects.update(state="stopped", log_complete=True)
+    assert Run.objects.exclude(plan__sealed_secrets=None).count() == 1
+    Run.objects.write(state="stopped", log__is_complete=True)
     runs.forget_secrets()
-    assert Run.objects.exclude(given=None).count() == 0
+    assert Run.objects.exclude(plan__sealed_secrets=None).count() == 0
 
 
 def test_an_engine_is_asked_with_the_key_that_it_was_started_with(client: Client) -> None:
@@ -122,12 +122,14 @@ def test_an_engine_is_asked_with_the_key_that_it_was_started_with(client: Client
     key.replace("the-new-key", None)
     new = factories.run(factories.server(box, "two", secret_env=env), address="::1", port=8001)
 
-    keys = [run.endpoint.key for run in Run.objects.order_by("pk") if run.endpoint]
+    endpoints = map(secret_env.find_endpoint, Run.objects.order_by("pk"))
+    keys = [each.key for each in endpoints if each]
 
     assert keys == ["the-old-key", "the-new-key"]
-    new.given = _fernet().encrypt(json.dumps(["from an earlier release"]).encode())
-    assert new.endpoint is not None
-    assert new.endpoint.key == "the-new-key"
+    new.plan.sealed_secrets = _fernet().encrypt(json.dumps(["from an earlier release"]).encode())
+    endpoint = secret_env.find_endpoint(new)
+    assert endpoint is not None
+    assert endpoint.key == "the-new-key"
     assert secret_env.mask_secrets(new, "from an earlier release") == MASK
 
 

@@ -60,7 +60,7 @@ class Hands:
 
     def found(self, container: str) -> DiscoveredEngine | None:
         sighting = ExternalEngine.objects.filter(container_id=container).first()
-        return sighting.what if sighting else None
+        return DiscoveredEngine.from_json(sighting.found) if sighting else None
 
     def sees(self, container: str, answer: str = "serves") -> DiscoveredEngine:
         """Wait until its box's watcher has seen it."""

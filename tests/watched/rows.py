@@ -5,7 +5,8 @@ from typing import Any
 from django.utils import timezone
 
 from servers.judge.external.engines import DiscoveredEngine, Origin
-from servers.models import Box, ExternalEngine, Server
+from servers.lifecycle import external
+from servers.models import Box, Server
 from servers.models.runs.ownership import ExternalRun
 from servers.models.runs.run import RunState
 from tests import factories
@@ -32,7 +33,7 @@ def found(**values: Any) -> DiscoveredEngine:
 
 
 def sighted(on: Box, *all_of_them: DiscoveredEngine) -> None:
-    ExternalEngine.objects.renew(on, all_of_them or [found()])
+    external.renew_rows(on, all_of_them or [found()])
 
 
 def watched(

@@ -3,10 +3,9 @@
 import pytest
 from django.test import Client
 
-from servers.lifecycle.profiles import checks
+from servers.lifecycle.profiles import checks, record
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.models import Box, Run
-from servers.models.profiles import record
 from servers.models.runs.run import RunState
 from tests import factories
 from tests.watched import rows

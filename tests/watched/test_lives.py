@@ -56,7 +56,7 @@ def test_one_that_dies_has_failed_with_a_reason_and_is_followed_when_docker_star
     assert re.search("exit code 3|restart policy .* ended in between", first.failure)
     second = hands.next_run(first)
     assert second.pk > first.pk
-    place.waits_for("why is looked for", lambda: bool(_fresh(first).diagnosis))
+    place.waits_for("why is looked for", lambda: bool(_fresh(first).log.diagnosis))
     assert not Run.objects.exclude(restart_at=None).exists(), "inferdash starts nothing"
 
 

@@ -4,8 +4,10 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from typing import Any
 
 import pytest
+from django.db.models import Model
 
 from servers import lifecycle
 from servers.host.docker.containers import ContainerError
@@ -14,16 +16,10 @@ from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.lifecycle.memory import load_guard
 from servers.lifecycle.runs import commands, creation, gpu_conflicts, reconcile, restart_policy
+from servers.lifecycle.runs.ownership import ExternalRunError, require_external, require_managed
 from servers.models import Run, Server
-from servers.models.runs.ownership import (
-    ExternalRun,
-    ExternalRunError,
-    ExternalServer,
-    ManagedRun,
-    ManagedServer,
-    require_external,
-    require_managed,
-)
+from servers.models.runs.ownership import ExternalRun, ExternalServer, ManagedRun, ManagedServer
+from servers.models.runs.run import PARTS
 from tests import factories
 from tests.watched import rows
 
@@ -69,17 +65,24 @@ LOOKS: dict[str, Callable[[ManagedServer, ManagedRun], object]] = {
 def theirs(monkeypatch: pytest.MonkeyPatch) -> Iterator[ExternalRun]:
     """Nothing of it is another afterwards, and nobody has asked Docker."""
     run = rows.watched(factories.box())
-    before = list(Server.objects.values()), list(Run.objects.values())
+    before = _read_rows()
     with monkeypatch.context() as without:
         without.setattr(creation, "docker", lambda: pytest.fail("Docker was asked"))
         yield run
-    assert (list(Server.objects.values()), list(Run.objects.values())) == before
+    assert _read_rows() == before
+
+
+def _read_rows() -> list[list[Any]]:
+    tables: list[type[Model]] = [Server, Run, *PARTS.values()]
+    return [list(table._default_manager.values()) for table in tables]
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_verb_takes_what_is_only_watched(theirs: ExternalRun, verb: str) -> None:
-    with pytest.raises(ExternalRunError, match="is only watched: somebody else has started it"):
+    with pytest.raises(
+        ExternalRunError, match="is only monitored: it was started outside inferdash"
+    ):
         VERBS[verb](require_external(theirs.server), theirs)
 
 

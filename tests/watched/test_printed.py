@@ -225,7 +225,7 @@ def test_a_changed_row_shows_nothing_of_another_file(row: Any) -> None:
             }
         key = str(ProcessId(pid=life[0], start=life[1]))
         server = Server.objects.first() or factories.server(factories.box())
-        run = factories.external_run(server, container_id=key, log_files={"o": row}, log_lines=0)
+        run = factories.external_run(server, container_id=key, files={"o": row}, lines=0)
         follower = FileFollower(run.pk, ProcessId(pid=life[0], start=life[1]), masks=())
 
         follower.follow()
@@ -234,7 +234,7 @@ def test_a_changed_row_shows_nothing_of_another_file(row: Any) -> None:
         end = external.process.end_process_run(run, ProcessId(pid=life[0], start=life[1]))
 
     assert "of another" not in f"{text} {end.last_lines}"
-    assert Run.objects.get(pk=run.pk).log_complete, "it ends all the same"
+    assert Run.objects.get(pk=run.pk).log.is_complete, "it ends all the same"
     run.delete()
 
 

@@ -8,8 +8,8 @@ import pytest
 from servers.host.kernel.processes import ProcessId
 from servers.lifecycle.external import monitoring
 from servers.lifecycle.jobs import actions
+from servers.lifecycle.runs.ownership import ExternalRunError, require_external, require_managed
 from servers.models import ExternalEngine, LogChunk, Run
-from servers.models.runs.ownership import ExternalRunError, require_external, require_managed
 from servers.models.runs.run import RunState
 from tests import factories
 from tests.chaos.place import ChaosSite
@@ -73,9 +73,9 @@ def test_a_process_is_watched_until_it_is_gone_and_followed_when_it_comes_again(
             "Qwen/Qwen3-8B",
         )
         assert run.is_of_process
-        assert run.origin["name"] == f"process {process.pid}"
-        assert run.engine_version == "0.33.0-test"
-        assert SECRET not in f"{run.command} {run.version.launch}"
+        assert run.start.origin["name"] == f"process {process.pid}"
+        assert run.start.engine_version == "0.33.0-test"
+        assert SECRET not in f"{run.start.command} {run.version.launch}"
         venv.says(run, f"its standard output goes to {venv.log}")
 
         # Copied away and emptied, as a rotation does, while it goes on.
@@ -97,12 +97,12 @@ def test_a_process_is_watched_until_it_is_gone_and_followed_when_it_comes_again(
     run.refresh_from_db()
     assert "With which exit code is not known" in run.failure
     assert run.exit_code is None
-    assert run.last_lines[-1].startswith("torch.OutOfMemoryError")
-    place.waits_for("its cause is found", lambda: bool(Run.objects.get(pk=run.pk).diagnosis))
+    assert run.log.last_lines[-1].startswith("torch.OutOfMemoryError")
+    place.waits_for("its cause is found", lambda: bool(Run.objects.get(pk=run.pk).log.diagnosis))
     run.refresh_from_db()
-    assert run.log_complete
+    assert run.log.is_complete
     assert "o torch.OutOfMemoryError" in venv.text(run)
-    assert "memory" in run.diagnosis["summary"], run.diagnosis
+    assert "memory" in run.log.diagnosis["summary"], run.log.diagnosis
 
     with venv.log.open("ab") as log, engine(venv.folder, venv.port, log=log, **key) as process:
         again = venv.hands.next_run(after=run)
@@ -124,8 +124,8 @@ def test_a_log_that_cannot_be_seen_is_said_with_what_shows_it(venv: Venv, place:
         place.waits_for_state(run, RunState.READY)
         run = venv.hands.run_of(run.container_id)
         assert run.keeps_no_log
-        assert run.no_log == "It prints to nowhere (/dev/null, or closed)."
-        assert run.log_complete
+        assert run.start.no_log == "It prints to nowhere (/dev/null, or closed)."
+        assert run.log.is_complete
         process.terminate()
         place.waits_for_state(run, RunState.FAILED)
 

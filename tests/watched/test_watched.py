@@ -10,8 +10,10 @@ from docker.types import LogConfig
 
 from servers import lifecycle, tasks
 from servers.host.docker.containers import ContainerError
+from servers.judge.external.engines import DiscoveredEngine
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.memory import orphans
+from servers.lifecycle.runs import starts
 from servers.models import AuditEntry, Box, ExternalEngine, Role, Run, Secret, Server
 from servers.models.runs.run import DesiredState, RunState
 from servers.watcher.external.engines import ExternalEngines
@@ -31,7 +33,7 @@ def test_it_becomes_a_server_without_being_touched(place: ChaosSite, hands: Hand
 
     run = hands.is_ready(hands.watches(container))
 
-    assert (run.is_watched, run.served_name, run.engine_version) == (
+    assert (run.is_watched, run.served_name, run.start.engine_version) == (
         True,
         "Qwen/Qwen3-8B",
         "0.33.0-test",
@@ -41,8 +43,8 @@ def test_it_becomes_a_server_without_being_touched(place: ChaosSite, hands: Hand
     launch = run.version.launch
     assert (launch.engine, launch.checkpoint) == ("vllm", "Qwen/Qwen3-8B")
     assert launch.env == {"ENGINE_SECONDS": "0.1"}
-    assert run.first_answer == {}, "its GPU works for its own callers alone"
-    place.waits_for("its figures are read", lambda: _fresh(run).requests_running == 0)
+    assert run.health.first_answer == {}, "its GPU works for its own callers alone"
+    place.waits_for("its figures are read", lambda: _fresh(run).health.requests_running == 0)
     said = (
         AuditEntry.objects.filter(action="watch")
         .order_by("pk")
@@ -61,7 +63,9 @@ def test_its_log_is_whole_with_what_docker_had_before(place: ChaosSite, hands: H
     container = hands.run("talks")
     place.watcher()
     run = hands.is_ready(hands.watches(container))
-    place.waits_for("its start is read from the log", lambda: _fresh(run).progress.is_ready)
+    place.waits_for(
+        "its start is read from the log", lambda: starts.read_progress(_fresh(run)).is_ready
+    )
 
     hands.client.stop(container, timeout=5)
 
@@ -94,7 +98,7 @@ def test_one_of_which_docker_keeps_no_log_says_so(place: ChaosSite, hands: Hands
 
     run = hands.is_ready(hands.watches(container))
 
-    assert (run.log_complete, run.log_lines) == (True, 0)
+    assert (run.log.is_complete, run.log.lines) == (True, 0)
     client = Client()
     client.force_login(factories.person())
     assert "Docker keeps no log of it" in client.get(f"/servers/{run.server}/").content.decode()
@@ -164,18 +168,18 @@ def test_its_secrets_are_neither_shown_nor_kept_in_the_clear(
         client.get(f"/servers/{run.server.slug}/").content.decode(),
         client.get(f"/profiles/{run.server.profile.slug}/").content.decode(),
         "\n".join(place.lines(run)),
-        json.dumps([spec, run.command, run.origin]),
+        json.dumps([spec, run.start.command, run.start.origin]),
     ]
     for secret in (token, key, "open sesame"):
         assert not any(secret in text for text in shown)
-    assert "--api-key" in " ".join(run.command)
+    assert "--api-key" in " ".join(run.start.command)
 
 
 def test_watched_no_more_it_goes_on_alone(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     container = hands.run("left-alone")
     run = hands.is_ready(hands.watches(container))
-    lines = _fresh(run).log_lines
+    lines = _fresh(run).log.lines
     client = Client()
     client.force_login(factories.person())
 
@@ -183,8 +187,12 @@ def test_watched_no_more_it_goes_on_alone(place: ChaosSite, hands: Hands) -> Non
 
     server = Server.objects.get(pk=run.server_id)
     assert server.removed_at is not None
-    assert (_fresh(run).state, run.container_id, run.log_complete) == (RunState.STOPPED, "", True)
-    assert run.log_lines >= lines
+    assert (_fresh(run).state, run.container_id, run.log.is_complete) == (
+        RunState.STOPPED,
+        "",
+        True,
+    )
+    assert run.log.lines >= lines
     assert hands.client.inspect_container(container)["State"]["Running"]
     # And again: the same server, a new run.
     again = hands.is_ready(hands.watches(container))
@@ -198,7 +206,7 @@ def test_rows_alone_make_no_container_an_engine(place: ChaosSite, hands: Hands) 
     place.watcher()
     hands.sees(hands.run("engine"))
     rows.sighted(place.box, rows.found(container=other, name="database"))
-    seen = ExternalEngine.objects.get(container_id=other).what
+    seen = DiscoveredEngine.from_json(ExternalEngine.objects.get(container_id=other).found)
 
     assert actions.ask_to_watch(place.box, seen, by=factories.person())
     place.waits_for("the wish is heard", lambda: hands.last_wish().is_over)

@@ -14,11 +14,10 @@ from django.utils import timezone
 from servers.judge.alerts import attention as judge
 from servers.judge.alerts.attention import AttentionAlert, BoxState, Notice
 from servers.judge.alerts.boxes import data_folder
-from servers.judge.alerts.case import KINDS
+from servers.lifecycle.runs import starts
 from servers.models import Alert, Box, Notification, NotificationChannel, Run, Server, User
-from servers.models.alerts.alert import What
-from servers.models.people import data_disk
-from servers.state import box_samples
+from servers.models.alerts.alert import AlertKind, What
+from servers.state import box_samples, data_disk
 
 # A watcher that runs has taken up a test by then.
 TAKEN_UP = timedelta(seconds=20)
@@ -99,13 +98,19 @@ def _list_alerts() -> list[AttentionAlert]:
 def _unwell() -> list[Notice]:
     """Engines whose GPUs give a deadlock away, or that are dead behind a green health path."""
     found = []
-    signs = Q(spins_since__isnull=False) | Q(unhealthy_since__isnull=False, state="ready")
-    for run in Run.objects.active().filter(signs).select_related("version", "server__box"):
+    signs = Q(health__spins_since__isnull=False) | Q(
+        health__unhealthy_since__isnull=False, state="ready"
+    )
+    for run in (
+        Run.objects.active()
+        .filter(signs)
+        .select_related("version", "server__box", "start", "health")
+    ):
         launch, box = run.version.launch, run.server.box
-        words, fix = run.stuck_words(launch.engine, unified=box.is_unified)
+        words, fix = starts.describe_deadlock(run, unified=box.is_unified)
         what = f"is stuck: {words}"
         if not words and run.is_unhealthy:
-            what = f"is unhealthy: {run.unhealthy_because}"
+            what = f"is unhealthy: {run.health.unhealthy_because}"
             fix = "Look at its log, then restart it."
             if run.is_watched:
                 fix = "Look at its log, then restart it where it was started."
@@ -166,10 +171,11 @@ class Shown:
 
 def list_channels() -> list[Shown]:
     found = NotificationChannel.objects.select_related("box", "created_by").order_by("name")
+    words = dict(AlertKind.choices)
     return [
         Shown(
             channel=channel,
-            about=tuple(KINDS.get(kind, kind) for kind in channel.kinds),
+            about=tuple(words.get(kind, kind) for kind in channel.kinds),
             test=channel.notifications.filter(what=What.TEST).order_by("-pk").first(),
             waiting=channel.notifications.unsent().exclude(what=What.TEST).count(),
             next_try_at=channel.notifications.unsent()

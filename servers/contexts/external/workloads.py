@@ -85,7 +85,7 @@ def list_cards(
     watched = {
         container: (slug, requests)
         for container, slug, requests in active.values_list(
-            "container_id", "server__slug", "requests_running"
+            "container_id", "server__slug", "health__requests_running"
         )
     }
     made = dict(
@@ -95,7 +95,7 @@ def list_cards(
     )
     held = memory_by_container(sample)
     for engine in box.external_engines.order_by("has_ended", "seen_at", "pk"):
-        found = engine.what
+        found = DiscoveredEngine.from_json(engine.found)
         server, requests = watched.get(found.container, ("", None))
         yield ExternalEngineCard(
             found=found,
@@ -190,7 +190,7 @@ def with_others(servers: Iterable[int]) -> set[int]:
 
 def _list_watched_runs() -> Iterable[Run]:
     active = Run.objects.active().filter_external().filter(server__removed_at=None)
-    return active.select_related("server__box", "version", "like").order_by("pk")
+    return active.select_related("server__box", "version", "plan__repeats").order_by("pk")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +206,7 @@ class RayWorker:
 def ray_workers(server: Server) -> tuple[RayWorker, ...]:
     """Those of a server whose engine spreads over boxes with Ray; () of any other."""
     run = server.run
-    if run is None or not run.is_active or not engine_words.uses_ray(run.launch, run.command):
+    if run is None or not run.is_active or not engine_words.uses_ray(run.launch, run.start.command):
         return ()
     return tuple(worker for worker in _workers() if _works_for(worker.address, run))
 
@@ -219,7 +219,7 @@ def of_ray(head: str) -> list[Server]:
 def _works_for(head: str, run: Run) -> bool:
     host_resources = HostResources.objects.filter(box=run.server.box_id).first()
     own = host_resources.found.get("addresses", ()) if host_resources else ()
-    return engine_words.works_for(head, run.launch, run.command, own)
+    return engine_words.works_for(head, run.launch, run.start.command, own)
 
 
 def _workers() -> Iterable[RayWorker]:

@@ -8,6 +8,7 @@ from django.db.models import Count, Max
 from django.template.loader import render_to_string
 
 from servers.judge.memory import holders
+from servers.lifecycle.runs import starts
 from servers.models import Capture, CapturedCall, Request, Server, User
 from servers.models.gateway.request import LATEST
 from servers.state import box_samples
@@ -18,7 +19,9 @@ type Key = tuple[str, int | None]
 def names_mark() -> str:
     """Another text whenever the gateway would pass on, start or refuse something else."""
     seen = hashlib.sha256()
-    servers = Server.objects.present().select_related("box", "profile__current", "run__version")
+    servers = Server.objects.present().select_related(
+        "box", "profile__current", "run__version", "run__plan", "run__start", "run__health"
+    )
     for server in servers.order_by("pk"):
         run = server.run
         told: list[object] = [
@@ -28,7 +31,7 @@ def names_mark() -> str:
             server.run_id,
         ]
         if run is not None:
-            start = run.where_it_starts(run.launch, unified=server.box.is_unified)
+            start = starts.measure_progress(run, run.launch, unified=server.box.is_unified)
             told += [run.state, run.wanted, run.sleep, run.on_request, run.served_name]
             told += [start.words, start.percent] if start is not None else []
         seen.update(repr(told).encode())

@@ -18,9 +18,10 @@ from servers.judge.memory.hardware import (
     list_checked_parts,
     worst_first,
 )
-from servers.judge.memory.orphans import Orphan, holds_memory
+from servers.judge.memory.orphans import Orphan
 from servers.judge.memory.verdicts import ALARMS
 from servers.models import Box, Job, User
+from servers.models.box import holds_memory
 from servers.models.jobs.job import TOLD_FOR, JobKind
 from servers.state import box_samples
 

@@ -41,7 +41,7 @@ def owners(box: Box, gpus: Sequence[GpuMemory]) -> tuple[Owner, ...]:
         Run.objects.active()
         .filter(server__box=box)
         .exclude(state__in=[RunState.QUEUED, RunState.PULLING])
-        .select_related("server", "version", "started_by")
+        .select_related("server", "version", "started_by", "health")
         .prefetch_related(
             Prefetch(
                 "active_users", ActiveUser.objects.lately().select_related("by"), to_attr="lately"
@@ -68,8 +68,8 @@ def _owner(run: Run, box: Box, gpus: Sequence[GpuMemory]) -> Owner:
         state=run.state,
         gpus=frozenset(gpu.index for gpu in gpus if gpu.index in given and _is_on(run, gpu)),
         ready_at=run.ready_at,
-        last_request_at=run.last_request_at,
-        requests_running=run.requests_running,
+        last_request_at=run.health.last_request_at,
+        requests_running=run.health.requests_running,
         users=tuple((use.by.username, use.at) for use in lately),
         waiters=tuple(
             Waiter(

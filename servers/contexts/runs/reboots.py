@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from servers.judge.runs import reboot
 from servers.judge.runs.reboot import RebootReport, ServerAfterReboot
+from servers.lifecycle.runs import starts
 from servers.models import Reboot, Run, Server, User
 from servers.models.runs.run import DesiredState, RunState
 
@@ -75,7 +76,7 @@ def _fate(server: Server, run: Run, before: Run) -> ServerAfterReboot:
 
 
 def _progress(server: Server, run: Run) -> str:
-    start = run.where_it_starts(run.version.launch, unified=server.box.is_unified)
+    start = starts.measure_progress(run, run.version.launch, unified=server.box.is_unified)
     if start is None:
         return str(RunState(run.state).label).casefold()
     words = start.words[:1].lower() + start.words[1:]

@@ -8,24 +8,6 @@ from servers.judge.messages import Sentence
 
 type Severity = Literal["info", "warning", "critical"]
 
-# What an alert may be about, and its name in a list.
-KINDS = {
-    "failed": "start failed",
-    "died": "died",
-    "unhealthy": "unhealthy",
-    "ready": "ready after a long start",
-    "leaked": "memory leaked",
-    "residual": "memory left behind",
-    "floor": "little memory left",
-    "thermal": "temperature",
-    "disk": "disk",
-    "hardware": "hardware",
-    "download": "download failed",
-    "pull": "image pull failed",
-    "box": "box lacks something",
-    "silent": "box silent",
-}
-
 # What is told of a server's end.
 ENDS = frozenset({"failed", "died"})
 
@@ -38,7 +20,7 @@ type Key = tuple[str, str]  # kind and subject
 class AlertCase:
     """Sentences end with a full stop; `title` has none."""
 
-    kind: str  # of KINDS
+    kind: str  # of models.alerts.alert.AlertKind
     subject: str  # tells those of one kind apart; stays the same while it lasts
     severity: Severity
     title: str  # names the model and the box: "glm-5 on rtx8 died after 3 h"

@@ -72,11 +72,6 @@ class Orphan:
         return said | {"actions": list(self.actions), "files": files}
 
 
-def holds_memory(said: Mapping[str, Any]) -> bool:
-    """Whether a Left, as JSON, takes memory of the box or of a GPU: no such box is well."""
-    return bool(said.get("size")) and said.get("size_of") != "disk"
-
-
 @dataclass(frozen=True, kw_only=True)
 class OwnContainer:
     """A container that a run of this install has, or had."""

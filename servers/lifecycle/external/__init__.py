@@ -5,6 +5,8 @@ Everything that is known of a life is asked of a Stranger; which kind it is, is 
 
 from collections.abc import Iterable
 
+from django.db import transaction
+
 from servers.host.kernel.processes import ProcessId
 from servers.judge.external.engines import DiscoveredEngine
 from servers.lifecycle.external import process
@@ -12,7 +14,7 @@ from servers.lifecycle.external.container import ContainerWorkload, build_remove
 from servers.lifecycle.external.process import LogProgress, ProcessWorkload, own_log
 from servers.lifecycle.external.workload import ExternalWorkload, WatchError, WorkloadEnd
 from servers.lifecycle.runs import creation
-from servers.models import Run
+from servers.models import Box, ExternalEngine, Run
 
 __all__ = [
     "WorkloadEnd",
@@ -24,6 +26,7 @@ __all__ = [
     "find",
     "has_seen",
     "own_log",
+    "renew_rows",
     "saw",
     "find_engine",
     "find_end",
@@ -37,6 +40,26 @@ def saw(found: Iterable[DiscoveredEngine]) -> None:
     """Tell what engines run now that others have started; nothing else is ever watched."""
     global _seen  # noqa: PLW0603 - replaced as a whole, for threads that read it
     _seen = {each.container: each for each in found}
+
+
+def renew_rows(box: Box, found: Iterable[DiscoveredEngine]) -> bool:
+    """Keep exactly these of the box; return whether anything is different now."""
+    wanted = {each.container: each for each in found}
+    new = {container: each.to_json() for container, each in wanted.items()}
+    mine = ExternalEngine.objects.filter(box=box)
+    old = dict(mine.values_list("container_id", "found"))
+    if new == old:
+        return False
+    with transaction.atomic():
+        mine.exclude(container_id__in=list(new)).delete()
+        for container, said in new.items():
+            if old.get(container) != said:
+                ExternalEngine.objects.update_or_create(
+                    box=box,
+                    container_id=container,
+                    defaults={"found": said, "has_ended": wanted[container].has_ended},
+                )
+    return True
 
 
 def find_engine(key: str) -> DiscoveredEngine | None:

@@ -141,7 +141,7 @@ class ContainerWorkload(ExternalWorkload):
             oom_killed=container.oom_killed,
             last_lines=format_lines(run, lines),
             ended_at=container.finished_at or container.ended_before or timezone.now(),
-            log_until=until,
+            until_stamp=until,
             status_message=(REBOOTED if with_box else RESTARTED) if until else says,
         )
 
@@ -158,7 +158,7 @@ class ContainerWorkload(ExternalWorkload):
         asked = True if was_asked(run) else self._was_told(run)
         if code is None and is_again and not asked:
             # Docker's policy counts the ends that nobody asked for.
-            if self.other.restarts > int(run.origin.get("restarts", 0)):
+            if self.other.restarts > int(run.start.origin.get("restarts", 0)):
                 return restart_policy.ExitJudgement(state=RunState.FAILED, says=BY_POLICY)
             return restart_policy.ExitJudgement(state=RunState.STOPPED, says="")
         ended = replace(self.other.container, exit_code=code)

@@ -16,9 +16,10 @@ from servers.judge.memory.holders import cards_by_container
 from servers.lifecycle import external
 from servers.lifecycle.external import ExternalWorkload, WatchError, monitoring
 from servers.lifecycle.runs import restart_policy
+from servers.lifecycle.runs.ownership import verb
 from servers.models import Box, Run
-from servers.models.runs.ownership import ExternalRun, ExternalServer, verb
-from servers.models.runs.run import RunState
+from servers.models.runs.ownership import ExternalRun, ExternalServer
+from servers.models.runs.run import PARTS, RunState
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ def _note_cards(run: ExternalRun, held: frozenset[int]) -> None:
 
 def _active(box: Box) -> list[ExternalRun]:
     found = Run.objects.filter_external().filter(server__box=box, state__in=LIVING)
-    return list(found.select_related("server__box__hf_token", "version"))
+    return list(found.select_related("server__box__hf_token", "version", *PARTS))
 
 
 def _successor(

@@ -26,9 +26,10 @@ from servers.lifecycle.external import ExternalWorkload, WatchError, import_diff
 from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs.ownership import require_external, verb
 from servers.models import AuditEntry, Box, Profile, ProfileVersion, Run, Secret, Server, User
 from servers.models.people.key import SecretError, SecretValues
-from servers.models.runs.ownership import ExternalRun, ExternalServer, require_external, verb
+from servers.models.runs.ownership import ExternalRun, ExternalServer
 from servers.models.runs.run import ACTIVE, RunState
 
 # Whoever was started less long ago is followed from the start.
@@ -84,7 +85,7 @@ def go_on(server: ExternalServer, /, stranger: ExternalWorkload) -> ExternalRun 
             run = _begin(server, stranger, made, by=None)
             if last is not None and last.container_id == run.container_id:
                 # One log holds both lives.
-                Run.objects.filter(pk=last.pk).update(log_until=run.log_from)
+                Run.objects.filter(pk=last.pk).write(log__until_stamp=run.log.from_stamp)
             AuditEntry.note(None, "start outside inferdash", server, run=run.pk)
     except IntegrityError:
         return None
@@ -104,11 +105,11 @@ def unwatch(server: ExternalServer, /, *, by: User | None) -> None:
                 ended_at=timezone.now(),
                 status_message=f"It is not monitored any more. {_whose(run)} goes on without inferdash.",
                 # What it prints from now on is not inferdash's to keep.
-                log_complete=True,
+                log__is_complete=True,
                 container_id="",
                 container_was=run.container_id,
-                requests_running=None,
-                tokens_per_second=None,
+                health__requests_running=None,
+                health__tokens_per_second=None,
             )
         Server.objects.filter(pk=server.pk).update(removed_at=timezone.now())
         AuditEntry.note(by, "unwatch", server, run=run.pk if run else None)
@@ -169,7 +170,7 @@ def _begin(
     started = stranger.started_at or timezone.now()
     saw_start = timezone.now() - started < FRESH
     origin = _origin(stranger, made)
-    run = Run(
+    run = Run.build(
         server=server,
         version=version,
         state=RunState.STARTING,
@@ -177,13 +178,13 @@ def _begin(
         started_at=started,
         saw_start=saw_start,
         is_watched=True,
-        origin=origin,
-        log_complete=not origin["has_log"],
-        log_from=stranger.log_from,
-        log_files=stranger.log_files(last),
+        start__origin=origin,
+        log__is_complete=not origin["has_log"],
+        log__from_stamp=stranger.log_from,
+        log__files=stranger.log_files(last),
         container_id=stranger.key,
         image_id=stranger.image_id,
-        image_digest=stranger.image_digest(),
+        start__image_digest=stranger.image_digest(),
         gpus=launch.gpus,
         **_reached_at(stranger, launch),
     )
@@ -191,9 +192,9 @@ def _begin(
     # Before a line of its log is read: what it was given must not be kept from it.
     given = SecretValues(named=made.secrets, others=stranger.list_secrets(made))
     secret_env.remember_given(run, given)
-    run.command = [secret_env.mask_secrets(run, word) for word in stranger.argv]
-    run.around = diagnoses.surroundings(run)
-    run.save(update_fields=["command", "around"])
+    run.start.command = [secret_env.mask_secrets(run, word) for word in stranger.argv]
+    run.start.around = diagnoses.surroundings(run)
+    run.start.save(update_fields=["command", "around"])
     Server.objects.filter(pk=server.pk).update(run=run)
     return require_external(run)
 

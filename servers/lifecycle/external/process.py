@@ -155,15 +155,15 @@ class ProcessWorkload(ExternalWorkload):
         return ""
 
     def log_files(self, last: Run | None) -> dict[str, Any]:
-        if last is None or not last.log_files:
+        if last is None or not last.log.files:
             return {}
         appended = {
             each.stream
             for each in self._outlets
             if each.is_appended
-            and each.inode == LogProgress.from_row(last.log_files.get(each.stream)).inode
+            and each.inode == LogProgress.from_row(last.log.files.get(each.stream)).inode
         }
-        return {stream: said for stream, said in last.log_files.items() if stream in appended}
+        return {stream: said for stream, said in last.log.files.items() if stream in appended}
 
 
 def own_log(life: ProcessId) -> str:
@@ -203,7 +203,7 @@ def end_process_run(run: Run, life: ProcessId, kernel: Kernel | None = None) -> 
 
 def _last_lines(run: Run, life: ProcessId) -> list[str]:
     """From its files, which may be ahead of what is stored; else what is stored."""
-    for said in run.log_files.values():
+    for said in run.log.files.values():
         try:
             file = log_stream.reopen_stream(life.pid, life.start, LogProgress.from_row(said).inode)
         except PrintedError:

@@ -38,8 +38,9 @@ from servers.lifecycle.external import import_diff, monitored_runs, monitoring
 from servers.lifecycle.external.monitoring import ProfileError
 from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.runs import commands, creation, secret_env
+from servers.lifecycle.runs.ownership import require_managed
 from servers.models import AuditEntry, Box, Job, Profile, Run, Server, User
-from servers.models.runs.ownership import ManagedRun, require_managed
+from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import RunState
 from servers.state import box_samples
 
@@ -270,8 +271,10 @@ def _next_run(server: Server, old: _AnyOld, by: User | None) -> ManagedRun:
     version = server.profile.current
     if version is None:
         raise TakeOverError(f"The profile {server.profile} has no version. Nothing was stopped.")
-    run = require_managed(Run(server=server, version=version, started_by=by, values=server.values))
-    run.pinned_image = old.find_pinned_image(version.launch.image)
+    run = require_managed(
+        Run.build(server=server, version=version, started_by=by, plan__values=server.values)
+    )
+    run.plan.pinned_image = old.find_pinned_image(version.launch.image)
     return run
 
 

@@ -32,14 +32,18 @@ class WorkloadEnd:
     status_message: str = ""
     exit_code: int | None = None
     oom_killed: bool = False
-    log_until: str = ""
+    until_stamp: str = ""
     last_lines: list[str] | None = None
 
     @property
     def fields(self) -> dict[str, Any]:
         said = asdict(self)
         del said["state"]
-        return said | {"last_lines": self.last_lines or []}
+        of_log = {
+            "until_stamp": said.pop("until_stamp"),
+            "last_lines": said.pop("last_lines") or [],
+        }
+        return said | {f"log__{name}": value for name, value in of_log.items()}
 
 
 class ExternalWorkload(ABC):

@@ -21,12 +21,11 @@ from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import checks, preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import commands, gpu_conflicts
-from servers.models import AuditEntry, Box, Run, Server, User
-from servers.models.people import data_disk
-from servers.models.runs.ownership import ManagedRun, ManagedServer, require_managed, verb
-from servers.models.runs.run import DesiredState, RunState
-from servers.models.runs.run_parts import Sleep
-from servers.state import box_samples
+from servers.lifecycle.runs.ownership import require_managed, verb
+from servers.models import AuditEntry, Box, Run, RunHealth, Server, User
+from servers.models.runs.ownership import ManagedRun, ManagedServer
+from servers.models.runs.run import DesiredState, RunState, Sleep
+from servers.state import box_samples, data_disk
 
 # A start that waits for its GPUs outlives the request that wanted it: who asks again finds it.
 WAITS = timedelta(minutes=10)
@@ -82,11 +81,11 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Managed
 
 def _wake(server: Server, run: Run, passing: Collection[int], by: User | None) -> None:
     """Have it woken by its box, once it can have its memory back. Raises NotStartedError."""
-    at = run.sleep_info.get("trouble_at", 0.0)
+    at = run.health.sleep_info.get("trouble_at", 0.0)
     if run.sleep_trouble and timezone.now().timestamp() - at < AGAIN:
         raise NotStartedError(run.sleep_trouble, brief=brief(server))
     lacking = health.compute_wake_shortfall(
-        run.sleep_info, box_samples.newest(server.box.slug), run.gpus or "all"
+        run.health.sleep_info, box_samples.newest(server.box.slug), run.gpus or "all"
     )
     if lacking:
         context = LaunchContext.of_server(server, run.launch)
@@ -177,7 +176,7 @@ def _list_on_demand_runs(box: Box, passing: Collection[int]) -> list[OnDemandRun
     """What requests have started, and what goes away by itself."""
     runs = Run.objects.active().filter(server__box=box)
     runs = runs.filter(Q(on_request=True, state=RunState.READY) | ~Q(wanted=DesiredState.RUNNING))
-    runs = runs.select_related("server__box")
+    runs = runs.select_related("server__box", "health")
     return [_as_served(run, passing) for run in runs if not claims.is_claimed(run)]
 
 
@@ -185,8 +184,8 @@ def _as_served(run: Run, passing: Collection[int]) -> OnDemandRun:
     return OnDemandRun(
         run=run.pk,
         ready_at=run.ready_at if run.wanted == DesiredState.RUNNING else None,
-        last_request_at=run.last_request_at,
-        requests_running=run.requests_running,
+        last_request_at=run.health.last_request_at,
+        requests_running=run.health.requests_running,
         is_passing=run.pk in passing or run.sleep in (Sleep.FALLING, Sleep.WAKING),
     )
 
@@ -219,7 +218,7 @@ def idle_on(box: Box) -> Iterator[ManagedRun]:
     runs = (
         Run.objects.filter_managed()
         .filter(server__box=box, on_request=True, state=RunState.READY, wanted=DesiredState.RUNNING)
-        .select_related("server__box", "server__profile__current", "version")
+        .select_related("server__box", "server__profile__current", "version", "plan", "health")
     )
     for run in runs.fetch_any():
         limit = run.version.launch.stop_idle
@@ -252,7 +251,13 @@ def list_on_demand() -> list[StartOnDemand]:
         Server.objects.filter_managed()
         .filter(removed_at=None)
         .select_related(
-            "box", "profile__current", "run__version", "run__started_by", "held_back_by"
+            "box",
+            "profile__current",
+            "held_back_by",
+            "run__version",
+            "run__started_by",
+            "run__plan",
+            "run__health",
         )
     )
     now = timezone.now()
@@ -271,7 +276,7 @@ def list_on_demand() -> list[StartOnDemand]:
 
 def note_serving(runs: Collection[int]) -> None:
     """Requests are being passed on to these now: not every engine says so itself."""
-    Run.objects.filter(pk__in=runs).update(last_request_at=timezone.now())
+    RunHealth.objects.filter(run__in=runs).update(last_request_at=timezone.now())
 
 
 @verb
@@ -300,3 +305,14 @@ def let(server: ManagedServer, /, *, by: User) -> bool:
     AuditEntry.note(by, "let requests start", server)
     transaction.on_commit(lambda: events.publish_change("server", server.pk))
     return True
+
+
+def describe_sleep(run: Run) -> str:
+    """ "asleep: 71 GiB released, wakes in about 3 s"; "" of one that is awake."""
+    return health.describe_sleep(run.health.sleep_info, run.sleep) if run.sleeps else ""
+
+
+def describe_sleep_clause(run: Run) -> str:
+    """The same behind its name: "is asleep: …", "wakes up"."""
+    words = describe_sleep(run)
+    return f"is {words}" if run.sleep == Sleep.ASLEEP else words

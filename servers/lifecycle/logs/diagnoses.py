@@ -77,21 +77,25 @@ class FailureReport:
 
 def look(box: Box) -> None:
     """Diagnose what has failed on this box and was not looked at. Short; for every round."""
-    is_whole = Q(log_complete=True) | Q(container_id="")
+    is_whole = Q(log__is_complete=True) | Q(container_id="")
     is_late = Q(ended_at__lt=timezone.now() - PATIENCE)
     # What was judged by a part of a log is judged again once there is more.
-    is_open = Q(is_whole | is_late, diagnosis={}) | Q(is_whole, diagnosis__is_partial=True)
+    is_open = Q(is_whole | is_late, log__diagnosis={}) | Q(
+        is_whole, log__diagnosis__is_partial=True
+    )
     open_ones = Run.objects.filter(is_open, server__box=box, state=RunState.FAILED)
-    just_now = Q(exit_code=SIGKILLED, ended_at__gt=timezone.now() - HEARING, oom={})
+    just_now = Q(exit_code=SIGKILLED, ended_at__gt=timezone.now() - HEARING, log__oom={})
     open_ones = open_ones.exclude(just_now)
-    latest = open_ones.select_related("server__box", "version", "like").order_by("-pk")[:AT_ONCE]
+    latest = open_ones.select_related("server__box", "version", "plan__repeats", "log").order_by(
+        "-pk"
+    )[:AT_ONCE]
     for run in latest.fetch_any():
         found = diagnose(_build_ending(run))
-        is_partial = not run.log_complete and bool(run.container_id)
+        is_partial = not run.log.is_complete and bool(run.container_id)
         same = Run.objects.filter(
-            pk=run.pk, diagnosis=run.diagnosis, oom=run.oom, state=RunState.FAILED
+            pk=run.pk, log__diagnosis=run.log.diagnosis, log__oom=run.log.oom, state=RunState.FAILED
         )
-        if same.update(diagnosis=_store_diagnosis(found) | {"is_partial": is_partial}):
+        if same.write(log__diagnosis=_store_diagnosis(found) | {"is_partial": is_partial}):
             events.publish_change("server", run.server_id)
 
 
@@ -130,14 +134,14 @@ def _build_ending(run: Run) -> Ending:
         docker_error=docker,
         subject=LaunchContext(run.launch, run.server.box).subject,
         was_ready=run.ready_at is not None,
-        unheld=run.unattributed_at_start,
+        unheld=run.start.unattributed_at_start,
         oom=_oom_of(run),
     )
 
 
 def _oom_of(run: Run) -> Oom | None:
     """None where it went on for long after a part of it was killed, and ended of something else."""
-    found = Oom.from_json(run.oom)
+    found = Oom.from_json(run.log.oom)
     if found is None or run.ended_at is None:
         return found
     return found if found.at >= run.ended_at.timestamp() - evidence.NOTICES else None
@@ -146,11 +150,11 @@ def _oom_of(run: Run) -> Oom | None:
 def _lines_of(run: Run) -> list[tuple[int, str]]:
     """Of a log that is not whole, with those that Docker still gave when the container ended."""
     stored = list(_lines(run.pk))
-    if run.log_complete or not run.container_id:
+    if run.log.is_complete or not run.container_id:
         return stored
     last = stored[-1][1] if stored else None
-    at = max((n for n, text in enumerate(run.last_lines, 1) if text == last), default=0)
-    return stored + [(0, text) for text in run.last_lines[at:]]
+    at = max((n for n, text in enumerate(run.log.last_lines, 1) if text == last), default=0)
+    return stored + [(0, text) for text in run.log.last_lines[at:]]
 
 
 def _lines(run_id: int) -> Iterator[tuple[int, str]]:
@@ -167,15 +171,15 @@ def _lines(run_id: int) -> Iterator[tuple[int, str]]:
 
 def explain_failure(run: Run, person: User) -> FailureReport:
     """What to show this person of a failed run, with the changes that its profile would take now."""
-    failure = failure_catalog.by_id().get(run.cause)
-    groups = run.diagnosis.get("groups", {})
+    failure = failure_catalog.by_id().get(run.log.cause)
+    groups = run.log.diagnosis.get("groups", {})
     good = _last_good(run)
     return FailureReport(
-        is_waiting=not run.diagnosis,
-        is_partial=bool(run.diagnosis.get("is_partial")),
+        is_waiting=not run.log.diagnosis,
+        is_partial=bool(run.log.diagnosis.get("is_partial")),
         cause=failure.id if failure else "",
-        summary=run.diagnosis.get("summary", ""),
-        evidence=tuple((line, text) for line, text in run.diagnosis.get("evidence", ())),
+        summary=run.log.diagnosis.get("summary", ""),
+        evidence=tuple((line, text) for line, text in run.log.diagnosis.get("evidence", ())),
         steps=tuple(_steps(run, failure.remedies, groups)) if failure else (),
         sources=failure.sources if failure else (),
         last_good=good,
@@ -187,8 +191,8 @@ def explain_failure(run: Run, person: User) -> FailureReport:
 
 def change(run: Run, number: int) -> LaunchChange | None:
     """What a remedy changes in the profile of this run; None where it changes nothing."""
-    failure = failure_catalog.by_id().get(run.cause)
-    groups = run.diagnosis.get("groups", {})
+    failure = failure_catalog.by_id().get(run.log.cause)
+    groups = run.log.diagnosis.get("groups", {})
     for step in _steps(run, failure.remedies, groups) if failure else ():
         if step.number == number:
             return step.change
@@ -219,15 +223,16 @@ def _steps(run: Run, remedies: tuple[Remedy, ...], groups: dict[str, str]) -> It
 
 def _last_good(run: Run) -> Run | None:
     before = run.server.runs.good().filter(pk__lt=run.pk)
-    return before.select_related("version", "like").order_by("-pk").first()
+    return before.select_related("version", "plan__repeats__start", "start").order_by("-pk").first()
 
 
 def _list_changes(good: Run, run: Run) -> Iterator[ChangedSince]:
-    for what, name in (("image id", "image_id"), ("checkpoint", "checkpoint_revision")):
-        before, after = getattr(good, name), getattr(run, name)
+    revisions = good.start.checkpoint_revision, run.start.checkpoint_revision
+    ids = ("image id", good.image_id, run.image_id), ("checkpoint", *revisions)
+    for what, before, after in ids:
         if before and after and before != after:
             yield ChangedSince(what=what, before=before[:SHORT], after=after[:SHORT])
-    old, new = good.around, run.around
+    old, new = good.start.around, run.start.around
     if not (old and new):
         return
     if old.get("driver") != new.get("driver"):

@@ -8,9 +8,10 @@ from servers import events
 from servers.judge.memory.room import GpuRoom
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.profiles.knowledge import LaunchContext
+from servers.lifecycle.runs.ownership import verb
 from servers.lifecycle.runs.reconcile import advance
 from servers.models import Run
-from servers.models.runs.ownership import ManagedRun, verb
+from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import DesiredState, RunState
 
 WHY = (
@@ -22,7 +23,7 @@ WHY = (
 
 def foreseen(run: Run) -> int | None:
     """Bytes that the machine should have left once it is ready; None where nobody can say."""
-    box, free = run.server.box, run.around.get("free")
+    box, free = run.server.box, run.start.around.get("free")
     card = next(iter(box.gpus or ()), None)
     if card is None or not card.get("total") or not isinstance(free, int):
         return None
@@ -37,8 +38,10 @@ def foreseen(run: Run) -> int | None:
 
 def strain(run: Run, says: str) -> None:
     """Say on the run that memory runs low; "" when it does not any more."""
-    still = Run.objects.filter(pk=run.pk, state=RunState.STARTING).exclude(memory_warning=says)
-    if still.update(memory_warning=says):
+    still = Run.objects.filter(pk=run.pk, state=RunState.STARTING).exclude(
+        start__memory_warning=says
+    )
+    if still.write(start__memory_warning=says):
         events.publish_change("server", run.server_id)
 
 

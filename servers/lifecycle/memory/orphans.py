@@ -97,7 +97,7 @@ def _with_runs(box: Box, found: list[Container]) -> Iterator[tuple[Container, Co
         run.container_id: run
         for run in Run.objects.filter(container_id__in=[each.id for each in found])
         .select_related("server")
-        .defer("reader", "last_lines", "failure_detail")
+        .defer("failure_detail")
     }
     named = [numbers.whole(each.labels.get("inferdash.run", "")) for each in found]
     pks = [pk for pk in named if pk is not None]
@@ -120,7 +120,7 @@ def _with_runs(box: Box, found: list[Container]) -> Iterator[tuple[Container, Co
                 has_run=run is not None,
                 is_active=is_making or (run is not None and run.is_active),
                 is_latest=run is not None and run.server.run_id == run.pk,
-                is_read=run is not None and run.log_complete,
+                is_read=run is not None and run.log.is_complete,
             ),
         )
 

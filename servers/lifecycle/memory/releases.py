@@ -16,6 +16,15 @@ from servers.models import Box, Run
 from servers.models.runs.run import ACTIVE, ENDED
 
 
+def read_release(run: Run) -> Release:
+    """What came back so far; an empty one until it has ended."""
+    return Release.from_json(run.health.memory_after) if run.health.memory_after else Release()
+
+
+def describe_release(run: Run) -> str:
+    return release_words.sentence(read_release(run), now=timezone.now().timestamp())
+
+
 def measure_before(
     run: Run, sample: Mapping[str, Any] | None, started_at: datetime | None
 ) -> dict[str, Any] | None:
@@ -30,9 +39,9 @@ def measure_before(
         return None
     # What an earlier run has not given back yet is none of this one's, and may come back under it.
     waiting = Run.objects.filter(server__box=run.server.box, state__in=ENDED, released_at=None)
-    for earlier in waiting.filter(memory_before__isnull=False).exclude(pk=run.pk):
-        if earlier.release.outcome in ("", "releasing"):
-            found = release.lower(found, earlier.memory_before)
+    for earlier in waiting.filter(start__memory_before__isnull=False).exclude(pk=run.pk):
+        if read_release(earlier).outcome in ("", "releasing"):
+            found = release.lower(found, earlier.start.memory_before)
     return found
 
 
@@ -40,14 +49,14 @@ def list_watched_runs(box: Box) -> list[Run]:
     """Runs whose memory somebody has to look at: those that have it, and those that had it."""
     has_ended = Q(state__in=ENDED, released_at=None)
     has_container = Q(state__in=ACTIVE) & ~Q(container_id="")
-    with_memory = Run.objects.filter(server__box=box, memory_before__isnull=False)
+    with_memory = Run.objects.filter(server__box=box, start__memory_before__isnull=False)
     return with_memory.filter(has_ended | has_container).fetch_any()
 
 
 def look(run: Run, snapshot: Mapping[str, Any], pids: Collection[int]) -> ReleaseLook | None:
-    assert run.memory_before is not None
+    assert run.start.memory_before is not None
     return release.look(
-        run.memory_before,
+        run.start.memory_before,
         snapshot,
         run.container_id or run.container_was,
         began=run.started_at.timestamp() if run.started_at else None,
@@ -59,15 +68,15 @@ def look(run: Run, snapshot: Mapping[str, Any], pids: Collection[int]) -> Releas
 
 def note(run: Run, seen: ReleaseLook | None, *, held: int | None) -> None:
     """Write down what a look at an ended run says. `held` is what it held before its end."""
-    if run.ended_at is None or run.memory_before is None:
+    if run.ended_at is None or run.start.memory_before is None:
         return
-    so_far = run.release if run.memory_after else Release(held=held)
+    so_far = read_release(run) if run.health.memory_after else Release(held=held)
     now = timezone.now()
     ended = run.ended_at.timestamp()
     new = release.step(
         so_far,
         seen,
-        run.memory_before,
+        run.start.memory_before,
         ended=ended,
         now=now.timestamp(),
         thresholds=settings.MEMORY_THRESHOLDS,
@@ -75,8 +84,8 @@ def note(run: Run, seen: ReleaseLook | None, *, held: int | None) -> None:
     is_over = new.is_over or now.timestamp() - ended > release.REMEMBERED
     if new == so_far and not is_over:
         return
-    fields = {"memory_after": new.to_json(), "released_at": now if is_over else None}
-    if not Run.objects.filter(pk=run.pk, released_at=None).update(**fields):
+    fields = {"health__memory_after": new.to_json(), "released_at": now if is_over else None}
+    if not Run.objects.filter(pk=run.pk, released_at=None).write(**fields):
         return
     if release_words.short(new) != release_words.short(so_far) or new.outcome != so_far.outcome:
         events.publish_change("server", run.server_id)

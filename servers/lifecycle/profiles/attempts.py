@@ -80,13 +80,15 @@ def filter_attempts(attempts: QuerySet[Run], wish: AttemptFilter) -> QuerySet[Ru
     if wish.outcome in OUTCOMES:
         attempts = attempts.filter(OUTCOMES[wish.outcome][1])
     if wish.cause:
-        attempts = attempts.filter(diagnosis__cause=wish.cause)
+        attempts = attempts.filter(log__diagnosis__cause=wish.cause)
     return attempts
 
 
 def causes(attempts: QuerySet[Run]) -> list[FilterChoice]:
     """Why attempts failed, the most frequent cause first."""
-    counted = Counter(attempts.exclude(diagnosis={}).values_list("diagnosis__cause", flat=True))
+    counted = Counter(
+        attempts.exclude(log__diagnosis={}).values_list("log__diagnosis__cause", flat=True)
+    )
     known = failure_catalog.by_id()
     return [
         FilterChoice(value=cause, words=_words(cause), count=count)
@@ -111,9 +113,18 @@ def rows(shown: Sequence[Run], attempts: QuerySet[Run]) -> list[Attempt]:
     before = _find_previous(shown, attempts.order_by("pk").values_list("pk", "server__box_id"))
     wanted_ones = [*(run.pk for run in shown), *before.values()]
     detailed = Run.objects.select_related(
-        "server__box", "version__profile", "stopped_by", "started_by", "like"
+        "server__box",
+        "version__profile",
+        "stopped_by",
+        "started_by",
+        "plan__repeats__start",
+        "start",
+        "log",
+        "health",
     )
-    runs = detailed.defer("command", "last_lines", "given").in_bulk(wanted_ones)
+    runs = detailed.defer("start__command", "log__last_lines", "plan__sealed_secrets").in_bulk(
+        wanted_ones
+    )
     return [_attempt(runs[run.pk], runs.get(before.get(run.pk, 0))) for run in shown]
 
 
@@ -140,7 +151,7 @@ def _attempt(run: Run, before: Run | None) -> Attempt:
         if each.name not in SAYS_ONLY and (each.before != each.after or each.name == "order")
     )
     images = before.image_id, run.image_id
-    boots = before.around.get("boot"), run.around.get("boot")
+    boots = before.start.around.get("boot"), run.start.around.get("boot")
     same_box = before.server.box_id == run.server.box_id
     return Attempt(
         run=run,

@@ -72,7 +72,10 @@ def find_last_good_run(context: LaunchContext) -> LastGoodRun | None:
     run = next(iter(context.last_good), None)
     if run is None or run.ready_at is None or run.is_watched:
         return None
-    launch, day = parameters.fill(run.version.launch, run.values), timezone.localdate(run.ready_at)
+    launch, day = (
+        parameters.fill(run.version.launch, run.plan.values),
+        timezone.localdate(run.ready_at),
+    )
     return LastGoodRun(launch=launch, version=run.version.number, day=day)
 
 
@@ -93,7 +96,7 @@ def find_abilities(server: Server) -> Chat:
     is_newest = (
         run is not None
         and run.version_id == server.profile.current_id
-        and run.values == server.values
+        and run.plan.values == server.values
     )
     missing = found if is_newest or not found else list_features(server)
     keys = {lack.key for lack in missing}
@@ -152,11 +155,11 @@ def _past(subject: Subject, context: LaunchContext) -> PastMeasurement | None:
     for run in context.last_good:
         if server is not None and run.server_id != server.pk:
             continue
-        if run.peak_memory and run.ready_at and _is_same(run.launch, subject.launch):
+        if run.health.peak_memory and run.ready_at and _is_same(run.launch, subject.launch):
             count = _count(run, subject, box)
             if count:
                 day = timezone.localdate(run.ready_at)
-                return PastMeasurement(peak=run.peak_memory // count, day=day, run=run.pk)
+                return PastMeasurement(peak=run.health.peak_memory // count, day=day, run=run.pk)
     return None
 
 

@@ -238,7 +238,7 @@ def _now(run: Run | None, slug: str) -> str:
         return "It does not run. To start it:"
     container = run.container_id[:12]
     where = f" and answers at port {run.port} of {run.address}" if run.port else ""
-    image = f" Its image is `{run.image_digest}`." if run.image_digest else ""
+    image = f" Its image is `{run.start.image_digest}`." if run.start.image_digest else ""
     return (
         f"It runs as the container `{container}`{where}, and goes on without inferdash.{image} "
         f"`docker update --restart unless-stopped {container}` lets Docker start it after a restart "

@@ -257,7 +257,7 @@ class Knowledge:
     def _active(self) -> dict[int, list[Run]]:
         runs = Run.objects.active().filter(server__box__in=self._boxes)
         found: dict[int, list[Run]] = defaultdict(list)
-        for run in runs.select_related("server", "version", "started_by"):
+        for run in runs.select_related("server", "version", "started_by", "plan"):
             found[run.server.box_id].append(run)
         return found
 
@@ -315,7 +315,7 @@ class Knowledge:
         every = [pk for pk, _profile, _box in self._servers]
         ended = Run.objects.filter(server__in=every).exclude(ended_at=None).order_by()
         last = ended.values("server").annotate(last=Max("pk")).values("last")
-        found = Run.objects.filter(pk__in=last).select_related("version")
+        found = Run.objects.filter(pk__in=last).select_related("version", "plan", "start", "health")
         return {run.server_id: run for run in found}
 
     @cached_property
@@ -323,10 +323,12 @@ class Knowledge:
         named = {each.launch.checkpoint for each in self._starts}
         found = Run.objects.filter(
             server__box__in=self._boxes,
-            download_total__isnull=False,
+            start__download_total__isnull=False,
             version__spec__checkpoint__in=named,
         ).order_by("created_at", "pk")
-        rows = found.values_list("server__box", "version__spec__checkpoint", "download_total")
+        rows = found.values_list(
+            "server__box", "version__spec__checkpoint", "start__download_total"
+        )
         return {(box, checkpoint): size for box, checkpoint, size in rows if size is not None}
 
     @cached_property

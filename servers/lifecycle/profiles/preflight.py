@@ -201,7 +201,7 @@ def _was_refused(context: LaunchContext) -> bool:
     last = context.knowledge.last_ended(context)
     return (
         last is not None
-        and last.cause == REFUSED
+        and last.log.cause == REFUSED
         and last.version.launch.checkpoint == context.launch.checkpoint
     )
 

@@ -69,16 +69,22 @@ def _create_run(server: Server, container: Container, by: User | None, digests: 
         "port": port,
         "served_name": ENGINES[launch.engine].served_name(launch),
         "image_id": container.image_id,
-        "image_digest": digests,
+        "start__image_digest": digests,
         "container_id": container.id,
     }
     if known is not None:
         # What stands in its log already tells of its life before.
-        read = {"phases_read": known.log_lines, "log_searched": known.log_lines, "log_found": {}}
-        Run.objects.filter(pk=known.pk).update(**fields, **read)
+        lines = known.log.lines
+        read = {"start__phases_read": lines, "log__searched": lines, "log__found": {}}
+        Run.objects.filter(pk=known.pk).write(**fields, **read)
         known.refresh_from_db()
         return known
-    fields |= {"server": server, "version": version, "values": server.values, "started_by": by}
+    fields |= {
+        "server": server,
+        "version": version,
+        "plan__values": server.values,
+        "started_by": by,
+    }
     if launch.gpus in ("all", "none") or launch.gpus.replace(",", "").isdigit():
         fields["gpus"] = launch.gpus
     asked = container.labels.get("inferdash.asked", "")

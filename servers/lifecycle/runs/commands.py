@@ -9,10 +9,11 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from servers import events
+from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import AuditEntry, Run, Server, User
-from servers.models.people import data_disk
-from servers.models.runs.ownership import ManagedRun, ManagedServer, require_managed, verb
+from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import ACTIVE, DesiredState
+from servers.state import data_disk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,13 @@ def start(
     if version is None:
         raise ValueError(f"Profile {server.profile.slug} has no version.")
     run = require_managed(
-        Run(server=server, version=version, started_by=by, despite=despite, values=server.values)
+        Run.build(
+            server=server,
+            version=version,
+            started_by=by,
+            plan__overridden_errors=despite,
+            plan__values=server.values,
+        )
     )
     noted: dict[str, Any] = {}
     if on_request:
@@ -53,26 +60,28 @@ def start(
         noted["waits"] = patience.until.isoformat(timespec="seconds") if patience.until else "on"
     if like is None:
         return queue(run, by=by, action="start", **noted)
-    run.version, run.values = like.version, like.values
-    run.like, run.pinned_image = like, like.image_id
+    run.version, run.plan.values = like.version, like.plan.values
+    run.plan.repeats, run.plan.pinned_image = like, like.image_id
     return queue(run, by=by, action="start as it ran", like=like.pk, **noted)
 
 
 @verb
 def start_again(last: ManagedRun, /, *, why: str) -> ManagedRun | None:
     """inferdash's own wish: the same version and the same image once more."""
-    run = Run(
+    run = Run.build(
         server=last.server,
         version=last.version,
-        values=last.values,
+        plan__values=last.plan.values,
         started_by=last.started_by,
-        despite=last.despite,
-        tries=last.next_try,
-        pinned_image=last.image_id or last.pinned_image,
-        like=last.like,
+        plan__overridden_errors=last.plan.overridden_errors,
+        plan__attempts=last.next_try,
+        plan__pinned_image=last.image_id or last.plan.pinned_image,
+        plan__repeats=last.plan.repeats,
         on_request=last.on_request,
     )
-    return queue(require_managed(run), by=None, action="start again", why=why, **{"try": run.tries})
+    return queue(
+        require_managed(run), by=None, action="start again", why=why, **{"try": run.plan.attempts}
+    )
 
 
 @verb
@@ -162,7 +171,7 @@ def restart(server: ManagedServer, /, *, by: User | None, despite: str = "") -> 
     run = server.runs.active().filter_managed().first()
     if run is None:
         return start(server, by=by, despite=despite)
-    Run.objects.filter(pk=run.pk).update(restart_for=by, restart_despite=despite)
+    Run.objects.filter(pk=run.pk).write(restart_for=by, plan__restart_overridden_errors=despite)
     stop(run, by=by)
     return run
 

@@ -28,9 +28,10 @@ from servers.launch.engines.placement import VolumeError, resolve
 from servers.lifecycle.images import build_names, credentials
 from servers.lifecycle.profiles import export_all
 from servers.lifecycle.runs import gpu_assignment, hardening
+from servers.lifecycle.runs.ownership import verb
 from servers.lifecycle.runs.secret_env import SecretsError, mask_secrets, remember, site
 from servers.models import Box, ImageFacts, Run
-from servers.models.runs.ownership import ManagedRun, verb
+from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import ACTIVE
 
 log = logging.getLogger(__name__)
@@ -74,12 +75,12 @@ def image(run: Run) -> Image | None:
     Raises Refused where exactly one image is wanted, this box has it no longer, and no digest
     names it to a registry.
     """
-    if not run.pinned_image:
+    if not run.plan.pinned_image:
         return _find_named_image(run, run.version.launch.image)
-    found = docker().image(run.pinned_image)
-    if found is None and not (run.like and run.like.image_digest):
+    found = docker().image(run.plan.pinned_image)
+    if found is None and not (run.plan.repeats and run.plan.repeats.start.image_digest):
         raise SecretsError(
-            f"The image that it ran, {run.pinned_image[:19]}, is no longer on {run.server.box}. "
+            f"The image that it ran, {run.plan.pinned_image[:19]}, is no longer on {run.server.box}. "
             f"Start the profile as it is: that takes what {run.version.launch.image} names today."
         )
     return found
@@ -326,7 +327,7 @@ def remove_predecessors(run: ManagedRun, /) -> None:
     """Delete the containers of this server's earlier runs; their logs are in the database."""
     others = run.server.runs.filter_managed().exclude(pk=run.pk).exclude(container_id="")
     for earlier in others.order_by("-pk")[:5]:
-        if not earlier.is_active and earlier.log_complete:
+        if not earlier.is_active and earlier.log.is_complete:
             remove_container(earlier)
 
 

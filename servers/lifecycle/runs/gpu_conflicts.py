@@ -25,13 +25,15 @@ from servers.judge.runs.gpu_conflicts import (
     find_conflict,
 )
 from servers.judge.weights.fit.result import on_this_box
+from servers.lifecycle.memory import releases
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation, gpu_assignment
 from servers.lifecycle.runs.gpu_assignment import CardsError
+from servers.lifecycle.runs.ownership import verb
 from servers.lifecycle.runs.secret_env import SecretsError
 from servers.models import AuditEntry, Box, Run
-from servers.models.runs.ownership import ManagedRun, verb
+from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import ENDED
 from servers.state import box_samples
 
@@ -47,7 +49,7 @@ def before_start(context: LaunchContext, known: checks.CheckReport) -> GpuConfli
 def find_run_conflict(run: Run) -> GpuConflict:
     """Who is in the way of a queued run, by how patient it is."""
     patience = _patience(run)
-    if patience == "plain" and (run.despite or not run.server.box.is_unified):
+    if patience == "plain" and (run.plan.overridden_errors or not run.server.box.is_unified):
         # Somebody has looked at what is there, and wanted it.
         return GpuConflict(start=GpuRequest(patience=patience, gpus=None), holders=())
     context = LaunchContext.of_server(run.server, run.launch)
@@ -57,7 +59,7 @@ def find_run_conflict(run: Run) -> GpuConflict:
 def _patience(run: Run) -> Patience:
     if run.waits:
         return "told"
-    return "auto" if run.tries else "plain"
+    return "auto" if run.plan.attempts else "plain"
 
 
 def _find_conflict(
@@ -118,15 +120,15 @@ def _others(context: LaunchContext, run: Run | None) -> Iterator[OtherRun]:
         server__box=box,
         state__in=ENDED,
         released_at=None,
-        memory_before__isnull=False,
+        start__memory_before__isnull=False,
         ended_at__gt=timezone.now() - RETURNS_WITHIN,
     )
     for other in ended.select_related(*_WITH):
-        if other.release.outcome in ("", "releasing"):
+        if releases.read_release(other).outcome in ("", "releasing"):
             yield _other(other, box, "returning")
 
 
-_WITH = ("server", "version", "started_by")
+_WITH = ("server", "version", "started_by", "start", "health")
 
 
 def _other(run: Run, box: Box, state: str) -> OtherRun:
@@ -139,8 +141,8 @@ def _other(run: Run, box: Box, state: str) -> OtherRun:
         gpus=_find_given_gpus(run, box),
         container=run.container_id,
         waits=run.waits,
-        last_request_at=run.last_request_at,
-        requests_running=run.requests_running,
+        last_request_at=run.health.last_request_at,
+        requests_running=run.health.requests_running,
         ready_at=run.ready_at,
         took=run.time_to_ready,
         is_watched=run.is_watched,

@@ -11,8 +11,8 @@ from servers.host.runs.questions import CompletionResult
 from servers.judge.runs.health import Condition, HealthVerdict
 from servers.judge.runs.smoke_test import FirstAnswer, slowness
 from servers.launch import durations
-from servers.lifecycle.runs import reconcile, restart_policy, secret_env
-from servers.models import Run
+from servers.lifecycle.runs import reconcile, restart_policy, secret_env, starts
+from servers.models import Run, RunHealth
 from servers.models.runs.ownership import ManagedRun, is_managed
 from servers.models.runs.run import DesiredState, RunState
 
@@ -27,14 +27,14 @@ def note(run: Run, verdict: HealthVerdict) -> None:
     is_ill = verdict.condition is Condition.UNHEALTHY
     new: dict[str, Any] = {
         # It may have been known before this watcher began to look.
-        "unhealthy_since": (run.unhealthy_since or verdict.since) if is_ill else None,
+        "unhealthy_since": (run.health.unhealthy_since or verdict.since) if is_ill else None,
         "unhealthy_because": verdict.because if is_ill else "",
         "slow_because": verdict.because if verdict.condition is Condition.SLOW else "",
     }
-    if any(getattr(run, name) != value for name, value in new.items()):
-        Run.objects.filter(pk=run.pk, state=RunState.READY).update(**new)
+    if any(getattr(run.health, name) != value for name, value in new.items()):
+        RunHealth.objects.filter(run=run.pk, run__state=RunState.READY).update(**new)
         for name, value in new.items():
-            setattr(run, name, value)
+            setattr(run.health, name, value)
         events.publish_change("server", run.server_id)
     if is_ill and is_managed(run):
         _end_if_wanted(run)
@@ -42,9 +42,9 @@ def note(run: Run, verdict: HealthVerdict) -> None:
 
 def _end_if_wanted(run: ManagedRun) -> None:
     limit = run.version.launch.restart_unhealthy
-    if not limit or run.unhealthy_since is None or run.wanted != DesiredState.RUNNING:
+    if not limit or run.health.unhealthy_since is None or run.wanted != DesiredState.RUNNING:
         return
-    if timezone.now() - run.unhealthy_since < timedelta(seconds=limit):
+    if timezone.now() - run.health.unhealthy_since < timedelta(seconds=limit):
         return
     still = Run.objects.filter(pk=run.pk, state=RunState.READY, wanted=DesiredState.RUNNING)
     if objection := restart_policy.objection(run):
@@ -53,7 +53,7 @@ def _end_if_wanted(run: ManagedRun) -> None:
             events.publish_change("server", run.server_id)
         return
     shown = durations.format_duration(limit)
-    sentence = f"Restarted by inferdash: unhealthy for {shown}: {run.unhealthy_because}."
+    sentence = f"Restarted by inferdash: unhealthy for {shown}: {run.health.unhealthy_because}."
     asked = {"wanted": DesiredState.STOPPED, "stop_requested_at": timezone.now()}
     if still.update(given_up=sentence, **asked):
         run.refresh_from_db()
@@ -79,10 +79,10 @@ def keep_first_answer(run: Run, answer: CompletionResult, *, alone: bool) -> Non
         launch.expected,
         before=_rate_before(run),
         alone=alone,
-        lacks_gpus=launch.gpus != "none" and "no_gpu" in run.progress.facts,
+        lacks_gpus=launch.gpus != "none" and "no_gpu" in starts.read_progress(run).facts,
     )
     still = Run.objects.filter(pk=run.pk, state=RunState.READY, wanted=DesiredState.RUNNING)
-    if still.update(first_answer=found.to_json()):
+    if still.write(health__first_answer=found.to_json()):
         events.publish_change("server", run.server_id)
 
 
@@ -90,8 +90,10 @@ def _rate_before(run: Run) -> float | None:
     """Tokens a second of the profile's last good first answer on this box; None: there is none."""
     earlier = Run.objects.filter(
         version__profile=run.version.profile_id, server__box=run.server.box_id, pk__lt=run.pk
-    ).exclude(first_answer={})
-    for each in earlier.order_by("-pk").values_list("first_answer", flat=True)[:EARLIER_RUNS]:
+    ).exclude(health__first_answer={})
+    for each in earlier.order_by("-pk").values_list("health__first_answer", flat=True)[
+        :EARLIER_RUNS
+    ]:
         rate = each.get("rate")
         if isinstance(rate, float) and not each["remarks"] and not each["error"]:
             return rate

@@ -36,25 +36,25 @@ NO_END: dict[str, Any] = {
     "oom_killed": False,
     "failure": "",
     "failure_detail": "",
-    "last_lines": [],
+    "log__last_lines": [],
     "given_up": "",
     "restart_at": None,
     "restart_for": None,
-    "diagnosis": {},
-    "oom": {},
-    "reader": {},
-    "requests_running": None,
-    "tokens_per_second": None,
-    "unhealthy_since": None,
-    "unhealthy_because": "",
-    "slow_because": "",
-    "first_answer": {},
-    "spins_since": None,
+    "log__diagnosis": {},
+    "log__oom": {},
+    "start__reader": {},
+    "health__requests_running": None,
+    "health__tokens_per_second": None,
+    "health__unhealthy_since": None,
+    "health__unhealthy_because": "",
+    "health__slow_because": "",
+    "health__first_answer": {},
+    "health__spins_since": None,
     # It was measured for the end before.
-    "memory_before": None,
-    "memory_after": {},
+    "start__memory_before": None,
+    "health__memory_after": {},
     "released_at": None,
-    "log_complete": False,
+    "log__is_complete": False,
 }
 
 
@@ -67,7 +67,7 @@ def take_up(box: Box) -> None:
         made = creation.docker().live_runs()
         ended = Run.objects.filter(pk__in=made, state__in=ENDED, server__box=box)
         latest = ended.filter(server__run=F("pk"), server__removed_at=None)
-        for run in latest.select_related("server__box", "version"):
+        for run in latest.select_related("server__box", "version", "plan", "log"):
             container = creation.docker().inspect(made[run.pk])
             if container is None or not _is_of(run, container):
                 continue
@@ -99,9 +99,9 @@ def _follow_again(run: Run, container: Container) -> None:
         "port": port,
         "status_message": "Somebody has started its container again, outside inferdash.",
         # What stands in its log already tells of its life before.
-        "phases_read": run.log_lines,
-        "log_searched": run.log_lines,
-        "log_found": {},
+        "start__phases_read": run.log.lines,
+        "log__searched": run.log.lines,
+        "log__found": {},
     }
     try:
         with transaction.atomic():

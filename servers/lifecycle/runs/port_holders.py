@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from servers.judge.external.engines import DiscoveredEngine
 from servers.models import Box, ExternalEngine, Run
 
 
@@ -11,7 +12,7 @@ def of_others(box: Box) -> dict[int, str]:
 
 
 def by_port(external_engines: Iterable[ExternalEngine]) -> dict[int, str]:
-    found = (each.what for each in external_engines)
+    found = (DiscoveredEngine.from_json(each.found) for each in external_engines)
     return {each.port: f"the {each.what} {each.name}" for each in found if each.port}
 
 

@@ -26,8 +26,9 @@ from servers.lifecycle.runs import (
 )
 from servers.lifecycle.runs.creation import lock_creation
 from servers.lifecycle.runs.gpu_assignment import CardsError
+from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import Box, Run
-from servers.models.runs.ownership import ManagedRun, require_managed, verb
+from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import DesiredState, RunState
 from servers.state import box_samples
 
@@ -159,16 +160,16 @@ def _make(run: ManagedRun, *, is_again: bool) -> bool:
         status_message="",
         container_id=made.container.id,
         image_id=made.container.image_id,
-        image_digest=made.image_digest,
-        command=made.command,
-        docker_run=made.docker_run,
+        start__image_digest=made.image_digest,
+        start__command=made.command,
+        start__docker_run=made.docker_run,
         address=made.address,
         port=made.port,
         served_name=made.served_name,
         started_at=made.container.started_at or timezone.now(),
-        unattributed_at_start=room.compute_unheld(sample),
-        memory_before=releases.measure_before(run, sample, made.container.started_at),
-        around=around,
+        start__unattributed_at_start=room.compute_unheld(sample),
+        start__memory_before=releases.measure_before(run, sample, made.container.started_at),
+        start__around=around,
     )
 
 
@@ -188,9 +189,9 @@ def reached_ready(run: Run, *, engine_version: str) -> bool:
         old=[RunState.STARTING],
         new=RunState.READY,
         ready_at=timezone.now(),
-        engine_version=engine_version,
+        start__engine_version=engine_version,
         # Only now is a checkpoint that the engine itself downloads complete.
-        checkpoint_revision=creation.checkpoint_revision(run),
+        start__checkpoint_revision=creation.checkpoint_revision(run),
     )
 
 
@@ -231,7 +232,7 @@ def _wind_down(run: ManagedRun) -> None:
         if (
             run.wanted == DesiredState.DRAINED
             and run.state == RunState.READY
-            and run.requests_running
+            and run.health.requests_running
         ):
             return
         grace = timedelta(seconds=run.version.launch.grace)
@@ -339,7 +340,9 @@ def _collect_ending(run: Run, container: Container, tail: list[str]) -> dict[str
     return {
         "exit_code": container.exit_code,
         "oom_killed": container.oom_killed,
-        "last_lines": [secret_env.mask_secrets(run, line)[:LONGEST_LAST_LINE] for line in tail],
+        "log__last_lines": [
+            secret_env.mask_secrets(run, line)[:LONGEST_LAST_LINE] for line in tail
+        ],
         "ended_at": container.finished_at or timezone.now(),
     }
 
@@ -381,7 +384,7 @@ def clear(box: Box) -> None:
     until the log is complete.
     """
     left = Run.objects.filter_managed().filter(
-        server__box=box, server__removed_at__isnull=False, log_complete=True
+        server__box=box, server__removed_at__isnull=False, log__is_complete=True
     )
     try:
         for run in left.exclude(container_id="").fetch_any():
@@ -398,7 +401,9 @@ def _follow_up(run: ManagedRun) -> None:
     server = require_managed(run.server)
     if server.run_id != run.pk:
         return
-    successor = commands.start(server, by=run.restart_for, despite=run.restart_despite)
+    successor = commands.start(
+        server, by=run.restart_for, despite=run.plan.restart_overridden_errors
+    )
     if successor is not None:
         advance(successor)
 

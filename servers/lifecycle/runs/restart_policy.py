@@ -15,14 +15,16 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.docker.containers import Container
+from servers.judge.external.engines import Origin
 from servers.judge.memory import room
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import commands
+from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import Box, Run, Server
-from servers.models.people.data_disk import DiskFullError
-from servers.models.runs.ownership import ManagedRun, require_managed, verb
+from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import ACTIVE, STEADY, DesiredState, RunState
 from servers.state import box_samples
+from servers.state.data_disk import DiskFullError
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +42,7 @@ def plan(run: ManagedRun, /) -> dict[str, Any]:
     """What to note on a run that ends although nobody asked: when it starts again, or why not."""
     launch = run.version.launch
     # It was ended for being unhealthy, which says "started again" by itself.
-    was_ill = bool(run.given_up and run.unhealthy_since and launch.restart_unhealthy)
+    was_ill = bool(run.given_up and run.health.unhealthy_since and launch.restart_unhealthy)
     if not (launch.restart or was_ill) or run.stopped_by_id is not None:
         return {}
     if found := objection(run):
@@ -53,7 +55,10 @@ def plan_after_boot(run: Run) -> dict[str, Any]:
     """What to note on a run that its box's restart has ended although it was wanted."""
     said = "The box was restarted."
     if run.is_watched:
-        return {"restart_at": None, "status_message": f"{said} {run.came_from.revived_by}."}
+        return {
+            "restart_at": None,
+            "status_message": f"{said} {Origin.from_json(run.start.origin).revived_by}.",
+        }
     if not run.version.launch.start_with_box:
         why = "Its profile does not say that it starts with the box."
         return {"restart_at": None, "status_message": f"{said} {why}"}
@@ -71,7 +76,7 @@ def objection(run: Run) -> str:
 def _objection(run: Run, *, has_budget: bool) -> str:
     """Why it is not to be started again; "" if it is."""
     if has_budget and run.next_try > run.version.launch.restart_tries:
-        times = "once" if run.tries == 1 else f"{run.tries} times in a row"
+        times = "once" if run.plan.attempts == 1 else f"{run.plan.attempts} times in a row"
         return f"inferdash has started it again {times}, and does not try once more."
     if run.ready_at is None:
         found = checks.findings(run.launch, run.server.box, run.server.profile)
@@ -85,7 +90,7 @@ def start_due(box: Box) -> None:
     """Start what is planned for now or earlier, unless the box's memory is not back yet."""
     due = Server.objects.filter(
         box=box, removed_at=None, run__restart_at__lte=timezone.now()
-    ).select_related("box", "run__version", "run__started_by")
+    ).select_related("box", "run__version", "run__plan", "run__started_by")
     # As they were started before: who was there first comes first.
     if not due.exists():
         return  # each second, nearly always
@@ -106,12 +111,12 @@ def start_due(box: Box) -> None:
 
 def _waits_for(run: Run, box: Box) -> str:
     """What its end has not given back so far, on a box with one pool of memory for all."""
-    if run.unattributed_at_start is None or was_before_boot(run, box.booted_at):
+    if run.start.unattributed_at_start is None or was_before_boot(run, box.booted_at):
         return ""
     now = room.compute_unheld(box_samples.newest(box.slug))
     if now is None:
         return f"It waits until {box} tells its memory again."
-    more = now - run.unattributed_at_start
+    more = now - run.start.unattributed_at_start
     if more <= NOISE:
         return ""
     return (

@@ -3,13 +3,17 @@
 import logging
 from collections.abc import Callable, Collection, Mapping
 
+from servers.host.runs.probes import Endpoint
 from servers.launch.engines import placement
-from servers.launch.engines.engine import secret_words
-from servers.models import Run, Secret
+from servers.launch.engines.engine import flag_value, secret_words
+from servers.models import Run, RunPlan, Secret
 from servers.models.logs.redaction import mask_tokens
 from servers.models.people.key import SecretError, SecretValues, mask, unseal_given
 
 log = logging.getLogger(__name__)
+
+# Variables by which an engine learns the key that it asks callers for.
+ENGINE_KEYS = ("VLLM_API_KEY", "LLAMA_API_KEY")
 
 
 class SecretsError(Exception):
@@ -45,8 +49,8 @@ def secret_values(run: Run) -> list[str]:
     launch = run.launch
     secrets = [run.server.box.hf_token, *Secret.objects.filter(pk__in=launch.secret_env.values())]
     found = set(secret_words(launch.flags))
-    if run.given is not None:
-        found.update(_readable(lambda: unseal_given(bytes(run.given or b"")).values))
+    if run.plan.sealed_secrets is not None:
+        found.update(_readable(lambda: unseal_given(bytes(run.plan.sealed_secrets or b"")).values))
     for secret in filter(None, secrets):
         found.update(_readable(lambda secret=secret: [secret.reveal()]))  # type: ignore[misc]
     return sorted(filter(None, found))
@@ -74,8 +78,8 @@ def remember_again(run: Run, env: Mapping[str, str]) -> None:
 
 def remember_given(run: Run, given: SecretValues) -> None:
     """The same, where somebody has picked it out."""
-    run.given = given.seal()
-    Run.objects.filter(pk=run.pk).update(given=run.given)
+    run.plan.sealed_secrets = given.seal()
+    RunPlan.objects.filter(run=run.pk).update(sealed_secrets=run.plan.sealed_secrets)
 
 
 def mask_secrets(run: Run, text: str) -> str:
@@ -87,3 +91,45 @@ def without_tokens(text: str) -> str:
     known = text.encode(errors="replace")
     # An engine may print NUL, and PostgreSQL keeps no text that holds one.
     return mask_tokens([known])[0].decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def find_endpoint(run: Run) -> Endpoint | None:
+    """Where the engine answers, for who runs on its box; None before it has a port.
+
+    The only way to an engine: no address that a person typed is ever asked.
+    """
+    if run.address is None or run.port is None:
+        return None
+    return Endpoint(address=run.address, port=run.port, key=_find_engine_key(run))
+
+
+def _find_engine_key(run: Run) -> str:
+    launch = run.launch
+    if key := flag_value(launch.flags, "--api-key"):
+        return key
+    for name in ENGINE_KEYS:
+        if name in launch.secret_env:
+            # What it was started with: a secret that is replaced counts from the next start.
+            given = _unseal_named(run.plan.sealed_secrets).get(name)
+            return _reveal(launch.secret_env[name]) if given is None else given
+        if name in launch.env:
+            return launch.env[name]
+    return ""
+
+
+def _unseal_named(sealed: bytes | memoryview | None) -> Mapping[str, str]:
+    """Variables by their names; {} where they cannot be read."""
+    try:
+        return unseal_given(bytes(sealed)).named if sealed is not None else {}
+    except SecretError:
+        return {}
+
+
+def _reveal(secret: int) -> str:
+    """A secret's value; "" of one that is gone or cannot be read: then its engine refuses what it
+    is asked, and nothing else stands still."""
+    found = Secret.objects.filter(pk=secret).first()
+    try:
+        return found.reveal() if found is not None else ""
+    except SecretError:
+        return ""

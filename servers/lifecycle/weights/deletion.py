@@ -61,7 +61,7 @@ def refusal(stored: StoredCheckpoint) -> str:
 
 def _list_running(stored: StoredCheckpoint) -> Iterable[Run]:
     active = Run.objects.active().filter(server__box=stored.box)
-    for run in active.select_related("server__box", "version"):
+    for run in active.select_related("server__box", "version", "plan"):
         if inventory.names(run.launch, stored, stored.box) or _mentions(run.launch, stored):
             yield run
 

@@ -7,7 +7,6 @@ from django.db import models
 from django.urls import reverse
 from django.utils import timezone
 
-from servers.judge.alerts.case import KINDS
 from servers.models.box import Box
 from servers.models.people.key import seal_text, unseal_text
 from servers.models.people.user import User
@@ -19,6 +18,25 @@ class Severity(models.TextChoices):
     INFO = "info"
     WARNING = "warning"
     CRITICAL = "critical"
+
+
+class AlertKind(models.TextChoices):
+    """What it is about, and its name in a list."""
+
+    FAILED = "failed", "start failed"
+    DIED = "died", "died"
+    UNHEALTHY = "unhealthy", "unhealthy"
+    READY = "ready", "ready after a long start"
+    LEAKED = "leaked", "memory leaked"
+    RESIDUAL = "residual", "memory left behind"
+    FLOOR = "floor", "little memory left"
+    THERMAL = "thermal", "temperature"
+    DISK = "disk", "disk"
+    HARDWARE = "hardware", "hardware"
+    DOWNLOAD = "download", "download failed"
+    PULL = "pull", "image pull failed"
+    BOX = "box", "box lacks something"
+    SILENT = "silent", "box silent"
 
 
 class AlertQuerySet(models.QuerySet["Alert"]):
@@ -40,7 +58,7 @@ class Alert(models.Model):
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
     server_name = models.CharField(max_length=80, blank=True)
     checkpoint = models.CharField(max_length=300, blank=True)
-    kind = models.CharField(max_length=20, choices=KINDS)
+    kind = models.CharField(max_length=20, choices=AlertKind)
     # Tells those of one kind and box apart: a server's slug, a GPU's UUID, a rule and a folder.
     subject = models.CharField(max_length=200, blank=True)
     severity = models.CharField(max_length=10, choices=Severity)

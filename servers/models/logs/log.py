@@ -8,6 +8,7 @@ from django.db import models, transaction
 from django.db.models.functions import Coalesce
 
 from servers.models.runs.run import Run
+from servers.models.runs.run_parts import RunLog
 
 # A chunk is closed when it holds this many lines or bytes; until then it is rewritten, so
 # that a slow log does not become a row a line. Small enough that a window decodes little.
@@ -131,12 +132,12 @@ class LogChunkQuerySet(models.QuerySet["LogChunk"]):
     def append(self, run_id: int, after: int, records: list[bytes], **beside: Any) -> int:
         """Store records as the lines that follow `after`; return the last line's number.
 
-        `beside` are columns of the run that are true of its log from then on. Raises Moved,
+        `beside` are columns of RunLog that are true of its log from then on. Raises Moved,
         storing nothing, when the run's log does not end at `after`.
         """
         with transaction.atomic():
-            run = Run.objects.select_for_update().filter(pk=run_id)
-            if run.values_list("log_lines", flat=True).first() != after:
+            log = RunLog.objects.select_for_update().filter(run=run_id)
+            if log.values_list("lines", flat=True).first() != after:
                 raise LogMovedError
             tail = self.filter(run_id=run_id).order_by("-first").first()
             first, new = after + 1, records
@@ -147,7 +148,7 @@ class LogChunkQuerySet(models.QuerySet["LogChunk"]):
             self.bulk_create(_chunks(run_id, first, records))
             upto = first + len(records) - 1
             size = sum(map(len, new)) + len(new)
-            run.update(log_lines=upto, log_size=models.F("log_size") + size, **beside)
+            log.update(lines=upto, size=models.F("size") + size, **beside)
         return upto
 
 

@@ -3,7 +3,6 @@ name from anywhere lock the name for a quarter of an hour.
 """
 
 import hashlib
-import logging
 import math
 import secrets
 import unicodedata
@@ -12,13 +11,9 @@ from ipaddress import IPv6Address, ip_address
 from typing import Self
 
 from django.db import models
-from django.db.utils import OperationalError
 from django.utils import timezone
 
-from servers.models.people import data_disk
 from servers.models.people.user import Role, User
-
-log = logging.getLogger(__name__)
 
 LOCK_AFTER = 5
 LOCKED_FOR = timedelta(minutes=1)
@@ -66,18 +61,6 @@ class LoginFailureQuerySet(models.QuerySet["LoginFailure"]):
         are. An attempt that succeeds is forgotten. What the pair may not try does not count
         against the name.
         """
-        try:
-            return self._count(username, address)
-        except OperationalError as error:
-            if not data_disk.describe_full_disk(error):
-                raise
-            # Who locks everybody out until somebody has logged in to free the disk, never ends.
-            log.warning("A log-in is not counted: %s", data_disk.describe_full_disk(error))
-            return not (
-                self.seconds_locked(username, address) or self.seconds_name_locked(username)
-            )
-
-    def _count(self, username: str, address: str) -> bool:
         now = timezone.now()
         names = models.Q(address=_ANYWHERE)
         self.filter(~names, last_at__lt=now - LOCKED_FOR).delete()
@@ -96,11 +79,10 @@ class LoginFailureQuerySet(models.QuerySet["LoginFailure"]):
 
     def forget(self, username: str, address: str) -> None:
         """The attempt has succeeded. Of the name it takes back its own alone: others guess on."""
-        with data_disk.unless_full():
-            self.filter(username=_name(username), address=_home(address)).delete()
-            of_name = self._of_name(username)
-            of_name.filter(count__gt=1).update(count=models.F("count") - 1)
-            of_name.filter(count__lte=1).delete()
+        self.filter(username=_name(username), address=_home(address)).delete()
+        of_name = self._of_name(username)
+        of_name.filter(count__gt=1).update(count=models.F("count") - 1)
+        of_name.filter(count__lte=1).delete()
 
     def open(self, username: str) -> None:
         """Whoever has this name may try again, from anywhere."""

@@ -10,8 +10,6 @@ from django.db import models, transaction
 from django.db.models.functions import Lower
 from django.db.utils import OperationalError
 
-from servers.models.people import data_disk
-
 
 class Permission(models.TextChoices):
     """What a view, an operation of the API, a socket or a line of a page asks for."""
@@ -124,10 +122,9 @@ class User(AbstractUser):
         kept = self.password
         try:
             return super().check_password(raw_password)
-        except OperationalError as error:
-            if not data_disk.describe_full_disk(error):
-                raise
-            # It was to be hashed anew, as a newer Django wants it: at the next log-in then.
+        except OperationalError:
+            # It was to be hashed anew, as a newer Django wants it, and the disk may be full: at the
+            # next log-in then.
             self.password = kept
             return check_password(raw_password, kept)
 

@@ -8,33 +8,20 @@ Workers and watchers move a run forward, each move being one UPDATE that only on
 them wins. People never move it: they set what they want (wanted), which the worker obeys.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from django.db import models
+from django.db import models, transaction
 from django.utils import timezone
 
-from servers.host.runs.probes import Endpoint
-from servers.judge.logs import parsing
-from servers.judge.runs import start_progress
 from servers.launch.engines import parameters
-from servers.launch.engines.engine import flag_value
 from servers.launch.engines.launch import Launch
-from servers.models.people.key import Secret, SecretError, unseal_given
 from servers.models.people.user import User
 from servers.models.profiles.profile import ProfileVersion
-from servers.models.runs.run_parts import (
-    DiagnosisFields,
-    ExternalFields,
-    QueueFields,
-    ReleaseFields,
-    ServingFields,
-    Sleep,
-    SleepFields,
-    StartFields,
-)
+from servers.models.runs.run_parts import RunHealth, RunLog, RunPlan, RunStart
 from servers.models.runs.server import Server
 
 if TYPE_CHECKING:
@@ -57,8 +44,8 @@ ACTIVE = [state for state in RunState if state not in ENDED]
 
 # Where the moment is kept at which a run got into a state, beside those that callers set.
 BEGAN = {
-    RunState.PULLING: "pulling_at",
-    RunState.CREATING: "creating_at",
+    RunState.PULLING: "start__pulling_at",
+    RunState.CREATING: "start__creating_at",
     RunState.STOPPING: "stopping_at",
 }
 
@@ -67,8 +54,12 @@ STEADY = timedelta(minutes=10)
 # After it is ready, until its engine has been asked what it serves.
 UNASKED = timedelta(seconds=10)
 
-# Variables by which an engine learns the key that it asks callers for.
-ENGINE_KEYS = ("VLLM_API_KEY", "LLAMA_API_KEY")
+
+class Sleep(models.TextChoices):
+    AWAKE = ""
+    FALLING = "falling"  # asleep within moments; nothing is passed on to it any more
+    ASLEEP = "asleep"
+    WAKING = "waking"
 
 
 class DesiredState(models.TextChoices):
@@ -95,7 +86,7 @@ class RunQuerySet[R: "Run"](models.QuerySet[R]):
 
     def good(self) -> "Self":
         """Runs that became ready, and did not answer nonsense then."""
-        faulty = "first_answer__is_faulty"
+        faulty = "health__first_answer__is_faulty"
         answered = models.Q(**{f"{faulty}__isnull": True}) | models.Q(**{faulty: False})
         return self.filter(answered, ready_at__isnull=False)
 
@@ -103,44 +94,64 @@ class RunQuerySet[R: "Run"](models.QuerySet[R]):
         """By server, the latest that worked, with its version."""
         good = self.good().filter(server__in=servers).order_by()
         latest = good.values("server").annotate(last=models.Max("pk")).values("last")
-        found = self.model._default_manager.filter(pk__in=latest).select_related("version")
+        found = self.model._default_manager.filter(pk__in=latest).select_related(
+            "version", "plan", "start"
+        )
         return {run.server_id: run for run in found}
+
+    def create(self, **kwargs: Any) -> R:
+        run = self.model.build(**kwargs)
+        run.save(force_insert=True, using=self.db)
+        return run
+
+    def write(self, **fields: Any) -> int:
+        """update() of the run and its other tables, "start__pulled" and the like, or of none."""
+        own, parts = _split_by_table(fields)
+        if not parts:
+            return self.update(**own)
+        with transaction.atomic():
+            # Locked: what the filters say of them holds until all tables are written.
+            locked = self.order_by().select_related(None).select_for_update(of=("self",))
+            keys = [run.pk for run in locked.only("pk")]
+            if keys and own:
+                self.model._default_manager.filter(pk__in=keys).update(**own)
+            for name, values in parts.items() if keys else ():
+                PARTS[name]._default_manager.filter(run__in=keys).update(**values)
+        return len(keys)
 
     def move(self, *, old: "list[RunState]", new: "RunState", **fields: Any) -> bool:
         """Change the state in one UPDATE, and return whether this call won the race."""
         now = timezone.now()
         if new in BEGAN:
             fields[BEGAN[new]] = now
-        return self.filter(state__in=old).update(state=new, moved_at=now, **fields) == 1
+        return self.filter(state__in=old).write(state=new, moved_at=now, **fields) == 1
 
 
-def _read_sealed(sealed: bytes | memoryview | None) -> Mapping[str, str]:
-    """Variables by their names; {} where they cannot be read."""
-    try:
-        return unseal_given(bytes(sealed)).named if sealed is not None else {}
-    except SecretError:
-        return {}
+# A run's other tables: a row of each is made with it.
+PARTS: "dict[str, type[RunPlan | RunStart | RunLog | RunHealth]]" = {
+    "plan": RunPlan,
+    "start": RunStart,
+    "log": RunLog,
+    "health": RunHealth,
+}
 
 
-def _reveal(secret: int) -> str:
-    """A secret's value; "" of one that is gone or cannot be read: then its engine refuses what it
-    is asked, and nothing else stands still."""
-    found = Secret.objects.filter(pk=secret).first()
-    try:
-        return found.reveal() if found is not None else ""
-    except SecretError:
-        return ""
+def _split_by_table(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """The run's own values, and by part those of "start__pulled" and the like."""
+    own: dict[str, Any] = {}
+    parts: dict[str, dict[str, Any]] = defaultdict(dict)
+    for name, value in fields.items():
+        part, _, column = name.partition("__")
+        if column:
+            parts[part][column] = value
+        else:
+            own[name] = value
+    return own, parts
 
 
-class Run(
-    StartFields,
-    ServingFields,
-    SleepFields,
-    DiagnosisFields,
-    ReleaseFields,
-    QueueFields,
-    ExternalFields,
-):
+class Run(models.Model):
+    """The hot row: what it is, its state, its moments, where it answers."""
+
     State = RunState
     Wanted = DesiredState
 
@@ -155,13 +166,8 @@ class Run(
     # Set by Restart: who gets the next run as soon as this one has ended.
     restart_for = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
 
-    # What the server had its own values for when it was asked for.
-    values: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
-
     created_at = models.DateTimeField(default=timezone.now, db_index=True)  # the click
     moved_at = models.DateTimeField(default=timezone.now)  # the last change of state
-    pulling_at = models.DateTimeField(null=True)
-    creating_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)  # the container's start
     ready_at = models.DateTimeField(null=True)
     stop_requested_at = models.DateTimeField(null=True)
@@ -169,78 +175,47 @@ class Run(
     kill_at = models.DateTimeField(null=True)  # when the grace after SIGTERM is over
     ended_at = models.DateTimeField(null=True)
 
-    # Pulling: bytes so far and in all; None until Docker tells.
-    pulled = models.BigIntegerField(null=True)
-    pull_total = models.BigIntegerField(null=True)
-
-    # What a tag cannot say.
     container_id = models.CharField(max_length=64, blank=True)
     image_id = models.CharField(max_length=80, blank=True)
-    image_digest = models.CharField(max_length=300, blank=True)
-    checkpoint_revision = models.CharField(max_length=64, blank=True)
-    engine_version = models.CharField(max_length=60, blank=True)
-    command: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
-    # What Docker was asked for, as a command; "": before it was kept, or not started by inferdash.
-    docker_run = models.TextField(blank=True)
     # "all", "none" or indices: what the profile's "2x RTX PRO 6000" came to. "": not chosen yet.
     gpus = models.CharField(max_length=300, blank=True)
-
-    # Encrypted: the secrets that the container was given. A replaced one stays masked in what
-    # it prints. Forgotten when its log is whole.
-    given = models.BinaryField(null=True)
 
     # Where the engine answers, as seen from its own box.
     address = models.GenericIPAddressField(null=True)
     port = models.PositiveIntegerField(null=True)
     served_name = models.CharField(max_length=200, blank=True)
 
-    # What the engine last said of itself. None: it does not say.
-    requests_running = models.PositiveIntegerField(null=True)
-    last_request_at = models.DateTimeField(null=True)
-    tokens_per_second = models.FloatField(null=True)
-
-    # The most that was seen of it. None: never measured.
-    peak_tokens_per_second = models.FloatField(null=True)
-    peak_memory = models.BigIntegerField(null=True)  # bytes on all its GPUs together
-
-    # Why it was started although the check had found an error; "" where it had not.
-    despite = models.CharField(max_length=300, blank=True)
-    restart_despite = models.CharField(max_length=300, blank=True)  # for the next one
-
     # Why inferdash itself ended it although nobody had asked, in a sentence; "" where it did not.
     given_up = models.TextField(blank=True)
-    # While it loads on unified memory: that the machine has little left, a sentence; "": enough.
-    memory_warning = models.TextField(blank=True)
-    # Which automatic start in a row it is; 0: a person wanted it.
-    tries = models.PositiveIntegerField(default=0)
     # When inferdash starts the next one by itself, after this one's end; None: it does not.
     restart_at = models.DateTimeField(null=True)
-    status_message = models.TextField(
-        blank=True
-    )  # why it does not, or what it waits for: a sentence
-    # The image id to run instead of what the profile's reference means by now; "": not set.
-    pinned_image = models.CharField(max_length=80, blank=True)
-    # The earlier run that it repeats, with its version, image and commit of the checkpoint.
-    like = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
-    # Bytes of a unified pool that no GPU process held when the container was made; None elsewhere.
-    unattributed_at_start = models.BigIntegerField(null=True)
+    # Why it does not, or what it waits for: a sentence.
+    status_message = models.TextField(blank=True)
     exit_code = models.IntegerField(null=True)
     oom_killed = models.BooleanField(default=False)
     failure = models.TextField(blank=True)  # one sentence for a person
     failure_detail = models.TextField(blank=True)  # Docker's or the engine's own words
-    last_lines: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
+    # The container's id once it was removed: a process may outlive even that.
+    container_was = models.CharField(max_length=64, blank=True, db_index=True)
+    # Since when no more of its memory is expected back.
+    released_at = models.DateTimeField(null=True)
 
-    log_lines = models.PositiveIntegerField(default=0)  # so far, with those cut out since
-    log_size = models.BigIntegerField(default=0)  # bytes of text that are kept
-    # Lines cut out to bound it: {"first", "last": numbers, "from", "to": the stamps of all between}.
-    log_gap: "models.JSONField[dict[str, Any] | None, dict[str, Any] | None]" = models.JSONField(
-        null=True
-    )
-    # Lines up to here were looked through for the texts that the profile wants or does not want;
-    # of each that was found, the number of its first line.
-    log_searched = models.PositiveIntegerField(default=0)
-    log_found: "models.JSONField[dict[str, int], dict[str, int]]" = models.JSONField(default=dict)
-    log_complete = models.BooleanField(default=False)  # compared with Docker's after the end
+    sleep = models.CharField(max_length=8, choices=Sleep, blank=True, default=Sleep.AWAKE)
+    sleep_moved_at = models.DateTimeField(null=True)
+    # Since when somebody wants it awake; None: nobody does.
+    wake_wanted_at = models.DateTimeField(null=True)
+
+    # Somebody told it to wait until nobody is on its GPUs, and until when; None: for ever.
+    waits = models.BooleanField(default=False)
+    waits_until = models.DateTimeField(null=True)
+    # When it no longer had to: from then on it may be short of memory for a while, not for ever.
+    turn_at = models.DateTimeField(null=True)
+    # Runs that it waits for, as last seen.
+    waits_for = models.ManyToManyField("self", symmetrical=False, related_name="waited_for_by")
+
+    is_watched = models.BooleanField(default=False)
+    # False: it was found when it ran already, so that nobody knows how long its start took.
+    saw_start = models.BooleanField(default=True)
 
     objects = RunQuerySet.as_manager()
 
@@ -259,17 +234,37 @@ class Run(
     def __str__(self) -> str:
         return f"{self.server} run {self.pk}"
 
+    def save(self, *args: Any, **options: Any) -> None:
+        is_new = self._state.adding
+        with transaction.atomic():
+            super().save(*args, **options)
+            for name, table in PARTS.items() if is_new else ():
+                part = self._state.fields_cache.get(name) or table()
+                part.run = self
+                part.save(force_insert=True)
+
+    @classmethod
+    def build(cls, **fields: Any) -> Self:
+        """One that is not saved yet, with its other tables: `plan__values` and the like."""
+        own, parts = _split_by_table(fields)
+        run = cls(**own)
+        for name, table in PARTS.items():
+            setattr(run, name, table(**parts.get(name, {})))
+        return run
+
     @property
     def launch(self) -> Launch:
         """Its version's with its parameters, and the commit of the checkpoint of a repeated run."""
-        launch = parameters.fill(self.version.launch, self.values)
-        commit = self.like.checkpoint_revision if self.like else ""
+        launch = parameters.fill(self.version.launch, self.plan.values)
+        commit = self.plan.repeats.start.checkpoint_revision if self.plan.repeats else ""
         return replace(launch, revision=commit) if commit else launch
 
     @property
     def image_to_pull(self) -> str:
         """A reference for a registry. A repeated run's digest names its very image, if it has one."""
-        return (self.like.image_digest if self.like else "") or self.version.launch.image
+        return (
+            self.plan.repeats.start.image_digest if self.plan.repeats else ""
+        ) or self.version.launch.image
 
     @property
     def is_active(self) -> bool:
@@ -278,7 +273,7 @@ class Run(
     @property
     def has_whole_log(self) -> bool:
         """Whether no line can come any more."""
-        return self.log_complete or not (self.is_active or self.container_id)
+        return self.log.is_complete or not (self.is_active or self.container_id)
 
     @property
     def without_lines(self) -> str:
@@ -290,6 +285,45 @@ class Run(
         if self.container_id:
             return "No line of it was stored."
         return "It had no container, and so no log."
+
+    @property
+    def sleeps(self) -> bool:
+        """Whether it answers nobody because it sleeps, or is about to."""
+        return self.state == RunState.READY and self.sleep != Sleep.AWAKE
+
+    @property
+    def sleep_trouble(self) -> str:
+        """Why it could not be woken the last time; "" where it could."""
+        return str(self.health.sleep_info.get("trouble", "")) if self.sleeps else ""
+
+    @property
+    def why(self) -> str:
+        """The sentence that says most of why it ended."""
+        return self.log.diagnosis["summary"] if self.log.cause else self.failure
+
+    @property
+    def began_at(self) -> datetime:
+        """The click; of one that has waited for others, when its turn came."""
+        return self.turn_at or self.created_at
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it was told to wait, and still does."""
+        return self.waits and self.state == RunState.QUEUED
+
+    @property
+    def is_unhealthy(self) -> bool:
+        return self.state == RunState.READY and self.health.unhealthy_since is not None
+
+    @property
+    def is_of_process(self) -> bool:
+        """Whether it is a process in no container."""
+        return self.is_watched and bool(self.start.origin.get("is_process"))
+
+    @property
+    def keeps_no_log(self) -> bool:
+        """Whether nothing of what it prints can be read here; `start.no_log` may say why."""
+        return self.is_watched and self.start.origin.get("has_log") is False
 
     @property
     def shown_state(self) -> str:
@@ -307,77 +341,24 @@ class Run(
         """Since when that is its state."""
         return self.sleep_moved_at or self.moved_at if self.sleeps else self.moved_at
 
-    @property
-    def steps(self) -> tuple[start_progress.TimelineStep, ...]:
-        moments: list[tuple[str, datetime | None]] = [
-            (RunState.QUEUED, self.created_at),
-            (RunState.PULLING, self.pulling_at),
-            (RunState.CREATING, self.creating_at),
-            (RunState.STARTING, self.started_at),
-            (RunState.READY, self.ready_at),
-        ]
-        if self.is_watched:
-            # Nobody has asked inferdash for it, and how long it took is known to who was there.
-            moments = moments[3:] if self.saw_start or not self.ready_at else moments[4:]
-        # Nobody waits for a pull that will not come, or for a stop that nobody asked for.
-        moments = [each for each in moments if each[0] != RunState.PULLING or each[1]]
-        if self.stopping_at is not None:
-            moments.append((RunState.STOPPING, self.stopping_at))
-        steps = start_progress.list_steps(
-            moments, ended_at=self.ended_at, has_failed=self.state == RunState.FAILED
-        )
-        if not self.saw_start and self.ready_at:
-            return steps
-        return self.with_phases(steps, self.version.launch.engine)
-
     def concerns_others(self, person: User) -> bool:
         """Whether stopping it would take something from somebody else, or from requests.
 
         Where the engine does not say whether any run, they may. In its first seconds nobody has
         asked it anything, and the engine has not been asked for its figures yet.
         """
-        is_untold = self.requests_running is None and self.state == RunState.READY
+        is_untold = self.health.requests_running is None and self.state == RunState.READY
         is_new = self.ready_at is not None and timezone.now() - self.ready_at < UNASKED
-        may_run = bool(self.requests_running) or (is_untold and not is_new)
+        may_run = bool(self.health.requests_running) or (is_untold and not is_new)
         return may_run or self.started_by_id != person.pk
-
-    @property
-    def endpoint(self) -> Endpoint | None:
-        """Where the engine answers, for who runs on its box; None before it has a port.
-
-        The only way to an engine: no address that a person typed is ever asked.
-        """
-        if self.address is None or self.port is None:
-            return None
-        return Endpoint(address=self.address, port=self.port, key=self._engine_key())
-
-    def _engine_key(self) -> str:
-        launch = self.launch
-        if key := flag_value(launch.flags, "--api-key"):
-            return key
-        for name in ENGINE_KEYS:
-            if name in launch.secret_env:
-                # What it was started with: a secret that is replaced counts from the next start.
-                given = _read_sealed(self.given).get(name)
-                return _reveal(launch.secret_env[name]) if given is None else given
-            if name in launch.env:
-                return launch.env[name]
-        return ""
-
-    @property
-    def log_remarks(self) -> tuple[parsing.LogPatternRemark, ...]:
-        """What its log has that it must not have, and once it is ready, what it lacks."""
-        launch = self.version.launch
-        wanted = launch.log_must if self.ready_at else ()
-        return parsing.find_pattern_remarks(wanted, launch.log_must_not, self.log_found)
 
     @property
     def next_try(self) -> int:
         """Which automatic start in a row the next one would be."""
         # An engine that has been dead inside for hours has not served for hours.
-        until = self.unhealthy_since or self.ended_at or timezone.now()
+        until = self.health.unhealthy_since or self.ended_at or timezone.now()
         served = until - self.ready_at if self.ready_at else None
-        return 1 if served is not None and served >= STEADY else self.tries + 1
+        return 1 if served is not None and served >= STEADY else self.plan.attempts + 1
 
     @property
     def time_to_ready(self) -> timedelta | None:

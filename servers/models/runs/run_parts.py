@@ -1,21 +1,74 @@
-"""Parts of a run: start, sleep, diagnosis, queue, release, serving, external."""
+"""A run's other tables, one row each: its plan, its start, its log and its health."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import models
-from django.utils import timezone
-
-from servers.judge.external.engines import Origin
-from servers.judge.logs import phases
-from servers.judge.logs.phases import PhaseProgress, Reader
-from servers.judge.memory import release_words
-from servers.judge.memory.release import Release
-from servers.judge.runs import health, start_progress
-from servers.launch.engines.launch import Launch
 
 
-class StartFields(models.Model):
+class RunPlan(models.Model):
+    """What was asked for, and what was decided when it was made."""
+
+    run = models.OneToOneField(
+        "servers.Run", on_delete=models.CASCADE, primary_key=True, related_name="plan"
+    )
+    # What the server had its own values for when it was asked for.
+    values: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
+    # The earlier run that it repeats, with its version, image and commit of the checkpoint.
+    repeats = models.ForeignKey(
+        "servers.Run", null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    # The image id to run instead of what the profile's reference means by now; "": not set.
+    pinned_image = models.CharField(max_length=80, blank=True)
+    # Why it was started although the check had found an error; "" where it had not.
+    overridden_errors = models.CharField(max_length=300, blank=True)
+    restart_overridden_errors = models.CharField(max_length=300, blank=True)  # for the next one
+    # Which automatic start in a row it is; 0: a person wanted it.
+    attempts = models.PositiveIntegerField(default=0)
+    # Encrypted: the secrets that the container was given. A replaced one stays masked in what
+    # it prints. Forgotten when its log is whole.
+    sealed_secrets = models.BinaryField(null=True)
+
+    def __str__(self) -> str:
+        return f"plan of run {self.run_id}"
+
+
+class RunStart(models.Model):
+    """What its start was made of, and how far it came."""
+
+    run = models.OneToOneField(
+        "servers.Run", on_delete=models.CASCADE, primary_key=True, related_name="start"
+    )
+    pulling_at = models.DateTimeField(null=True)
+    creating_at = models.DateTimeField(null=True)
+    # Pulling: bytes so far and in all; None until Docker tells.
+    pulled = models.BigIntegerField(null=True)
+    pull_total = models.BigIntegerField(null=True)
+
+    # What a tag cannot say.
+    image_digest = models.CharField(max_length=300, blank=True)
+    checkpoint_revision = models.CharField(max_length=64, blank=True)
+    engine_version = models.CharField(max_length=60, blank=True)
+    command: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
+    # What Docker was asked for, as a command; "": before it was kept, or not started by inferdash.
+    docker_run = models.TextField(blank=True)
+    # {"driver", "boot": its box's boot id, "others": slugs, "free": bytes of its box's GPU memory}.
+    around: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    # A judge.external.engines.Origin's, with "name" and "image" as Docker calls them, "restarts"
+    # (by its policy so far), "has_log", "no_log" and "see_log" (why none can be read, and the
+    # command that shows it), and "remarks": what a profile of it had to assume or to leave out.
+    origin: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+
+    # Bytes of a unified pool that no GPU process held when the container was made; None elsewhere.
+    unattributed_at_start = models.BigIntegerField(null=True)
+    # What its GPUs had in use before its container was made (judge.memory.release); None: it
+    # uses none, or nobody could tell.
+    memory_before: "models.JSONField[dict[str, Any] | None, dict[str, Any] | None]" = (
+        models.JSONField(null=True)
+    )
+    # While it loads on unified memory: that the machine has little left, a sentence; "": enough.
+    memory_warning = models.TextField(blank=True)
+
     # A Reader's, and up to which line of the log it has read.
     reader: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
     phases_read = models.PositiveIntegerField(default=0)
@@ -25,10 +78,6 @@ class StartFields(models.Model):
     )
     last_output_at = models.DateTimeField(null=True)  # its last line or measured progress
 
-    # All its GPUs are busy and move nothing since then; None: they do not.
-    spins_since = models.DateTimeField(null=True)
-    spinning_gpus = models.PositiveSmallIntegerField(default=0)
-
     # The checkpoint's growth in the Hugging Face cache. No moment: it was not seen to grow.
     download_began_at = models.DateTimeField(null=True)
     download_ended_at = models.DateTimeField(null=True)
@@ -36,245 +85,105 @@ class StartFields(models.Model):
     download_total = models.BigIntegerField(null=True)  # by its index; None: not known
     download_rate = models.FloatField(null=True)  # bytes a second, of late
 
-    class Meta:
-        abstract = True
-
-    # Of the run itself, which this is a part of.
-    started_at: "models.DateTimeField[datetime | None, datetime | None]"
-    ready_at: "models.DateTimeField[datetime | None, datetime | None]"
-    ended_at: "models.DateTimeField[datetime | None, datetime | None]"
+    def __str__(self) -> str:
+        return f"start of run {self.run_id}"
 
     @property
-    def progress(self) -> PhaseProgress:
-        return Reader.from_json(self.reader).progress if self.reader else PhaseProgress()
+    def no_log(self) -> str:
+        return str(self.origin.get("no_log", ""))
 
     @property
-    def download(self) -> start_progress.WeightsDownload | None:
-        if self.download_began_at is None:
-            return None
-        return start_progress.WeightsDownload(
-            began=self.download_began_at,
-            ended=self.download_ended_at,
-            size=self.download_size or 0,
-            total=self.download_total,
-            rate=self.download_rate,
-        )
+    def see_log(self) -> str:
+        """A command that shows its log to whoever has a shell there; "" for none."""
+        return str(self.origin.get("see_log", ""))
 
     @property
-    def stretches(self) -> tuple[start_progress.Stretch, ...]:
-        """The phases of its start; () before its container started."""
-        if self.started_at is None:
-            return ()
-        return start_progress.stretches(
-            self.progress,
-            started=self.started_at,
-            ended=self.ready_at or self.ended_at,
-            download=self.download,
-        )
-
-    def with_phases(
-        self, steps: tuple[start_progress.TimelineStep, ...], engine: str
-    ) -> tuple[start_progress.TimelineStep, ...]:
-        return start_progress.with_phases(
-            steps, self.stretches, self.usual_phases, phases.order(engine)
-        )
-
-    def where_it_starts(
-        self, launch: Launch, *, unified: bool
-    ) -> start_progress.StartProgress | None:
-        """Where the start is; None before the container's start, and after the run's."""
-        found = self.stretches
-        if not found or self.ready_at or self.ended_at:
-            return None
-        return start_progress.where(
-            found,
-            self.progress,
-            download=self.download,
-            heard=self.last_output_at,
-            usually=self.usual_phases,
-            expected=launch.expected,
-            engine=launch.engine,
-            unified=unified,
-            now=timezone.now(),
-        )
-
-    def stuck_words(self, engine: str, *, unified: bool) -> tuple[str, str]:
-        """What it looks like and what to do, where its GPUs give a deadlock away; else two ""."""
-        heard = None if self.ready_at else self.last_output_at
-        now = timezone.now()
-        if self.ended_at or not health.is_stuck(self.spins_since, heard, unified=unified, now=now):
-            return "", ""
-        phase = "" if self.ready_at else self.progress.phase
-        ranks = self.progress.facts.get("ranks", 0)
-        cards = max(self.spinning_gpus, int(ranks) if isinstance(ranks, float) else 0)
-        return health.describe_spinning(phase, cards=cards), health.name_spinning_remedy(
-            engine, phase, unified=unified
-        )
+    def remarks(self) -> list[tuple[str, str]]:
+        """Kind and sentence of what a profile of it says otherwise, or does not say."""
+        return [(kind, says) for kind, says in self.origin.get("remarks", ())]
 
 
-class Sleep(models.TextChoices):
-    AWAKE = ""
-    FALLING = "falling"  # asleep within moments; nothing is passed on to it any more
-    ASLEEP = "asleep"
-    WAKING = "waking"
+class RunLog(models.Model):
+    """How much of its log is stored, and what was found in it."""
 
-
-class SleepFields(models.Model):
-    """Part of Run, of which only one that is ready sleeps."""
-
-    sleep = models.CharField(max_length=8, choices=Sleep, blank=True, default=Sleep.AWAKE)
-    sleep_moved_at = models.DateTimeField(null=True)
-    # Since when somebody wants it awake; None: nobody does.
-    wake_wanted_at = models.DateTimeField(null=True)
-    # {"level", "before", "after": bytes on all its GPUs or None, "woke_in": seconds the last time,
-    # "trouble", "trouble_at": why it could not be woken, and when (unix seconds)}.
-    sleep_info: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
-
-    class Meta:
-        abstract = True
-
-    # Of the run itself, which this is a part of.
-    state: "models.CharField[str, str]"
-
-    @property
-    def sleeps(self) -> bool:
-        """Whether it answers nobody because it sleeps, or is about to."""
-        return self.state == "ready" and self.sleep != Sleep.AWAKE
-
-    @property
-    def sleep_words(self) -> str:
-        """ "asleep: 71 GiB released, wakes in about 3 s"; "" of one that is awake."""
-        return health.describe_sleep(self.sleep_info, self.sleep) if self.sleeps else ""
-
-    @property
-    def sleep_clause(self) -> str:
-        """The same behind its name: "is asleep: …", "wakes up"."""
-        return f"is {self.sleep_words}" if self.sleep == Sleep.ASLEEP else self.sleep_words
-
-    @property
-    def sleep_trouble(self) -> str:
-        """Why it could not be woken the last time; "" where it could."""
-        return str(self.sleep_info.get("trouble", "")) if self.sleeps else ""
-
-
-class DiagnosisFields(models.Model):
-    """Part of Run."""
-
+    run = models.OneToOneField(
+        "servers.Run", on_delete=models.CASCADE, primary_key=True, related_name="log"
+    )
+    lines = models.PositiveIntegerField(default=0)  # so far, with those cut out since
+    size = models.BigIntegerField(default=0)  # bytes of text that are kept
+    # Lines cut out to bound it: {"first", "last": numbers, "from", "to": the stamps of all between}.
+    gap: "models.JSONField[dict[str, Any] | None, dict[str, Any] | None]" = models.JSONField(
+        null=True
+    )
+    # Lines up to here were looked through for the texts that the profile wants or does not want;
+    # of each that was found, the number of its first line.
+    searched = models.PositiveIntegerField(default=0)
+    found: "models.JSONField[dict[str, int], dict[str, int]]" = models.JSONField(default=dict)
+    is_complete = models.BooleanField(default=False)  # compared with Docker's after the end
+    # A container that is started again goes on in one log: only what lies between these stamps
+    # is of this run. "": no bound.
+    from_stamp = models.CharField(max_length=40, blank=True)
+    until_stamp = models.CharField(max_length=40, blank=True)
+    # Of a process's log, a file a stream: {"o": {"path", "inode": [device, number], "offset"}}.
+    files: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    last_lines: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
     # {"outcome", "cause", "summary", "evidence": [[line, text]], "groups", "is_partial": only a
     # part of the log was there}; empty: not looked at yet.
     diagnosis: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
-    # {"driver", "boot": its box's boot id, "others": slugs, "free": bytes of its box's GPU memory} as it started.
-    around: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
-    # A judge.logs.evidence.Oom's: the kernel killed it, or a part of it, for want of main memory; {}: not known.
+    # A judge.logs.evidence.Oom's: the kernel killed it, or a part of it, for want of main memory;
+    # {}: not known.
     oom: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
 
-    failure: "models.TextField[str, str]"
-
-    class Meta:
-        abstract = True
+    def __str__(self) -> str:
+        return f"log of run {self.run_id}"
 
     @property
     def cause(self) -> str:
         """An id of the catalogue; "": not recognised, or not looked at."""
         return self.diagnosis.get("cause") or ""
 
-    @property
-    def why(self) -> str:
-        """The sentence that says most of why it ended."""
-        return self.diagnosis["summary"] if self.cause else self.failure
 
+class RunHealth(models.Model):
+    """What probes and samples last said of it."""
 
-class QueueFields(models.Model):
-    """Part of Run, while it is queued."""
-
-    # Somebody told it to wait until nobody is on its GPUs, and until when; None: for ever.
-    waits = models.BooleanField(default=False)
-    waits_until = models.DateTimeField(null=True)
-    # When it no longer had to: from then on it may be short of memory for a while, not for ever.
-    turn_at = models.DateTimeField(null=True)
-    # Runs that it waits for, as last seen.
-    waits_for: "models.ManyToManyField[models.Model, models.Model]" = models.ManyToManyField(
-        "self", symmetrical=False, related_name="waited_for_by"
+    run = models.OneToOneField(
+        "servers.Run", on_delete=models.CASCADE, primary_key=True, related_name="health"
     )
-
-    class Meta:
-        abstract = True
-
-    # Of the run itself, which this is a part of.
-    state: "models.CharField[str, str]"
-    created_at: "models.DateTimeField[datetime, datetime]"
-
-    @property
-    def began_at(self) -> datetime:
-        """The click; of one that has waited for others, when its turn came."""
-        return self.turn_at or self.created_at
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether it was told to wait, and still does."""
-        return self.waits and self.state == "queued"
-
-
-class ReleaseFields(models.Model):
-    """Part of Run."""
-
-    # What its GPUs had in use before its container was made (judge.release.before); None: it
-    # uses none, or nobody could tell.
-    memory_before: "models.JSONField[dict[str, Any] | None, dict[str, Any] | None]" = (
-        models.JSONField(null=True)
-    )
-    # A Release's; empty until it has ended.
-    memory_after: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(
-        default=dict
-    )
-    released_at = models.DateTimeField(null=True)  # since when nothing more is expected
-    # The container's id once it was removed: a process may outlive even that.
-    container_was = models.CharField(max_length=64, blank=True, db_index=True)
-
-    class Meta:
-        abstract = True
-
-    @property
-    def release(self) -> Release:
-        return Release.from_json(self.memory_after) if self.memory_after else Release()
-
-    @property
-    def is_releasing(self) -> bool:
-        """Its memory is on its way back, and somebody is looking."""
-        return self.release.outcome == "releasing" and bool(self.release_words)
-
-    @property
-    def release_words(self) -> str:
-        return release_words.sentence(self.release, now=timezone.now().timestamp())
-
-    @property
-    def release_short(self) -> str:
-        return release_words.short(self.release)
-
-
-class ServingFields(models.Model):
-    """Part of Run."""
+    # What the engine last said of itself. None: it does not say.
+    requests_running = models.PositiveIntegerField(null=True)
+    last_request_at = models.DateTimeField(null=True)
+    tokens_per_second = models.FloatField(null=True)
+    # The most that was seen of it. None: never measured.
+    peak_tokens_per_second = models.FloatField(null=True)
+    peak_memory = models.BigIntegerField(null=True)  # bytes on all its GPUs together
 
     # Since when it is unhealthy, and why, to go on after "unhealthy: ". None: it is not.
     unhealthy_since = models.DateTimeField(null=True)
     unhealthy_because = models.CharField(max_length=200, blank=True)
     slow_because = models.CharField(max_length=200, blank=True)  # after "slow to answer: "
+    # All its GPUs are busy and move nothing since then; None: they do not.
+    spins_since = models.DateTimeField(null=True)
+    spinning_gpus = models.PositiveSmallIntegerField(default=0)
 
-    # How it answered the one question that inferdash asks: host.runs.questions.Answer, with "before"
-    # (tokens a second of the last good run), "remarks" and "is_faulty". Empty: not asked.
+    # How it answered the one question that inferdash asks: host.runs.questions.CompletionResult,
+    # with "before" (tokens a second of the last good run), "remarks" and "is_faulty". Empty: not
+    # asked.
     first_answer: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(
+        default=dict
+    )
+    # {"level", "before", "after": bytes on all its GPUs or None, "woke_in": seconds the last time,
+    # "trouble", "trouble_at": why it could not be woken, and when (unix seconds)}.
+    sleep_info: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    # A Release's; empty until it has ended.
+    memory_after: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(
         default=dict
     )
 
     class Meta:
-        abstract = True
+        verbose_name_plural = "run health"
 
-    # Of the run itself, which this is a part of.
-    state: "models.CharField[str, str]"
-
-    @property
-    def is_unhealthy(self) -> bool:
-        return self.state == "ready" and self.unhealthy_since is not None
+    def __str__(self) -> str:
+        return f"health of run {self.run_id}"
 
     @property
     def first_answer_words(self) -> str:
@@ -294,55 +203,6 @@ class ServingFields(models.Model):
     def ready_but(self) -> tuple[str, ...]:
         """What is not as it should be with its first answer, each to go on after "ready, but "."""
         return tuple(self.first_answer.get("remarks", ()))
-
-
-class ExternalFields(models.Model):
-    """Part of Run."""
-
-    is_watched = models.BooleanField(default=False)
-    # A judge.external.engines.Origin's, with "name" and "image" as Docker calls them, "restarts" (by its
-    # policy so far), "has_log", "no_log" and "see_log" (why none can be read, and the command that
-    # shows it), and "remarks": what a profile of it had to assume or to leave out.
-    origin: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
-    # False: it was found when it ran already, so that nobody knows how long its start took.
-    saw_start = models.BooleanField(default=True)
-    # A container that is started again goes on in one log: only what lies between these stamps
-    # is of this run. "": no bound.
-    log_from = models.CharField(max_length=40, blank=True)
-    log_until = models.CharField(max_length=40, blank=True)
-    # Of a process's log, a file a stream: {"o": {"path", "inode": [device, number], "offset"}}.
-    log_files: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
-
-    class Meta:
-        abstract = True
-
-    @property
-    def came_from(self) -> Origin:
-        return Origin.from_json(self.origin)
-
-    @property
-    def is_of_process(self) -> bool:
-        """Whether it is a process in no container."""
-        return self.is_watched and bool(self.origin.get("is_process"))
-
-    @property
-    def keeps_no_log(self) -> bool:
-        """Whether nothing of what it prints can be read here; `no_log` may say why."""
-        return self.origin.get("has_log") is False
-
-    @property
-    def no_log(self) -> str:
-        return str(self.origin.get("no_log", ""))
-
-    @property
-    def see_log(self) -> str:
-        """A command that shows its log to whoever has a shell there; "" for none."""
-        return str(self.origin.get("see_log", ""))
-
-    @property
-    def remarks(self) -> list[tuple[str, str]]:
-        """Kind and sentence of what a profile of it says otherwise, or does not say."""
-        return [(kind, says) for kind, says in self.origin.get("remarks", ())]
 
 
 def find_boundary(ended_before: datetime | None, started: datetime | None) -> str:

@@ -36,7 +36,9 @@ class ServerQuerySet[S: "Server"](models.QuerySet[S]):
         """Slug and sentence of each server whose latest run failed."""
         failed = self.present().filter(run__state="failed").order_by("-run__ended_at")
         return [
-            (server.slug, server.run.why) for server in failed.select_related("run") if server.run
+            (server.slug, server.run.why)
+            for server in failed.select_related("run__log")
+            if server.run
         ]
 
     def with_details(self) -> Self:
@@ -47,7 +49,10 @@ class ServerQuerySet[S: "Server"](models.QuerySet[S]):
             "run__started_by",
             "run__stopped_by",
             "run__version",
-            "run__like",
+            "run__plan__repeats__start",
+            "run__start",
+            "run__log",
+            "run__health",
         )
         return found.prefetch_related(*self._around_runs()).annotate(
             last_time_to_ready=self._last_time_to_ready()
@@ -123,7 +128,7 @@ class Server(models.Model):
         seen = self.box.external_engines.filter(container_id=old, has_ended=False).first()
         # For a moment the box's last look still knows the life that was ended for this server.
         since = datetime.fromisoformat(self.took_over["at"]).timestamp()
-        return seen is not None and (seen.what.started_at or 0.0) > since
+        return seen is not None and (seen.found.get("started_at") or 0.0) > since
 
     @property
     def revivers(self) -> list[tuple[str, str]]:

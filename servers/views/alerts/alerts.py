@@ -15,10 +15,10 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from servers import events
 from servers.contexts.alerts import needs
 from servers.forms.notification_channel import NotificationChannelForm
-from servers.judge.alerts.case import KINDS
 from servers.lifecycle.alerts import alerts as verbs
 from servers.lifecycle.alerts import channels as channel_actions
 from servers.models import Alert, AuditEntry, Box, NotificationChannel, Permission, User
+from servers.models.alerts.alert import AlertKind
 from servers.models.people.key import SecretError
 from servers.views.access import allow
 
@@ -36,7 +36,7 @@ def alerts(request: HttpRequest) -> HttpResponse:
         **needs.page(person, needs.now()),
         "earlier": earlier,
         "boxes": Box.objects.all(),
-        "kinds": KINDS.items(),
+        "kinds": AlertKind.choices,
         "box": box,
         "kind": kind,
     }

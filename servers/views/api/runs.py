@@ -48,10 +48,10 @@ def run(request: HttpRequest, run_id: int) -> RunOut:
 @router.get("/{run_id}/why", response={200: WhyOut, 404: Problem}, auth=ByKey(Permission.VIEW))
 def why(request: HttpRequest, run_id: int) -> WhyOut:
     found = _find(run_id)
-    said: dict[str, Any] = found.diagnosis
+    said: dict[str, Any] = found.log.diagnosis
     return WhyOut(
         run=RunOut.from_run(found),
-        cause=found.cause if found.cause in failure_catalog.by_id() else "",
+        cause=found.log.cause if found.log.cause in failure_catalog.by_id() else "",
         summary=found.why,
         evidence=[(line, text) for line, text in said.get("evidence", [])],
         is_partial=bool(said.get("is_partial")),
@@ -69,7 +69,7 @@ async def log(
     """
     found = await sync_to_async(_find)(run_id)
     limit = max(1, min(limit, MOST_LINES))
-    after = found.log_lines + start if start < 0 else start - 1
+    after = found.log.lines + start if start < 0 else start - 1
     answer = await _lines(run_id, max(0, after), limit)
     if answer.lines or answer.is_complete or wait <= 0:
         return answer
@@ -84,7 +84,7 @@ async def log(
 
 @sync_to_async
 def _lines(run_id: int, after: int, limit: int) -> LogOut:
-    run = Run.objects.filter(pk=run_id).only("log_complete", "state", "container_id").first()
+    run = Run.objects.filter(pk=run_id).select_related("log").first()
     lines = LogChunk.objects.lines(run_id, after, limit, most=MOST_CHUNKS)
     return LogOut(
         lines=[
@@ -97,7 +97,15 @@ def _lines(run_id: int, after: int, limit: int) -> LogOut:
 
 
 def _find(run_id: int) -> Run:
-    related = ("server__box", "version__profile", "started_by", "like")
+    related = (
+        "server__box",
+        "version__profile",
+        "started_by",
+        "plan__repeats",
+        "start",
+        "log",
+        "health",
+    )
     found = Run.objects.select_related(*related).filter(pk=run_id).first()
     if found is None:
         raise Http404(f"There is no run {run_id}.")

@@ -7,6 +7,9 @@ from ninja import Schema
 from servers.contexts.pages import Panel
 from servers.judge.memory import holders
 from servers.judge.weights import checkpoints
+from servers.lifecycle.gateway import scale_to_zero
+from servers.lifecycle.memory import releases
+from servers.lifecycle.runs import secret_env, starts
 from servers.models import Claim, Run, Server, StoredCheckpoint
 from servers.state.engine_metrics import EngineMetrics, figures_of
 
@@ -38,7 +41,7 @@ class RunOut(Schema):
     @classmethod
     def from_run(cls, run: Run) -> "RunOut":
         launch, server = run.version.launch, run.server
-        start = run.where_it_starts(launch, unified=server.box.is_unified)
+        start = starts.measure_progress(run, launch, unified=server.box.is_unified)
         return cls(
             id=run.pk,
             server=server.slug,
@@ -51,16 +54,16 @@ class RunOut(Schema):
             ready_at=run.ready_at,
             ended_at=run.ended_at,
             image_id=run.image_id,
-            engine_version=run.engine_version,
+            engine_version=run.start.engine_version,
             exit_code=run.exit_code,
             phase=start.phase if start else "",
             percent=start.percent if start else None,
-            unhealthy=run.unhealthy_because if run.is_unhealthy else "",
-            sleep=run.sleep_words,
-            memory=run.release_words,
+            unhealthy=run.health.unhealthy_because if run.is_unhealthy else "",
+            sleep=scale_to_zero.describe_sleep(run),
+            memory=releases.describe_release(run),
             failure=run.why if run.state == Run.State.FAILED else "",
-            cause=run.cause,
-            log_lines=run.log_lines,
+            cause=run.log.cause,
+            log_lines=run.log.lines,
         )
 
 
@@ -159,7 +162,7 @@ class ServerOut(Schema):
     def from_server(cls, server: Server) -> "ServerOut":
         run, launch = server.run, server.launch
         lives = run is not None and run.is_active
-        where = run.endpoint if run is not None and lives else None
+        where = secret_env.find_endpoint(run) if run is not None and lives else None
         shown = RunOut.from_run(run) if run else None
         told = figures_of(run)
         return cls(
@@ -172,9 +175,9 @@ class ServerOut(Schema):
             state=str(run.shown_state) if run else "never started",
             is_watched=server.is_watched,
             base_url=f"http://{where.address}:{where.port}/v1" if where else None,
-            requests_running=run.requests_running if run and lives else None,
-            tokens_per_second=run.tokens_per_second if run and lives else None,
-            last_request_at=run.last_request_at if run else None,
+            requests_running=run.health.requests_running if run and lives else None,
+            tokens_per_second=run.health.tokens_per_second if run and lives else None,
+            last_request_at=run.health.last_request_at if run else None,
             figures=FiguresOut.from_metrics(told) if told else None,
             claims=[
                 ClaimOut.from_claim(each)

@@ -15,8 +15,8 @@ from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import gpu_conflicts
+from servers.lifecycle.runs.ownership import require_managed
 from servers.models import Claim, Permission, Server
-from servers.models.runs.ownership import require_managed
 from servers.views.api import errors
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.errors import ApiError, Problem, wait_for_change
@@ -78,7 +78,9 @@ def _look(slug: str) -> ServerOut:
 @router.get("/{slug}/runs", response={200: list[RunOut], 404: Problem}, auth=ByKey(Permission.VIEW))
 def runs(request: HttpRequest, slug: str, limit: int = 20) -> list[RunOut]:
     """The newest first."""
-    found = _find(slug).runs.select_related("server__box", "version__profile", "started_by", "like")
+    found = _find(slug).runs.select_related(
+        "server__box", "version__profile", "started_by", "plan__repeats", "start", "log", "health"
+    )
     return [RunOut.from_run(each) for each in found[: max(1, min(limit, 100))]]
 
 

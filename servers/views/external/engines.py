@@ -12,8 +12,8 @@ from servers.judge.external.engines import DiscoveredEngine
 from servers.launch.commandline import comparison
 from servers.lifecycle.external import import_diff
 from servers.lifecycle.jobs import actions
+from servers.lifecycle.runs.ownership import require_external
 from servers.models import Box, Permission, ProfileImport, Server, User
-from servers.models.runs.ownership import require_external
 from servers.views.access import PersonRequest, allow
 from servers.views.profiles.profiles import find
 
@@ -140,7 +140,8 @@ def _find_seen(box: Box, key: str) -> DiscoveredEngine | None:
     seen = (
         box.external_engines.filter(container_id__startswith=key).first() if len(key) > 4 else None
     )
-    return seen.what if seen and seen.what.key == key else None
+    found = DiscoveredEngine.from_json(seen.found) if seen else None
+    return found if found and found.key == key else None
 
 
 def _find_running(box: Box, key: str) -> DiscoveredEngine | None:

@@ -29,10 +29,21 @@ from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint, EngineError
 from servers.launch import durations
 from servers.launch.engines import sampling
+from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.lifecycle.profiles import checks
-from servers.models import ActiveUser, AuditEntry, Conversation, Permission, Run, Server, User
-from servers.models.runs.ownership import require_managed
+from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs.ownership import require_managed
+from servers.models import (
+    ActiveUser,
+    AuditEntry,
+    Conversation,
+    Permission,
+    Run,
+    RunHealth,
+    Server,
+    User,
+)
 from servers.models.runs.run import DesiredState, RunState
 from servers.templatetags.launches import change_words
 from servers.views.access import PersonRequest, allow
@@ -193,7 +204,11 @@ class _NotReadyError(AskError):
 
 def _target(run_id: int, person: User) -> ChatTarget:
     """Where the run's engine answers. Raises AskError when it does not, or not any more."""
-    run = Run.objects.select_related("server__box", "version").filter(pk=run_id).first()
+    run = (
+        Run.objects.select_related("server__box", "version", "plan", "health")
+        .filter(pk=run_id)
+        .first()
+    )
     if run is None:
         raise AskError("This server was removed. Pick another one at the top, then retry.")
     server = run.server
@@ -209,7 +224,7 @@ def _target(run_id: int, person: User) -> ChatTarget:
         )
     if run.wanted != DesiredState.RUNNING:
         raise _NotReadyError(run, _describe_stopped(run))
-    endpoint = run.endpoint
+    endpoint = secret_env.find_endpoint(run)
     if run.state != RunState.READY or endpoint is None:
         raise _NotReadyError(run, _why_not(run, person))
     return ChatTarget(
@@ -282,7 +297,8 @@ async def _woken(target: ChatTarget, person: User) -> AsyncGenerator[bytes]:
         waited = (
             durations.format_duration(target.wakes_within) if target.wakes_within else "no time"
         )
-        late = f"{run.server} {run.sleep_clause}, and was not awake within {waited}."
+        clause = scale_to_zero.describe_sleep_clause(run)
+        late = f"{run.server} {clause}, and was not awake within {waited}."
         later = f"{late} Try again a little later."
         raise NotStartedError(
             f"{late} {run.sleep_trouble}" if run.sleep_trouble else later, brief=later
@@ -331,7 +347,7 @@ async def _with_heartbeat(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes
 
 def _note(target: ChatTarget, person: User) -> None:
     now = timezone.now()
-    Run.objects.filter(pk=target.run_id).update(last_request_at=now)
+    RunHealth.objects.filter(run=target.run_id).update(last_request_at=now)
     ActiveUser.objects.update_or_create(run_id=target.run_id, by=person, defaults={"at": now})
     # Who used a run is worth a line, each of their messages is not.
     began = Run.objects.values_list("created_at", flat=True).get(pk=target.run_id)
@@ -354,7 +370,9 @@ async def _only_error(message: str) -> AsyncGenerator[bytes]:
 @allow(Permission.OPERATE)
 def chat_fix(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """Save the fix as the profile's newest version. What runs goes on as it is."""
-    shown = Server.objects.select_related("profile__current", "box", "run")
+    shown = Server.objects.select_related(
+        "profile__current", "box", "run__health", "run__log", "run__start"
+    )
     server = require_managed(get_object_or_404(shown, slug=slug, removed_at=None))
     profile = find(request, server.profile.slug)
     lack = next((each for each in checks.list_features(server) if each.key == key), None)

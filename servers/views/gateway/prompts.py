@@ -203,7 +203,7 @@ def _change(older: PromptRun, newer: PromptRun) -> dict[str, Any]:
     elif not is_same_profile:
         said.append(f"{before.profile} before, {after.profile} now")
     for name, old, new in [
-        ("engine version", older.run.engine_version, newer.run.engine_version),
+        ("engine version", older.run.start.engine_version, newer.run.start.engine_version),
         ("server", older.run.server.slug, newer.run.server.slug),
     ]:
         if old != new:

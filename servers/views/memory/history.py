@@ -12,8 +12,10 @@ from django.shortcuts import aget_object_or_404, get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
+from servers.contexts.memory import history as chunks
 from servers.judge.memory import history as judge
 from servers.judge.memory.history import Point, Times
+from servers.lifecycle.runs import starts
 from servers.models import Alert, Box, FiguresChunk, HistoryChunk, Permission, Run
 from servers.state import box_samples
 from servers.views import spreadsheet
@@ -33,9 +35,9 @@ SPANS = ((3600, "1 h"), (86400, "24 h"), (7 * 86400, "7 d"), (30 * 86400, "30 d"
 def history(request: HttpRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     gpus = _gpus(box)
-    kinds = (HistoryChunk.objects, FiguresChunk.objects)
-    oldest = [moment for each in kinds if (moment := each.oldest(box))]
-    newest = [moment for each in kinds if (moment := each.newest(box))]
+    tables = (HistoryChunk, FiguresChunk)
+    oldest = [moment for each in tables if (moment := chunks.find_oldest(each, box))]
+    newest = [moment for each in tables if (moment := chunks.find_newest(each, box))]
     told = {"box": box, "gpus": gpus, "spans": SPANS, "engines": metrics.servers_of(box)}
     told |= {"oldest": min(oldest, default=0), "newest": max(newest, default=0)}
     return render(request, "memory/history.html", told)
@@ -47,7 +49,7 @@ def _gpus(box: Box) -> list[tuple[str, str]]:
         str(each.get("uuid")): f"GPU {each['index']} {each.get('name') or ''}".strip()
         for each in box.gpus or []
     }
-    recorded = HistoryChunk.objects.gpus(box)
+    recorded = chunks.list_keys(HistoryChunk, box)
     found = (
         (key, titles.get(key, f"{key.removeprefix('GPU-')[:8]}, no longer there"))
         for key in recorded
@@ -66,14 +68,14 @@ def history_points(request: HttpRequest, slug: str) -> JsonResponse:
     step, width = _plan(box, since, until, MOST_POINTS)
     begins = judge.slot(since, width)
     gpu = request.GET.get("gpu", "")
-    points = HistoryChunk.objects.points(box, step, width, begins, until, gpu=gpu)
+    points = chunks.read_gpu_points(box, step, width, begins, until, gpu=gpu)
     points = {**_recent(box, gpu, begins, until, width), **points}
     found = {
         "from": since,
         "to": until,
         "now": now,
         "width": width,
-        "first": HistoryChunk.objects.oldest(box),
+        "first": chunks.find_oldest(HistoryChunk, box),
         "runs": _runs(box, since, until),
         "alerts": _alerts(box, since, until),
         "engines": metrics.of_box(box, since, until, MOST_POINTS, request.GET.get("server", "")),
@@ -103,9 +105,8 @@ def _range(request: HttpRequest, now: float) -> tuple[int, int]:
 
 
 def _plan(box: Box, since: int, until: int, most: int) -> tuple[int, int]:
-    chunks = HistoryChunk.objects
-    first = chunks.oldest(box)
-    return judge.plan(since, until, reach=chunks.reach(box), first=first or until, most=most)
+    reach, first = chunks.find_reach(HistoryChunk, box), chunks.find_oldest(HistoryChunk, box)
+    return judge.plan(since, until, reach=reach, first=first or until, most=most)
 
 
 def _runs(box: Box, since: int, until: int) -> list[dict[str, Any]]:
@@ -124,7 +125,10 @@ def _runs(box: Box, since: int, until: int) -> list[dict[str, Any]]:
             "start": _seconds(run.started_at or run.created_at),
             "ready": _seconds(run.ready_at),
             "end": _seconds(run.ended_at),
-            "phases": [{"words": each.words, "at": _seconds(each.began)} for each in run.stretches],
+            "phases": [
+                {"words": each.words, "at": _seconds(each.began)}
+                for each in starts.list_stretches(run)
+            ],
         }
         for run in runs
     ]
@@ -184,15 +188,15 @@ _FIGURES = (
 
 async def _lines(box: Box, step: int, since: int, until: int, gpu: str) -> AsyncIterator[str]:
     """Twice through the chunks: the names of all columns come first, and all would not fit."""
-    chunks = HistoryChunk.objects.span(box, step, since, until)
+    found = chunks.list_chunks(HistoryChunk, box, step, since, until)
     parts: set[str] = set()
-    async for body in chunks.values_list("body", flat=True).aiterator(chunk_size=8):
+    async for body in found.values_list("body", flat=True).aiterator(chunk_size=8):
         parts |= await sync_to_async(_part_names)(bytes(body), gpu)
     order = sorted(parts)
     titles = [f"{_inert(name.removeprefix('='))} MiB" for name in order]
     yield spreadsheet.line(["time", "gpu", *(title for _key, title, _by in _FIGURES), *titles])
     columns = [(key, by) for key, _title, by in _FIGURES] + [(name, 1024) for name in order]
-    async for body in chunks.values_list("body", flat=True).aiterator(chunk_size=8):
+    async for body in found.values_list("body", flat=True).aiterator(chunk_size=8):
         rows = await sync_to_async(_rows)(bytes(body), gpu, since, until, columns)
         yield "".join(spreadsheet.line(row) for row in rows)
 
@@ -201,8 +205,8 @@ async def _figure_lines(
     box: Box, step: int, since: int, until: int, server: str
 ) -> AsyncIterator[str]:
     yield spreadsheet.line(["time", "server", *metrics.titles()])
-    chunks = FiguresChunk.objects.span(box, step, since, until)
-    async for body in chunks.values_list("body", flat=True).aiterator(chunk_size=8):
+    found = chunks.list_chunks(FiguresChunk, box, step, since, until)
+    async for body in found.values_list("body", flat=True).aiterator(chunk_size=8):
         rows = await sync_to_async(metrics.rows)(bytes(body), server, since, until)
         yield "".join(spreadsheet.line(row) for row in rows)
 

@@ -61,7 +61,9 @@ def _text() -> str:
         if (sample := box_samples.newest(box.slug)) is not None:
             exported.box(into, box.slug, sample, now=now)
             exported.cards(into, box.slug, sample, slugs)
-    servers = Server.objects.present().select_related("box", "profile", "run__version")
+    servers = Server.objects.present().select_related(
+        "box", "profile", "run__version", "run__start", "run__health"
+    )
     _servers(into, servers.order_by("slug"))
     _runs(into)
     open_ones = Alert.objects.open().order_by().values_list("box__slug", "severity")
@@ -112,16 +114,20 @@ def _run(into: Families, run: Run, labels: dict[str, str]) -> None:
         ("ready", float(is_ready), "Whether it answers."),
         ("asleep", float(run.sleeps), "Whether it is ready and sleeps until a request wakes it."),
         ("unhealthy", float(run.is_unhealthy), "Whether it is ready and does not work."),
-        ("stuck", float(run.spins_since is not None), "Whether its GPUs give a deadlock away."),
+        (
+            "stuck",
+            float(run.health.spins_since is not None),
+            "Whether its GPUs give a deadlock away.",
+        ),
         ("waits", float(run.is_waiting), "Whether it waits for GPUs that are taken."),
         (
             "requests",
-            run.requests_running if is_ready else None,
+            run.health.requests_running if is_ready else None,
             "Requests that run or wait in its engine.",
         ),
         (
             "generated_tokens_per_second",
-            run.tokens_per_second if is_ready else None,
+            run.health.tokens_per_second if is_ready else None,
             "Tokens that its engine generates.",
         ),
         (
@@ -131,7 +137,7 @@ def _run(into: Families, run: Run, labels: dict[str, str]) -> None:
         ),
         (
             "last_request_timestamp_seconds",
-            run.last_request_at.timestamp() if run.last_request_at else None,
+            run.health.last_request_at.timestamp() if run.health.last_request_at else None,
             "When its last request was seen.",
         ),
         ("start_timestamp_seconds", run.created_at.timestamp(), "When it was requested."),
@@ -150,7 +156,7 @@ def _runs(into: Families) -> None:
             started=Count("pk"),
             ready=Count("pk", filter=Q(ready_at__isnull=False)),
             failed=Count("pk", filter=failed),
-            restarts=Count("pk", filter=Q(tries__gt=0)),
+            restarts=Count("pk", filter=Q(plan__attempts__gt=0)),
         )
         .order_by("server__slug")
     )

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from servers import events
 from servers.forms.people import NAME_TAKEN, JoinForm, LoginForm, OwnPasswordForm, PasswordForm
 from servers.models import AuditEntry, Invite, LoginFailure, Permission, Role, User
-from servers.models.people import data_disk
+from servers.state import data_disk
 from servers.views.access import allow
 
 GONE = 410

@@ -23,6 +23,7 @@ from servers.models import (
     Profile,
     Role,
     Run,
+    RunLog,
     Secret,
     User,
 )
@@ -96,8 +97,8 @@ def page(
 
 def _logs() -> dict[str, Any]:
     """How much is kept of logs, and the bounds that the watcher holds."""
-    kept = Run.objects.filter(log_size__gt=0)
-    found = kept.aggregate(size=Sum("log_size", default=0), runs=Count("pk"))
+    kept = RunLog.objects.filter(size__gt=0)
+    found = kept.aggregate(size=Sum("size", default=0), runs=Count("pk"))
     return {
         "size": _amount(found["size"]),
         "runs": found["runs"],

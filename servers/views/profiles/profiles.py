@@ -26,7 +26,7 @@ from servers.launch.engines.change import split_flags
 from servers.launch.engines.engine import SECRET_FLAGS, flag_value
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes import document
-from servers.lifecycle.profiles import preflight
+from servers.lifecycle.profiles import preflight, record
 from servers.lifecycle.profiles.export_all import document_of, without_keys
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.weights import checkpoints, download_offers
@@ -40,7 +40,6 @@ from servers.models import (
     Server,
     User,
 )
-from servers.models.profiles import record
 from servers.models.profiles.environment import EnvironmentVersion
 from servers.models.profiles.profile import ProfileFilter, ProfileHealth, ProfileVersion, Stale
 from servers.views.access import allow
@@ -95,9 +94,9 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
             "chart": start_chart.chart(record.starts(found)),
             "is_favourite": found.fans.filter(pk=cast(User, request.user).pk).exists(),
             "versions": found.versions.select_related("author"),
-            "runs": Run.objects.filter(server__profile=found).select_related("server", "version")[
-                :LATEST
-            ],
+            "runs": Run.objects.filter(server__profile=found).select_related(
+                "server", "version", "log", "health"
+            )[:LATEST],
             "servers": [{"server": server, **_build_known(found, server)} for server in servers],
             # What holds everywhere, for one that is on no box.
             "checked": preflight.anywhere(found.launch) if not servers else None,
@@ -197,7 +196,9 @@ def profile_version(request: HttpRequest, slug: str, number: int) -> HttpRespons
             "differences": change.compare_launches(against.launch, version.launch)
             if against
             else None,
-            "runs": version.runs.select_related("server__box").order_by("-pk")[:10],
+            "runs": version.runs.select_related("server__box", "log", "health").order_by("-pk")[
+                :10
+            ],
         },
     )
 

@@ -9,6 +9,7 @@ from django.http import HttpRequest, JsonResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_GET
 
+from servers.contexts.memory import history as chunks
 from servers.judge.memory import history as judge
 from servers.judge.memory.history import Times
 from servers.judge.runs import metrics
@@ -66,16 +67,16 @@ def of_box(box: Box, since: int, until: int, most: int, server: str = "") -> dic
 
 
 def plan(box: Box, since: int, until: int, most: int) -> tuple[int, int]:
-    chunks = FiguresChunk.objects
-    reach = chunks.reach(box) or {FINEST: since}
-    return judge.plan(since, until, reach=reach, first=chunks.oldest(box) or until, most=most)
+    reach = chunks.find_reach(FiguresChunk, box) or {FINEST: since}
+    first = chunks.find_oldest(FiguresChunk, box) or until
+    return judge.plan(since, until, reach=reach, first=first, most=most)
 
 
 def servers_of(box: Box) -> list[str]:
     """Whose engines the newest points tell of."""
     body = box_samples.read_recent(box.slug, of="figures")
     recent = judge.unpack(body) if body else {}
-    return sorted({*FiguresChunk.objects.list_keys(box), *recent})
+    return sorted({*chunks.list_keys(FiguresChunk, box), *recent})
 
 
 def columns(times: Times, since: int, until: int, width: int) -> dict[str, Any]:
@@ -95,7 +96,7 @@ def columns(times: Times, since: int, until: int, width: int) -> dict[str, Any]:
 def _times(
     box: Box, step: int, width: int, since: int, until: int, server: str
 ) -> dict[str, Times]:
-    found = FiguresChunk.objects.by_key(box, step, width, since, until, key=server)
+    found = chunks.read_points(FiguresChunk, box, step, width, since, until, key=server)
     # What is not stored yet: that is done once a minute.
     body = box_samples.read_recent(box.slug, of="figures")
     if body is not None and until >= time.time() - 2 * judge.SPANS[1]:

@@ -13,8 +13,9 @@ from servers.launch.engines import parameters
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.profiles.knowledge import LaunchContext
+from servers.lifecycle.runs.ownership import require_managed
 from servers.models import Permission, Server, User
-from servers.models.runs.ownership import ManagedServer, require_managed
+from servers.models.runs.ownership import ManagedServer
 from servers.views.access import allow
 from servers.views.profiles.checks import apply_fix, refusal
 from servers.views.profiles.profiles import find, save_launch
@@ -155,7 +156,9 @@ def run_fix(request: HttpRequest, slug: str, pk: int, number: int) -> HttpRespon
     """
     servers = Server.objects.select_related("profile__current", "box")
     server = require_managed(get_object_or_404(servers, slug=slug, removed_at=None))
-    runs = server.runs.select_related("server__profile__current", "server__box", "version", "like")
+    runs = server.runs.select_related(
+        "server__profile__current", "server__box", "version", "plan__repeats"
+    )
     run = get_object_or_404(runs, pk=pk)
     profile = find(request, server.profile.slug)
     change = diagnoses.change(run, number)
@@ -167,7 +170,9 @@ def run_fix(request: HttpRequest, slug: str, pk: int, number: int) -> HttpRespon
     question = refusal(request, server, parameters.fill(launch, server.values))
     if question is not None:
         return question
-    version = save_launch(request, profile, launch, message=f"Fix: {run.cause}", action="apply fix")
+    version = save_launch(
+        request, profile, launch, message=f"Fix: {run.log.cause}", action="apply fix"
+    )
     server.profile.current = version
     if starts.begin(request, server) is None:
         return _text(

@@ -18,6 +18,7 @@ from servers.contexts.runs import reboots
 from servers.forms.profile_values import opens_the_box
 from servers.launch import numbers
 from servers.launch.engines import parameters
+from servers.lifecycle.runs.ownership import require_managed
 from servers.lifecycle.weights import checkpoints
 from servers.models import (
     AuditEntry,
@@ -31,7 +32,7 @@ from servers.models import (
     Server,
     User,
 )
-from servers.models.runs.ownership import require_managed
+from servers.models.runs.run import PARTS
 from servers.state import box_samples
 from servers.views.access import allow
 from servers.views.people import encryption
@@ -45,7 +46,7 @@ EARLIER = 50  # runs in the table
 def server(request: HttpRequest, slug: str) -> HttpResponse:
     found = get_object_or_404(Server.objects.with_details(), slug=slug)
     run = _find_run(found, request.GET.get("run", ""))
-    runs = found.runs.select_related("started_by", "stopped_by", "version")[:EARLIER]
+    runs = found.runs.select_related("started_by", "stopped_by", "version", *PARTS)[:EARLIER]
     return render(
         request,
         "runs/page.html",
@@ -60,7 +61,7 @@ def server(request: HttpRequest, slug: str) -> HttpResponse:
 def _find_run(server: Server, asked: str) -> Run | None:
     if not asked:
         return server.run
-    runs = server.runs.select_related("started_by", "stopped_by", "version")
+    runs = server.runs.select_related("started_by", "stopped_by", "version", *PARTS)
     return get_object_or_404(runs, pk=numbers.whole(asked))
 
 

@@ -17,7 +17,8 @@ from servers.judge.alerts.case import ENDS, AlertCase, AlertChange, Key, Open, S
 from servers.judge.alerts.runs import RunFacts
 from servers.judge.logs import failure_catalog
 from servers.lifecycle.alerts import alerts, channels
-from servers.lifecycle.runs import restart_policy
+from servers.lifecycle.memory import releases
+from servers.lifecycle.runs import restart_policy, starts
 from servers.models import (
     Alert,
     Box,
@@ -29,8 +30,8 @@ from servers.models import (
     Server,
 )
 from servers.models.alerts.alert import ChannelKind
-from servers.models.people import data_disk
 from servers.models.runs.run import ACTIVE, RunState
+from servers.state import data_disk
 
 # Seconds: a sample that is older tells nothing of now.
 FRESH = 15.0
@@ -103,7 +104,9 @@ class AlertMonitor:
 
     def _servers(self) -> Iterator[Server]:
         shown = Server.objects.present().filter(box=self.box, run__isnull=False)
-        yield from shown.select_related("run__version", "box")
+        yield from shown.select_related(
+            "run__version", "run__plan", "run__start", "run__log", "run__health", "box"
+        )
 
     def _of_sample(
         self, judged: Mapping[str, Any] | None, now: float, told: frozenset[Key]
@@ -183,7 +186,7 @@ def _facts(server: Server) -> RunFacts:
     run = server.run
     assert run is not None
     facts = _facts_of(run)
-    if not (run.is_watched or run.tries):
+    if not (run.is_watched or run.plan.attempts):
         return facts
     found = restart_policy.count_crashes(server)
     if not found.is_loop:
@@ -196,8 +199,8 @@ def _facts(server: Server) -> RunFacts:
 
 def _facts_of(run: Run) -> RunFacts:
     server, box = run.server, run.server.box
-    stuck, remedy = run.stuck_words(run.version.launch.engine, unified=box.is_unified)
-    release = run.release
+    stuck, remedy = starts.describe_deadlock(run, unified=box.is_unified)
+    release = releases.read_release(run)
     return RunFacts(
         pk=run.pk,
         server=server.slug,
@@ -207,19 +210,20 @@ def _facts_of(run: Run) -> RunFacts:
         ready_at=_seconds(run.ready_at),
         ended_at=_seconds(run.ended_at),
         was_stopped=run.stopped_by_id is not None,
-        is_automatic=run.tries > 0,
+        is_automatic=run.plan.attempts > 0,
         why=run.why,
-        is_explained=bool(run.diagnosis),
+        is_explained=bool(run.log.diagnosis),
         remedy=remedy or _remedy(run),
         status_message=run.status_message,
         restart_at=_seconds(run.restart_at),
-        memory=run.release_words if run.ended_at else "",
-        is_memory_settled=run.memory_before is None or release.outcome not in ("", "releasing"),
-        held=run.peak_memory,
-        unhealthy_because=run.unhealthy_because if run.is_unhealthy else "",
-        unhealthy_since=_seconds(run.unhealthy_since),
+        memory=releases.describe_release(run) if run.ended_at else "",
+        is_memory_settled=run.start.memory_before is None
+        or release.outcome not in ("", "releasing"),
+        held=run.health.peak_memory,
+        unhealthy_because=run.health.unhealthy_because if run.is_unhealthy else "",
+        unhealthy_since=_seconds(run.health.unhealthy_since),
         stuck=stuck,
-        memory_warning=run.memory_warning,
+        memory_warning=run.start.memory_warning,
     )
 
 
@@ -250,10 +254,10 @@ def _fetches(box: Box) -> list[Fetch]:
 
 def _remedy(run: Run) -> str:
     """The first thing that the catalogue says to do about why it failed; "" where it does not."""
-    failure = failure_catalog.by_id().get(run.cause)
+    failure = failure_catalog.by_id().get(run.log.cause)
     if failure is None:
         return ""
-    groups = run.diagnosis.get("groups", {})
+    groups = run.log.diagnosis.get("groups", {})
     engine = run.version.launch.engine
     fitting = (each.text(groups) for each in failure.remedies if each.fits(engine, groups))
     return next(fitting, "")

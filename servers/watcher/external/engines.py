@@ -27,8 +27,9 @@ from servers.lifecycle.external import (
     monitored_runs,
 )
 from servers.lifecycle.runs import creation
-from servers.models import Box, ExternalEngine, Run
-from servers.models.runs.run import ENDED, ENGINE_KEYS, RunState
+from servers.lifecycle.runs.secret_env import ENGINE_KEYS
+from servers.models import Box, Run
+from servers.models.runs.run import ENDED, RunState
 from servers.watcher.external.discovery import DiscoveredLife, EngineDiscovery, EngineIdentity, Life
 from servers.watcher.external.other_workloads import OtherWorkloadsMonitor
 from servers.watcher.external.processes import BareEngines, EndedEngines, ProcessTree
@@ -119,7 +120,7 @@ class ExternalEngines:
             found = [*self._count_requests(running), *self._past]
             external.saw(found)
             import_diff.follow(self.box, running)
-            if ExternalEngine.objects.renew(self.box, found):
+            if external.renew_rows(self.box, found):
                 events.publish_change("box", self.box.pk)
             engines = {each.container for each in running}
             workers = self._bare.workers
@@ -159,7 +160,7 @@ class ExternalEngines:
         """Logs of runs that nobody watches any more."""
         followed = follower.list_followed_runs()
         over = Run.objects.filter_external().filter(
-            pk__in=followed, state__in=ENDED, container_id="", log_complete=True
+            pk__in=followed, state__in=ENDED, container_id="", log__is_complete=True
         )
         for pk in over.values_list("pk", flat=True):
             follower.let_go(pk)

@@ -31,8 +31,8 @@ from servers.launch.engines.engine import flag_value
 from servers.lifecycle.external import ContainerWorkload
 from servers.lifecycle.external.container import Autopsies
 from servers.lifecycle.runs import creation
+from servers.lifecycle.runs.secret_env import ENGINE_KEYS
 from servers.models import Box, Run
-from servers.models.runs.run import ENGINE_KEYS
 from servers.watcher.external.discovery import DiscoveredLife, Ways
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from servers.host.kernel.processes import ProcessId
 from servers.host.logs import log_stream
 from servers.host.logs.log_stream import LONGEST, PrintedError, ProcessStream
 from servers.lifecycle.external import LogProgress, own_log
-from servers.models import Run
+from servers.models import RunLog
 from servers.models.logs.redaction import mask_tokens
 from servers.watcher.logs.records import note, records, secrets_pattern
 from servers.watcher.logs.writer import LogWriter
@@ -60,8 +60,8 @@ class FileFollower(LogWriter):
         self._has_ended = False
 
     def _read_to_end(self) -> bool:
-        row = Run.objects.values("log_lines", "log_files").get(pk=self.run_id)
-        self._upto, self._known = row["log_lines"], dict(row["log_files"])
+        row = RunLog.objects.get(run=self.run_id)
+        self._upto, self._known = row.lines, dict(row.files)
         self._is_set_back = False
         try:
             self._open()
@@ -161,7 +161,7 @@ class FileFollower(LogWriter):
         """With how far each file is read, in one."""
         said = {stream: file.to_json() for stream, file in self._files.items()}
         self._known = self._known | said
-        self._beside = {"log_files": self._known}
+        self._beside = {"files": self._known}
         self._store(batch)
 
     def _stamp(self) -> str:
@@ -173,7 +173,7 @@ class FileFollower(LogWriter):
     def _finish(self) -> bool:
         if self._stopping.is_set():
             return False
-        Run.objects.filter(pk=self.run_id).update(log_complete=True)
+        RunLog.objects.filter(run=self.run_id).update(is_complete=True)
         events.publish_log_growth(self.run_id, self._upto)
         return True
 

@@ -20,7 +20,7 @@ from servers.host.kernel.processes import ProcessId
 from servers.host.logs.log_stream import Line, LogStream
 from servers.judge.logs import parsing
 from servers.lifecycle.runs import creation
-from servers.models import LogChunk, Run
+from servers.models import LogChunk, Run, RunLog
 from servers.models.logs.log import NOTE
 from servers.models.logs.redaction import mask_lines
 from servers.models.runs.run_parts import find_boundary
@@ -129,7 +129,7 @@ class Follower(LogWriter):
     def _read_to_end(self) -> bool:
         """Store what the container writes until the stream ends; whether the log is whole."""
         self._is_set_back = False
-        self._upto = Run.objects.values_list("log_lines", flat=True).get(pk=self.run_id)
+        self._upto = RunLog.objects.values_list("lines", flat=True).get(run=self.run_id)
         container = self.docker.inspect(self.container_id)
         if container is None:
             return self._finish()
@@ -161,10 +161,8 @@ class Follower(LogWriter):
 
     def _bound(self, container: Container) -> None:
         """See which part of the log is this run's: of a watched container not always all."""
-        run = Run.objects.only("is_watched", "started_at", "log_from", "log_until").get(
-            pk=self.run_id
-        )
-        self._begin, self._end = run.log_from, run.log_until
+        run = Run.objects.select_related("log").get(pk=self.run_id)
+        self._begin, self._end = run.log.from_stamp, run.log.until_stamp
         began = container.started_at
         if run.is_watched and not self._end and began and run.started_at and began > run.started_at:
             self._end = find_boundary(container.ended_before, began) or f"{began:%Y-%m-%dT%H:%M:%S}"
@@ -189,7 +187,7 @@ class Follower(LogWriter):
             return "", RecordOrder([], datetime.now(UTC))
         newest = last[0].at
         since = earlier(newest)
-        gap = Run.objects.values_list("log_gap", flat=True).get(pk=self.run_id)
+        gap = RunLog.objects.values_list("gap", flat=True).get(run=self.run_id)
         if gap and since <= gap["to"]:
             since = nanoseconds_later(gap["to"], 1)
         stored = LogChunk.objects.records_since(self.run_id, since)
@@ -218,7 +216,7 @@ class Follower(LogWriter):
                 return False
         if self._stopping.is_set():
             return False
-        Run.objects.filter(pk=self.run_id).update(log_complete=True)
+        RunLog.objects.filter(run=self.run_id).update(is_complete=True)
         events.publish_log_growth(self.run_id, self._upto)
         return True
 
@@ -268,7 +266,7 @@ class Follower(LogWriter):
 
     def _not_cut_out(self, found: Iterable[bytes]) -> Iterator[bytes]:
         """Without the time of which inferdash itself removed lines, to bound the log."""
-        gap = Run.objects.values_list("log_gap", flat=True).get(pk=self.run_id)
+        gap = RunLog.objects.values_list("gap", flat=True).get(run=self.run_id)
         for record in found:
             if not gap or not gap["from"] <= stamp(record) <= gap["to"]:
                 yield record
@@ -288,17 +286,17 @@ MOST_LINES, MOST_CHUNKS = 20_000, 32
 def search_patterns(run: Run) -> None:
     """Go on from where the last look ended, and tell what was found."""
     launch = run.version.launch
-    texts = {*launch.log_must, *launch.log_must_not} - run.log_found.keys()
-    if not texts or run.log_lines <= run.log_searched:
+    texts = {*launch.log_must, *launch.log_must_not} - run.log.found.keys()
+    if not texts or run.log.lines <= run.log.searched:
         return
-    lines = LogChunk.objects.lines(run.pk, run.log_searched, MOST_LINES, most=MOST_CHUNKS)
+    lines = LogChunk.objects.lines(run.pk, run.log.searched, MOST_LINES, most=MOST_CHUNKS)
     if not lines:
         return
     written = ((line.number, line.text) for line in lines if line.stream != NOTE)
     found = parsing.search_patterns(written, texts)
-    run.log_searched = lines[-1].number
-    run.log_found |= found
-    new = {"log_searched": run.log_searched, "log_found": run.log_found}
-    Run.objects.filter(pk=run.pk).update(**new)
+    run.log.searched = lines[-1].number
+    run.log.found |= found
+    new = {"searched": run.log.searched, "found": run.log.found}
+    RunLog.objects.filter(run=run.pk).update(**new)
     if found:
         events.publish_change("server", run.server_id)

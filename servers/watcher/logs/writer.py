@@ -20,11 +20,11 @@ from django.utils import timezone
 from servers import events
 from servers.host.docker.containers import ContainerError
 from servers.host.logs.log_stream import LogStream, LogStreamError, PrintedError
-from servers.models import Box, LogChunk, Run
+from servers.models import Box, LogChunk, Run, RunLog
 from servers.models.logs.log import LogMovedError, StoredLine
 from servers.models.logs.redaction import mask_tokens
-from servers.models.people import data_disk
 from servers.models.runs.run import ENDED
+from servers.state import data_disk
 from servers.watcher.logs.records import note, stamp
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class LogWriter(threading.Thread, ABC):
         """Do it, or say once what is in the way and return False."""
         try:
             is_done = work()
-        except Run.DoesNotExist:
+        except (Run.DoesNotExist, RunLog.DoesNotExist):
             return True  # deleted together with its log
         except (ContainerError, LogStreamError) as error:
             self._tell_once(f"Docker does not hand out the log: {error}")
@@ -119,7 +119,7 @@ class LogWriter(threading.Thread, ABC):
         except LogMovedError:
             # The connection may have been lost after the commit of an earlier attempt.
             upto = self._upto + len(batch)
-            if Run.objects.values_list("log_lines", flat=True).get(pk=self.run_id) < self._upto:
+            if RunLog.objects.values_list("lines", flat=True).get(run=self.run_id) < self._upto:
                 # What it has lost is read from Docker again, and this batch with it.
                 self._is_set_back = True
                 return True
@@ -216,7 +216,7 @@ def tidy_logs(box: Box) -> None:
     runs = Run.objects.filter(server__box=box)
     if settings.LOG_TAIL:
         most = settings.LOG_HEAD + settings.LOG_TAIL + _SLACK
-        for run in runs.filter(log_size__gt=most):
+        for run in runs.filter(log__size__gt=most):
             shorten_logs(run.pk)
     _drop_old(box)
 
@@ -236,8 +236,11 @@ def _drop_old(box: Box) -> None:
     newest = Run.objects.filter(server__box=box).order_by().values("server")
     stay = newest.annotate(last=Max("pk")).values("last")
     candidates = (
-        Run.objects.filter(server__box=box, state__in=ENDED, log_complete=True, log_size__gt=_NOTE)
+        Run.objects.filter(
+            server__box=box, state__in=ENDED, log__is_complete=True, log__size__gt=_NOTE
+        )
         .exclude(pk__in=stay)
+        .select_related("log")
         .order_by("ended_at")
     )
     if settings.LOG_DAYS:
@@ -245,11 +248,11 @@ def _drop_old(box: Box) -> None:
         for run in candidates.filter(ended_at__lt=before):
             _drop(run.pk, f"it was older than {settings.LOG_DAYS} days (INFERDASH_LOG_DAYS)")
     if settings.LOG_TOTAL:
-        size = Run.objects.aggregate(size=Sum("log_size"))["size"] or 0
+        size = RunLog.objects.aggregate(size=Sum("size"))["size"] or 0
         for run in candidates.iterator():
             if size <= settings.LOG_TOTAL:
                 return
-            size -= run.log_size
+            size -= run.log.size
             most = f"{settings.LOG_TOTAL // _GIB} GiB (INFERDASH_LOG_TOTAL_GIB)"
             _drop(run.pk, f"all logs together were larger than {most}")
 
@@ -261,7 +264,7 @@ def _drop(run_id: int, why: str) -> None:
 @transaction.atomic
 def _cut(run_id: int, head: int, tail: int, why: str) -> None:
     """Remove the chunks between the first `head` and the last `tail` bytes; 0 and 0: all."""
-    run = Run.objects.select_for_update().get(pk=run_id)
+    row = RunLog.objects.select_for_update().get(run=run_id)
     chunks = LogChunk.objects.filter(run_id=run_id)
     sizes = list(chunks.order_by("first").values_list("first", "count", "size"))
     between = _find_middle(sizes, head, tail)
@@ -269,7 +272,7 @@ def _cut(run_id: int, head: int, tail: int, why: str) -> None:
         return
     first, last = between[0][0], between[-1][0] + between[-1][1] - 1
     removed = chunks.filter(first__gte=first, first__lte=last)
-    earliest, latest = _stamps(run.log_gap, removed)
+    earliest, latest = _stamps(row.gap, removed)
     words = (
         f"… lines {first:,} to {last:,} were removed on {datetime.now(UTC):%Y-%m-%d}: {why}."
         if head or tail
@@ -279,11 +282,11 @@ def _cut(run_id: int, head: int, tail: int, why: str) -> None:
     removed.delete()
     kept = LogChunk.from_records(run_id, first, [note(latest, words)], count=last - first + 1)
     kept.save()
-    run.log_gap = {"first": first, "last": last, "from": earliest, "to": latest}
-    run.log_size += kept.size - sum(size for _first, _count, size in between)
-    run.save(update_fields=["log_gap", "log_size"])
+    row.gap = {"first": first, "last": last, "from": earliest, "to": latest}
+    row.size += kept.size - sum(size for _first, _count, size in between)
+    row.save(update_fields=["gap", "size"])
     log.info("Log of run %s: %s", run_id, words)
-    transaction.on_commit(lambda: events.publish_log_growth(run_id, run.log_lines))
+    transaction.on_commit(lambda: events.publish_log_growth(run_id, row.lines))
 
 
 def _find_middle(

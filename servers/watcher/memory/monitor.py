@@ -22,7 +22,7 @@ from servers.judge.memory.verdicts import Judge
 from servers.lifecycle.memory import load_guard, orphans, releases
 from servers.models import Box, HistoryChunk, HostResources, Run
 from servers.models.runs.ownership import is_managed
-from servers.models.runs.run import ACTIVE, DesiredState, RunState
+from servers.models.runs.run import ACTIVE, PARTS, DesiredState, RunState
 from servers.state import box_samples
 from servers.watcher.memory.rollups import Rollups
 
@@ -264,7 +264,7 @@ def _pids(snapshot: Mapping[str, Any], container: str) -> set[int]:
 
 
 def _is_on_its_way(run: Run) -> bool:
-    return run.ended_at is not None and run.release.outcome in ("", "releasing")
+    return run.ended_at is not None and releases.read_release(run).outcome in ("", "releasing")
 
 
 class LoadMonitor:
@@ -296,11 +296,11 @@ class LoadMonitor:
             if told.level == "stop" and is_managed(run):
                 if load_guard.stop(run, told.says):
                     log.warning("run %s is stopped: %s", pk, told.says)
-            elif told.says or run.memory_warning:
+            elif told.says or run.start.memory_warning:
                 load_guard.strain(run, told.says)
 
     def _list_loading(self) -> dict[int, Run]:
         found = Run.objects.filter(
             server__box=self.box, state=RunState.STARTING, wanted=DesiredState.RUNNING
-        ).select_related("server__box__hf_token", "server__profile", "version")
+        ).select_related("server__box__hf_token", "server__profile", "version", *PARTS)
         return {run.pk: run for run in found}

@@ -133,7 +133,7 @@ class OomMonitor:
         return self._looked.get((run.pk, str(run.started_at)))
 
     def _note(self, run: Run, found: Oom) -> None:
-        if not evidence.says_more(found, Oom.from_json(run.oom)):
+        if not evidence.says_more(found, Oom.from_json(run.log.oom)):
             return
         seen = self._seen_of(run)
         if seen is not None and seen.memory is not None:
@@ -144,9 +144,9 @@ class OomMonitor:
             )
         kept = found.to_json()
         # What was found of its end before that was known is found anew.
-        same = Run.objects.filter(pk=run.pk, oom=run.oom)
-        if same.update(oom=kept, diagnosis={}):
-            run.oom = kept
+        same = Run.objects.filter(pk=run.pk, log__oom=run.log.oom)
+        if same.write(log__oom=kept, log__diagnosis={}):
+            run.log.oom = kept
             events.publish_change("server", run.server_id)
             log.warning("%s: %s", run, evidence.explain_oom(found))
 

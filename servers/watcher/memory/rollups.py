@@ -105,7 +105,7 @@ class Rollups:
         rows = self._table._default_manager
         chunk = rows.filter(box=self.box, step=step, start=start).first()
         made = chunk or self._table(box=self.box, step=step, start=start)
-        series = history.merge(chunk.series, new) if chunk else new
+        series = history.merge(history.unpack(bytes(chunk.body)), new) if chunk else new
         made.body = history.pack(series)
         made.save()
         return series

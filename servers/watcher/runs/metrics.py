@@ -31,7 +31,7 @@ class LogFigures:
     def __init__(self, run: Run) -> None:
         book = by_engine().get(run.version.launch.engine)
         self._rules = [MetricRule.from_json(each) for each in book.rules] if book else []
-        self._read = max(0, run.log_lines - MOST_LINES)
+        self._read = max(0, run.log.lines - MOST_LINES)
         self._looked_at = float("-inf")
         self._before: Meter | None = None
         self._found, self._at = Figures(), float("-inf")
@@ -40,7 +40,7 @@ class LogFigures:
         """What its last lines said: zeros where it has been silent since, for it writes while it
         works; all None where it never said anything."""
         now = time.monotonic()
-        if self._rules and now - self._looked_at >= EVERY and run.log_lines > self._read:
+        if self._rules and now - self._looked_at >= EVERY and run.log.lines > self._read:
             self._looked_at = now
             self._go_on(run)
         if self._found.is_silent or time.time() - self._at <= GAP:

@@ -286,7 +286,7 @@ class Liveness:
         return self._record(run).wants_asking(
             timedelta(seconds=every),
             ready_at=run.ready_at,
-            last_request=run.last_request_at,
+            last_request=run.health.last_request_at,
             now=timezone.now(),
         )
 
@@ -295,10 +295,14 @@ class Liveness:
             del self._records[run_id]
 
     def _record(self, run: Run) -> HealthRecord:
-        if run.pk not in self._records and run.unhealthy_since and run.version.launch.ask_every:
+        if (
+            run.pk not in self._records
+            and run.health.unhealthy_since
+            and run.version.launch.ask_every
+        ):
             # Another watcher has found that out, perhaps by asking: ask at once.
             return HealthRecord(
-                failed_asks=1, failing_since=run.unhealthy_since, asked_at=run.ready_at
+                failed_asks=1, failing_since=run.health.unhealthy_since, asked_at=run.ready_at
             )
         return self._records.get(run.pk, HealthRecord())
 

@@ -25,9 +25,9 @@ from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.people import claims
 from servers.lifecycle.runs import creation, health, secret_env
-from servers.models import Box, Run
+from servers.models import Box, Run, RunHealth
 from servers.models.runs.ownership import ManagedRun, is_managed
-from servers.models.runs.run import ENDED, DesiredState, RunQuerySet, RunState
+from servers.models.runs.run import ENDED, PARTS, DesiredState, RunQuerySet, RunState
 from servers.watcher.error_isolation import ErrorIsolation
 from servers.watcher.logs import follower
 from servers.watcher.runs import probes
@@ -70,7 +70,7 @@ class Runs:
 
     def mine(self) -> RunQuerySet[Run]:
         active = Run.objects.active().filter(server__box=self.box)
-        return active.select_related("server__box__hf_token", "version")
+        return active.select_related("server__box__hf_token", "version", *PARTS)
 
     def reconcile(self) -> None:
         """Take up whatever a lost nudge, a restart or a missed event left undone."""
@@ -91,8 +91,8 @@ class Runs:
     def follow_logs(self) -> None:
         """See to it that every log that Docker still has is being read."""
         unread = Run.objects.filter(
-            Q(server__box=self.box) & ~Q(container_id="") & Q(log_complete=False)
-        ).select_related("server__box__hf_token", "version")
+            Q(server__box=self.box) & ~Q(container_id="") & Q(log__is_complete=False)
+        ).select_related("server__box__hf_token", "version", "plan")
         for run in unread.fetch_any():
             follower.follow(run.pk, run.container_id, masks=secret_env.secret_values(run))
 
@@ -102,9 +102,9 @@ class Runs:
 
     def forget_secrets(self) -> None:
         """What containers were given, once nothing that they printed is left to be masked."""
-        is_read = Q(log_complete=True) | Q(container_id="")
+        is_read = Q(log__is_complete=True) | Q(container_id="")
         over = Run.objects.filter(is_read, server__box=self.box, state__in=ENDED)
-        over.exclude(given=None).update(given=None)
+        over.exclude(plan__sealed_secrets=None).write(plan__sealed_secrets=None)
 
     def measure(self, sample: Mapping[str, Any]) -> None:
         """Remember the most memory that each run was seen to hold, and whether its GPUs spin."""
@@ -113,8 +113,8 @@ class Runs:
             for run in self.mine().fetch_any():
                 with apart.each(run):
                     size = held.get(run.container_id, 0)
-                    if size > (run.peak_memory or 0):
-                        Run.objects.filter(pk=run.pk).update(peak_memory=size)
+                    if size > (run.health.peak_memory or 0):
+                        RunHealth.objects.filter(run=run.pk).update(peak_memory=size)
                     self._starts.judge(run, sample)
 
     def _pull(self, run: ManagedRun) -> None:
@@ -182,7 +182,7 @@ class Runs:
         self._figures.write()
 
     def _ask_starting(self, run: Run) -> None:
-        if self._questions.is_open(run.pk) or (endpoint := run.endpoint) is None:
+        if self._questions.is_open(run.pk) or (endpoint := secret_env.find_endpoint(run)) is None:
             return
         engine = ENGINES[run.version.launch.engine]
         path = run.version.launch.ready_path or engine.health_path
@@ -199,7 +199,7 @@ class Runs:
         self._questions.ask(run.pk, lambda: (run, ask()))
 
     def _ask_ready(self, run: Run) -> None:
-        if self._questions.is_open(run.pk) or (endpoint := run.endpoint) is None:
+        if self._questions.is_open(run.pk) or (endpoint := secret_env.find_endpoint(run)) is None:
             return
         self._asked[run.pk] = time.monotonic()
         engine = ENGINES[run.version.launch.engine]
@@ -220,11 +220,11 @@ class Runs:
         new: dict[str, Any] = {"requests_running": others, "tokens_per_second": rate}
         if new["requests_running"] or new["tokens_per_second"]:
             new["last_request_at"] = timezone.now()
-        if shows_speed and (rate or 0) > (run.peak_tokens_per_second or 0):
+        if shows_speed and (rate or 0) > (run.health.peak_tokens_per_second or 0):
             new["peak_tokens_per_second"] = rate
-        has_changed = any(getattr(run, name) != value for name, value in new.items())
+        has_changed = any(getattr(run.health, name) != value for name, value in new.items())
         if has_changed:
-            Run.objects.filter(pk=run.pk, state=RunState.READY).update(**new)
+            RunHealth.objects.filter(run=run.pk, run__state=RunState.READY).update(**new)
         if self._figures.take_reading(run, said, others=others, is_ours=is_ours) or has_changed:
             events.publish_change("server", run.server_id)
         self._liveness.note_status(run, said)
@@ -233,7 +233,7 @@ class Runs:
 
     def _question(self, run: Run) -> None:
         """Ask an idle engine what its profile wants to have asked."""
-        launch, endpoint = run.version.launch, run.endpoint
+        launch, endpoint = run.version.launch, secret_env.find_endpoint(run)
         if endpoint is None or run.ready_at is None or not other.can_chat(launch):
             return
         if run.sleeps:
@@ -241,7 +241,7 @@ class Runs:
         if run.is_watched:
             return  # its GPU works for its own callers alone
         is_new = timezone.now() - run.ready_at < FIRST_ANSWER
-        if launch.ask_when_ready and is_new and not run.first_answer:
+        if launch.ask_when_ready and is_new and not run.health.first_answer:
             self._asking.first(run, endpoint)
         elif self._liveness.wants_token(run):
             self._asking.token(run, endpoint)
@@ -254,7 +254,7 @@ class Runs:
 
     def _first_answer(self, said: ProbeResult) -> None:
         run, answer = said.run, said.answer
-        endpoint = run.endpoint if said.kind == "first" and said.alone else None
+        endpoint = secret_env.find_endpoint(run) if said.kind == "first" and said.alone else None
         if endpoint is not None and health.is_slow(run, answer):
             self._slow_answers[run.pk] = answer
             self._asking.repeat(run, endpoint)
@@ -291,7 +291,7 @@ def pull(run: ManagedRun) -> None:
             return True
         last_told = now
         wanted = Run.objects.filter(pk=run.pk, state=RunState.PULLING, wanted=DesiredState.RUNNING)
-        told = wanted.update(pulled=progress.done, pull_total=progress.total)
+        told = wanted.write(start__pulled=progress.done, start__pull_total=progress.total)
         events.publish_change("server", run.server_id)
         return told == 1
 

@@ -22,10 +22,10 @@ from servers.judge.memory.holders import memory_by_container
 from servers.judge.runs.health import compute_wake_shortfall
 from servers.launch.engines import ENGINES
 from servers.lifecycle.gateway import scale_to_zero
+from servers.lifecycle.runs import secret_env
 from servers.models import Box, Run
 from servers.models.runs.ownership import ManagedRun
-from servers.models.runs.run import DesiredState, RunState
-from servers.models.runs.run_parts import Sleep
+from servers.models.runs.run import DesiredState, RunState, Sleep
 from servers.state import box_samples
 from servers.watcher.runs.probes import Questions
 
@@ -42,7 +42,7 @@ class Outcome:
     """Where it is by now. `trouble`: why it is not where it was to be."""
 
     sleep: Sleep
-    said: Mapping[str, Any] = field(default_factory=dict)  # new entries of Run.sleep_info
+    said: Mapping[str, Any] = field(default_factory=dict)  # new entries of RunHealth.sleep_info
     trouble: str = ""
 
 
@@ -54,16 +54,22 @@ class EngineSleeper:
 
     def step(self) -> None:
         for run in scale_to_zero.idle_on(self.box):
-            if run.sleeps or not scale_to_zero.may_sleep(run) or (endpoint := run.endpoint) is None:
+            if (
+                run.sleeps
+                or not scale_to_zero.may_sleep(run)
+                or (endpoint := secret_env.find_endpoint(run)) is None
+            ):
                 continue
             if _move(run, old=Sleep.AWAKE, new=Sleep.FALLING):
                 self._questions.ask(run.pk, partial(_in_thread, _fall, run, endpoint))
         ready = Run.objects.filter_managed().filter(
             server__box=self.box, state=RunState.READY, wanted=DesiredState.RUNNING
         )
-        other = ready.exclude(sleep=Sleep.AWAKE).select_related("server__box", "version")
+        other = ready.exclude(sleep=Sleep.AWAKE).select_related(
+            "server__box", "version", "plan", "health"
+        )
         for run in other.fetch_any():
-            if not self._questions.is_open(run.pk) and (endpoint := run.endpoint):
+            if not self._questions.is_open(run.pk) and (endpoint := secret_env.find_endpoint(run)):
                 self._go_on(run, endpoint)
         for run_id, outcome in self._questions.answers(until=time.monotonic()):
             _keep(run_id, outcome)
@@ -73,7 +79,7 @@ class EngineSleeper:
             if timezone.now() - run.wake_wanted_at > scale_to_zero.WAITS:
                 Run.objects.filter(pk=run.pk).update(wake_wanted_at=None)
             elif compute_wake_shortfall(
-                run.sleep_info, box_samples.newest(self.box.slug), run.gpus or "all"
+                run.health.sleep_info, box_samples.newest(self.box.slug), run.gpus or "all"
             ):
                 pass  # room is being made for it
             elif _move(run, old=Sleep.ASLEEP, new=Sleep.WAKING):
@@ -101,7 +107,7 @@ def _fall(run: ManagedRun, endpoint: Endpoint) -> Outcome:
     if (
         before is None
         or before.wake_wanted_at
-        or before.last_request_at != run.last_request_at
+        or before.health.last_request_at != run.health.last_request_at
         or _is_busy(run)
     ):
         return Outcome(sleep=Sleep.AWAKE)
@@ -121,7 +127,7 @@ def _fall(run: ManagedRun, endpoint: Endpoint) -> Outcome:
 
 def _is_busy(run: Run) -> bool:
     """Whether it says so itself, of requests that came past inferdash."""
-    endpoint, engine = run.endpoint, ENGINES[run.version.launch.engine]
+    endpoint, engine = secret_env.find_endpoint(run), ENGINES[run.version.launch.engine]
     names = (engine.running_metric, engine.waiting_metric)
     told = probes.metrics(endpoint, names, engine.metrics_path) if endpoint else {}
     return any(told.values())
@@ -130,7 +136,7 @@ def _is_busy(run: Run) -> bool:
 def _wake(run: ManagedRun, endpoint: Endpoint) -> Outcome:
     began = time.monotonic()
     try:
-        probes.wake_engine(endpoint, int(run.sleep_info.get("level", 1)))
+        probes.wake_engine(endpoint, int(run.health.sleep_info.get("level", 1)))
     except EngineError as error:
         why = f"{error}".rstrip(".") + "."
         says = (
@@ -187,27 +193,31 @@ def _move(run: Run, *, old: Sleep, new: Sleep) -> bool:
 
 
 def _keep(run_id: int, outcome: Outcome) -> None:
-    runs = Run.objects.filter_managed().select_related("server__box", "version")
+    runs = Run.objects.filter_managed().select_related("server__box", "version", "plan", "health")
     run = runs.filter(pk=run_id).first()
     if run is None:
         return
     was_waking, was = run.sleep == Sleep.WAKING, run.sleep
-    said = {name: value for name, value in run.sleep_info.items() if not name.startswith("trouble")}
+    said = {
+        name: value
+        for name, value in run.health.sleep_info.items()
+        if not name.startswith("trouble")
+    }
     sleep_info = said | dict(outcome.said)
     if was == outcome.sleep and not outcome.said and not outcome.trouble:
         return
     if outcome.trouble and was_waking:
         log.warning("%s", outcome.trouble)
         sleep_info |= {"trouble": outcome.trouble, "trouble_at": timezone.now().timestamp()}
-    new: dict[str, Any] = {"sleep": outcome.sleep, "sleep_info": sleep_info}
+    new: dict[str, Any] = {"sleep": outcome.sleep, "health__sleep_info": sleep_info}
     if was_waking or outcome.sleep == Sleep.AWAKE:
         new["wake_wanted_at"] = None
     if outcome.sleep == Sleep.AWAKE and was_waking:
         # Whoever has woken it has not been answered yet.
-        new["last_request_at"] = timezone.now()
+        new["health__last_request_at"] = timezone.now()
     if was != outcome.sleep:
         new["sleep_moved_at"] = timezone.now()
-    Run.objects.filter(pk=run.pk, state=RunState.READY).update(**new)
+    Run.objects.filter(pk=run.pk, state=RunState.READY).write(**new)
     events.publish_change("server", run.server_id)
     if was == Sleep.FALLING and outcome.trouble and outcome.sleep == Sleep.AWAKE:
         log.warning("%s does not go to sleep, and is stopped: %s", run.server, outcome.trouble)

@@ -18,8 +18,8 @@ from servers.judge.logs.phases import PhaseProgress, Reader
 from servers.judge.runs import health, start_progress
 from servers.judge.runs.limits import LimitsError
 from servers.launch.engines.placement import VolumeError
-from servers.lifecycle.runs import creation
-from servers.models import Box, LogChunk, Run
+from servers.lifecycle.runs import creation, starts
+from servers.models import Box, LogChunk, Run, RunHealth, RunStart
 from servers.models.logs.log import NOTE
 from servers.models.runs.run import ENDED, RunState
 
@@ -89,7 +89,7 @@ class DownloadMeter:
 
 def _grew(run: Run, before: _FolderSize, *, size: int, seconds: float, seen: datetime) -> None:
     new: dict[str, Any] = {
-        "download_began_at": run.download_began_at or before.seen,
+        "download_began_at": run.start.download_began_at or before.seen,
         "download_ended_at": None,
         "download_size": size,
         "download_total": before.total,
@@ -100,14 +100,14 @@ def _grew(run: Run, before: _FolderSize, *, size: int, seconds: float, seen: dat
 
 
 def _end(run: Run, at: datetime) -> None:
-    if run.download_began_at is not None and run.download_ended_at is None:
+    if run.start.download_began_at is not None and run.start.download_ended_at is None:
         _keep(run, {"download_ended_at": at, "download_rate": None})
 
 
 def _keep(run: Run, new: dict[str, Any]) -> None:
     for name, value in new.items():
-        setattr(run, name, value)
-    Run.objects.filter(pk=run.pk).update(**new)
+        setattr(run.start, name, value)
+    RunStart.objects.filter(run=run.pk).update(**new)
 
 
 # At once: the tick in which it is done asks engines, too.
@@ -118,7 +118,7 @@ AFTERWARDS = timedelta(minutes=1)
 CLOSING = timedelta(hours=1)
 EARLIER_RUNS = 5
 # What reading a log changes.
-READ = ["log_lines", "phases_read", "reader", "last_output_at", "usual_phases"]
+READ = ["phases_read", "reader", "last_output_at", "usual_phases"]
 
 type Shown = tuple[object, ...]
 
@@ -134,14 +134,14 @@ class StartTracker:
         """Read what logs of starts have grown by, and tell of it: the page shows both beside each
         other. Asks no engine and measures nothing, so that it waits for nobody."""
         unread = Run.objects.filter(
-            server__box=box, state=RunState.STARTING, log_lines__gt=F("phases_read")
+            server__box=box, state=RunState.STARTING, log__lines__gt=F("start__phases_read")
         )
         if not unread.exists():
             return
         with self._reading:
             # Read under the lock: the other reader may have been here since.
-            for run in unread.select_related("version", "server__box"):
-                if not run.reader:
+            for run in unread.select_related("version", "server__box", "start", "log"):
+                if not run.start.reader:
                     _begin(run)
                 read(run)
                 self._tell(run)
@@ -154,30 +154,32 @@ class StartTracker:
             self._forget(run)
             return
         with self._reading:
-            run.refresh_from_db(fields=READ)
-            if not run.reader:
+            run.log.refresh_from_db(fields=["lines"])
+            run.start.refresh_from_db(fields=READ)
+            if not run.start.reader:
                 _begin(run)
             read(run)
         if run.state == RunState.STARTING:
-            self._downloads.look(run, run.progress)
+            self._downloads.look(run, starts.read_progress(run))
             with self._reading:
                 self._tell(run)
 
     def judge(self, run: Run, sample: Mapping[str, Any]) -> None:
         """Note since when the run's GPUs only spin. A ready one must owe its callers tokens."""
         cards = health.cards_of(sample, run.container_id)
-        is_owing = bool(run.requests_running) and run.tokens_per_second == 0
+        is_owing = bool(run.health.requests_running) and run.health.tokens_per_second == 0
         can_be = run.state == RunState.STARTING or (run.state == RunState.READY and is_owing)
         if run.is_watched and (rank := clusters.rank(run.version.launch)) and rank.follows:
             can_be = False  # it answers nobody, so that it is never seen to be ready
         is_fresh = sample.get("stale_s") is None
         since = None
         if can_be and is_fresh and health.all_spin(cards):
-            since = run.spins_since or timezone.now()
-        if since != run.spins_since:
-            run.spins_since, run.spinning_gpus = since, len(cards)
-            Run.objects.filter(pk=run.pk).update(spins_since=since, spinning_gpus=len(cards))
-        words, _fix = run.stuck_words(run.version.launch.engine, unified=run.server.box.is_unified)
+            since = run.health.spins_since or timezone.now()
+        if since != run.health.spins_since:
+            run.health.spins_since, run.health.spinning_gpus = since, len(cards)
+            new = {"spins_since": since, "spinning_gpus": len(cards)}
+            RunHealth.objects.filter(run=run.pk).update(**new)
+        words, _fix = starts.describe_deadlock(run, unified=run.server.box.is_unified)
         if self._stuck.get(run.pk, "") != words:
             self._stuck[run.pk] = words
             events.publish_change("server", run.server_id)
@@ -190,9 +192,9 @@ class StartTracker:
             ready_at=None,
             started_at__isnull=False,
             ended_at__gt=timezone.now() - CLOSING,
-            log_lines__gt=F("phases_read"),
+            log__lines__gt=F("start__phases_read"),
         )
-        for run in late.select_related("version"):
+        for run in late.select_related("version", "start", "log"):
             self._forget(run)
             if read(run):
                 events.publish_change("server", run.server_id)
@@ -202,7 +204,7 @@ class StartTracker:
         self._downloads.forget(run)
 
     def _tell(self, run: Run) -> None:
-        start = run.where_it_starts(run.version.launch, unified=run.server.box.is_unified)
+        start = starts.measure_progress(run, run.version.launch, unified=run.server.box.is_unified)
         if start is None:
             return
         shown: Shown = (
@@ -219,23 +221,27 @@ class StartTracker:
 
 def read(run: Run) -> bool:
     """Read on from where the last look ended; return whether the phase or its percent changed."""
-    if run.log_lines <= run.phases_read:
+    if run.log.lines <= run.start.phases_read:
         return False
-    lines = LogChunk.objects.lines(run.pk, run.phases_read, MOST_LINES, most=MOST_CHUNKS)
+    lines = LogChunk.objects.lines(run.pk, run.start.phases_read, MOST_LINES, most=MOST_CHUNKS)
     if not lines:
         return False
-    reader = Reader.from_json(run.reader) if run.reader else Reader(run.version.launch.engine)
+    reader = (
+        Reader.from_json(run.start.reader)
+        if run.start.reader
+        else Reader(run.version.launch.engine)
+    )
     before = reader.progress
     reader.feed_all((each.number, each.text, each.at) for each in lines if each.stream != NOTE)
-    run.phases_read = lines[-1].number
-    run.reader = reader.to_json()
-    run.last_output_at = start_progress.moment(lines[-1].at) or timezone.now()
+    run.start.phases_read = lines[-1].number
+    run.start.reader = reader.to_json()
+    run.start.last_output_at = start_progress.moment(lines[-1].at) or timezone.now()
     new = {
-        "phases_read": run.phases_read,
-        "reader": run.reader,
-        "last_output_at": run.last_output_at,
+        "phases_read": run.start.phases_read,
+        "reader": run.start.reader,
+        "last_output_at": run.start.last_output_at,
     }
-    Run.objects.filter(pk=run.pk).update(**new)
+    RunStart.objects.filter(run=run.pk).update(**new)
     return _marks(before) != _marks(reader.progress)
 
 
@@ -247,24 +253,27 @@ def _may_still_say(run: Run) -> bool:
     return (
         run.ready_at is not None
         and timezone.now() - run.ready_at < AFTERWARDS
-        and not run.progress.is_ready
+        and not starts.read_progress(run).is_ready
     )
 
 
 def _begin(run: Run) -> None:
     """What its phases usually take: on this box if it ran here, else wherever it did."""
-    run.reader = Reader(run.version.launch.engine).to_json()
-    run.usual_phases = usual_phases(run)
-    Run.objects.filter(pk=run.pk).update(reader=run.reader, usual_phases=run.usual_phases)
+    run.start.reader = Reader(run.version.launch.engine).to_json()
+    run.start.usual_phases = usual_phases(run)
+    new = {"reader": run.start.reader, "usual_phases": run.start.usual_phases}
+    RunStart.objects.filter(run=run.pk).update(**new)
 
 
 def usual_phases(run: Run) -> dict[str, float]:
     good = (
         Run.objects.filter(version__profile=run.version.profile_id, ready_at__isnull=False)
         .exclude(pk=run.pk)
-        .exclude(reader={})
+        .exclude(start__reader={})
         .order_by("-created_at")
     )
     here = list(good.filter(server__box=run.server.box_id)[:EARLIER_RUNS])
     earlier = here or list(good[:EARLIER_RUNS])
-    return start_progress.usual([start_progress.durations(each.stretches) for each in earlier])
+    return start_progress.usual(
+        [start_progress.durations(starts.list_stretches(each)) for each in earlier]
+    )

@@ -19,7 +19,7 @@ launch = replace(server.profile.launch, flags=("--max-num-seqs=8",))
 version = server.profile.save_version(launch, by=None)
 server.run = Run.objects.create(
     server=server, version=version, state=RunState.READY, started_by=old.started_by,
-    address=old.address, port=old.port, served_name=old.served_name, engine_version="0.34.0",
+    address=old.address, port=old.port, served_name=old.served_name, start__engine_version="0.34.0",
 )
 server.save()
 events.publish_change('servers')

@@ -100,7 +100,7 @@ def choices(*names):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("servers", "0063_names_of_relations")]
+    dependencies = [("servers", "0064_tables_of_a_run")]
     operations = [
         migrations.RemoveConstraint("imagejob", "one_open_job_an_image"),
         migrations.RenameModel("ImageJob", "Job"),

@@ -3,16 +3,14 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
-from typing import TYPE_CHECKING
 
 from django.db.models import Q
 
 from servers.judge.runs import start_progress
 from servers.judge.runs.start_chart import ChartedStart
-from servers.models.runs.run import Run, RunState
-
-if TYPE_CHECKING:
-    from servers.models.profiles.profile import Profile
+from servers.lifecycle.runs import starts as run_starts
+from servers.models import Profile, Run
+from servers.models.runs.run import RunState
 
 # Older runs were of other versions, images and drivers.
 NEWEST = 50
@@ -40,12 +38,16 @@ class ProfileRecord:
         return round(100 * self.ready / self.starts) if self.starts else None
 
 
-def compute_record(profile: "Profile") -> ProfileRecord:
+def compute_record(profile: Profile) -> ProfileRecord:
     """Of the newest runs. A start that somebody stopped before it was ready says nothing.
 
     What is only watched was started by others: it tells of speed and memory, and is no start.
     """
-    runs = list(Run.objects.filter(server__profile=profile).order_by("-pk")[:NEWEST])
+    runs = list(
+        Run.objects.filter(server__profile=profile)
+        .select_related("health")
+        .order_by("-pk")[:NEWEST]
+    )
     own = [run for run in runs if not run.is_watched]
     ready = [run for run in own if run.ready_at]
     failed = [run for run in own if not run.ready_at and run.state == RunState.FAILED]
@@ -54,18 +56,19 @@ def compute_record(profile: "Profile") -> ProfileRecord:
         starts=len(ready) + len(failed),
         ready=len(ready),
         time_to_ready=timedelta(seconds=median(times)) if times else None,
-        tokens_per_second=max((run.peak_tokens_per_second or 0 for run in runs), default=0) or None,
-        memory=max((run.peak_memory or 0 for run in runs), default=0) or None,
+        tokens_per_second=max((run.health.peak_tokens_per_second or 0 for run in runs), default=0)
+        or None,
+        memory=max((run.health.peak_memory or 0 for run in runs), default=0) or None,
     )
 
 
-def starts(profile: "Profile") -> list[ChartedStart]:
+def starts(profile: Profile) -> list[ChartedStart]:
     """Its newest starts, the oldest first. One that was stopped before it was ready says nothing."""
     ended = Q(ready_at__isnull=False) | Q(state=RunState.FAILED, ended_at__isnull=False)
     # How long a start takes is told by those of others, too, where it was seen from its beginning.
     runs = Run.objects.filter(ended, server__profile=profile, saw_start=True).order_by("-pk")
-    runs = runs.select_related("server__box", "version").defer(
-        "command", "last_lines", "failure_detail", "given", "version__spec"
+    runs = runs.select_related("server__box", "version", "start").defer(
+        "start__command", "start__docker_run", "failure_detail", "version__spec"
     )
     return [_start(run) for run in reversed(runs[:CHARTED])]
 
@@ -87,12 +90,12 @@ def _start(run: Run) -> ChartedStart:
 
 def _parts(run: Run, over: datetime) -> dict[str, float]:
     """Seconds of each state and phase until then; {} where no phase of the start is known."""
-    if run.started_at is not None and not run.progress.moments:
+    if run.started_at is not None and not run_starts.read_progress(run).moments:
         return {}
     moments = [
         ("queued", run.began_at),
-        ("pulling", run.pulling_at),
-        ("creating", run.creating_at),
+        ("pulling", run.start.pulling_at),
+        ("creating", run.start.creating_at),
     ]
     # What it has waited for others is none of its start's.
     begins = [(name, max(at, run.began_at)) for name, at in moments if at is not None]
@@ -101,4 +104,4 @@ def _parts(run: Run, over: datetime) -> dict[str, float]:
         name: max((end - at).total_seconds(), 0.0)
         for (name, at), end in zip(begins, ends, strict=True)
     }
-    return before | start_progress.durations(run.stretches)
+    return before | start_progress.durations(run_starts.list_stretches(run))
