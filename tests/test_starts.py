@@ -104,7 +104,7 @@ def test_progress_is_as_new_as_the_log_while_a_round_of_questions_hangs(
     monkeypatch.setattr(events, "publish_change", changed)
     watcher = Watcher()
     watcher.boot_is_noted.set()
-    reading = threading.Thread(target=watcher._reading_starts)
+    reading = threading.Thread(target=watcher._run_start_reader)
     reading.start()
     try:
         log = Follower(run.pk, run.container_id, masks=(), docker=cast(DockerContainers, None))

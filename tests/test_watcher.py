@@ -34,7 +34,7 @@ def test_a_watcher_with_a_broken_loop_ends_instead_of_looking_alive(
     def idle() -> None:
         watcher.stopping.wait()
 
-    for loop in ("_run_prober", "_run_sampler", "_docker_events", "_wakes"):
+    for loop in ("_run_prober", "_run_sampler", "_run_docker_events", "_run_wakes"):
         monkeypatch.setattr(watcher, loop, idle)
     broken.__name__ = idle.__name__ = "_loop"
     monkeypatch.setattr(watcher, "_run_reconciler", broken)

@@ -19,6 +19,7 @@ from servers.host.docker.containers import ContainerError
 from servers.models import Box, Run
 from servers.models.runs.run import RunState
 from servers.watcher import box_row, error_isolation, loop
+from servers.watcher.error_isolation import LOOP_WORDS, thread_name
 from servers.watcher.loop import Watcher
 from servers.watcher.runs.runs import Runs
 from tests import factories
@@ -62,6 +63,10 @@ class FaultyWork:
             raise self.error
 
 
+def test_every_loop_has_words_for_people(watcher: Watcher) -> None:
+    assert {thread_name(each) for each in watcher.loops} == set(LOOP_WORDS)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_round_that_breaks_is_told_on_the_boxs_page_until_one_goes_well(
     watcher: Watcher, caplog: pytest.LogCaptureFixture
@@ -69,18 +74,18 @@ def test_a_round_that_breaks_is_told_on_the_boxs_page_until_one_goes_well(
     work = FaultyWork()
     with caplog.at_level(logging.ERROR):
         for _round in range(3):
-            on_thread("looking_around", partial(watcher._run_safely, work.look))
+            on_thread("run_external_scan", partial(watcher._run_safely, work.look))
     watcher._give_sign_of_life()
 
-    assert caplog.text.count("A round of looking_around broke") == 1
+    assert caplog.text.count("A round of run_external_scan broke") == 1
     assert caplog.text.count("value too long") == 1
     ((what, fix),) = pages.panel(Box.objects.get()).problems
-    assert what == "inferdash itself fails at what others run"
+    assert what == "An error in inferdash stops its updates of external engines"
     assert "(DataError)" in fix
     assert "value too long" not in fix  # it may be anybody's words
 
     work.error = None
-    on_thread("looking_around", partial(watcher._run_safely, work.look))
+    on_thread("run_external_scan", partial(watcher._run_safely, work.look))
     watcher._give_sign_of_life()
     assert pages.panel(Box.objects.get()).problems == ()
 
@@ -206,7 +211,7 @@ def test_containers_that_come_and_go_do_not_keep_the_watcher_looking(
     monkeypatch.setattr(watcher.foreign, "look", look)
     watcher.boot_is_noted.set()
 
-    on_thread("looking_around", watcher._looking_around)
+    on_thread("run_external_scan", watcher._run_external_scan)
 
     gaps = [after - before for before, after in pairwise(looked_at)]
     assert all(gap >= loop.AROUND_AT_MOST * 0.99 for gap in gaps), gaps
@@ -234,7 +239,7 @@ def test_a_wake_gathers_the_boxs_facts_anew_only_where_they_are_old(
     monkeypatch.setattr(watcher, "_tidy", lambda: None)
     monkeypatch.setattr("servers.watcher.loop.writer.tidy_logs", lambda _box: None)
 
-    on_thread("reconciling", watcher._run_reconciler)
+    on_thread("run_reconciler", watcher._run_reconciler)
 
     assert rounds == ["round", "sign", "round", "round", "sign", "round", "round"]
 

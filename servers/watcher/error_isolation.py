@@ -16,25 +16,33 @@ from django.db.utils import InterfaceError, OperationalError
 TOO_LONG = 300.0
 SAID_AGAIN = 600.0
 
-_WORDS = {
-    "reconciling": "the states of servers",
-    "asking": "how engines are",
-    "sampling": "GPUs and memory",
-    "docker_events": "what Docker tells of servers",
-    "run_jobs": "what people want done on the box",
-    "guarding": "memory while models are loaded",
-    "asking_images": "versions and flags of images",
-    "looking_at_checkpoints": "the models that profiles name",
-    "looking_around": "what others run",
-    "others_events": "what Docker tells of others",
-    "alerting": "alerts",
-    "taking_stock": "the models on disks",
-    "looking_left_behind": "what engines have left behind",
-    "keeping_shelves": "images",
-    "asking_registries": "what registries have",
+# By the name of a loop's thread.
+LOOP_WORDS = {
+    "run_reconciler": "the states of servers",
+    "run_prober": "the health of engines",
+    "run_start_reader": "the phases of starts",
+    "run_sampler": "GPUs and memory",
+    "run_docker_events": "Docker’s events of servers",
+    "run_wakes": "requests from pages",
+    "run_jobs": "jobs on the box",
+    "run_orphan_scan": "what engines have left behind",
+    "run_load_guard": "memory while models are loaded",
+    "run_oom_reader": "OOM kills",
+    "run_image_inspection": "versions and flags of images",
+    "run_checkpoint_scan": "the models that profiles name",
+    "run_external_scan": "external engines",
+    "run_external_events": "Docker’s events of external engines",
+    "run_alerts": "alerts",
+    "run_model_scan": "the models on disks",
+    "run_image_inventory": "images",
+    "run_registry_checks": "newer images at registries",
 }
 
 type Work = Callable[[], None]
+
+
+def thread_name(loop: Work) -> str:
+    return getattr(loop, "__name__", "").strip("_")
 
 
 @dataclass(slots=True)
@@ -78,9 +86,9 @@ class LoopFaults:
             found = {loop: fault.kind for (loop, _work), fault in self._open.items()}
         return [
             {
-                "what": f"inferdash itself fails at {_WORDS.get(loop, loop)}",
-                "fix": f"What it shows of that may be old ({kind}). The watcher’s log says how it "
-                "came, and is what a report of this fault needs.",
+                "what": f"An error in inferdash stops its updates of {LOOP_WORDS.get(loop, loop)}",
+                "fix": f"What it shows of that may be old ({kind}). Report the error with the "
+                "watcher’s log.",
             }
             for loop, kind in sorted(found.items())
         ]

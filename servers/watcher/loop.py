@@ -26,7 +26,7 @@ from servers.models.runs.ownership import is_managed
 from servers.models.runs.run import PARTS
 from servers.watcher import box_row
 from servers.watcher.alerts.alerts import AlertMonitor, NotificationSender
-from servers.watcher.error_isolation import LoopFaults
+from servers.watcher.error_isolation import LoopFaults, thread_name
 from servers.watcher.external.engines import ExternalEngines
 from servers.watcher.images.inspection import ImageInspector, ImageInventories
 from servers.watcher.logs import follower, writer
@@ -122,33 +122,37 @@ class Watcher:
         self.faults = LoopFaults()
         self.is_broken = False
 
-    def run(self) -> bool:
-        """Watch until stop() is called; False when a loop broke by a fault of ours."""
-        loops = [
+    @property
+    def loops(self) -> tuple[Callable[[], None], ...]:
+        """Each runs in a thread of its own, by whose name LOOP_WORDS tells of it."""
+        return (
             self._run_reconciler,
             self._run_prober,
-            self._reading_starts,
+            self._run_start_reader,
             self._run_sampler,
-            self._docker_events,
-            self._wakes,
+            self._run_docker_events,
+            self._run_wakes,
             self._run_jobs,
-            self._looking_left_behind,
+            self._run_orphan_scan,
             self._run_load_guard,
-            self._hearing_of_kills,
-            self._asking_images,
-            self._looking_at_checkpoints,
-            self._looking_around,
-            self._others_events,
+            self._run_oom_reader,
+            self._run_image_inspection,
+            self._run_checkpoint_scan,
+            self._run_external_scan,
+            self._run_external_events,
             self._run_alerts,
-            self._taking_stock,
-            self._keeping_shelves,
-            self._asking_registries,
-        ]
+            self._run_model_scan,
+            self._run_image_inventory,
+            self._run_registry_checks,
+        )
+
+    def run(self) -> bool:
+        """Watch until stop() is called; False when a loop broke by a fault of ours."""
         threads = [
             threading.Thread(
-                target=self._unless_broken, args=[loop], name=loop.__name__.strip("_"), daemon=True
+                target=self._unless_broken, args=[loop], name=thread_name(loop), daemon=True
             )
-            for loop in loops
+            for loop in self.loops
         ]
         for thread in threads:
             thread.start()
@@ -240,7 +244,7 @@ class Watcher:
             if self.boot_is_noted.is_set():
                 self._run_safely(partial(self.runs.tick, within=TICK))
 
-    def _reading_starts(self) -> None:
+    def _run_start_reader(self) -> None:
         """Apart from the questions: a page shows the log beside the progress that is read in it."""
         self.boot_is_noted.wait()
         while not self.stopping.is_set():
@@ -258,13 +262,13 @@ class Watcher:
                 last = sample["t"]
                 self._run_safely(partial(self.loading.step, sample))
 
-    def _hearing_of_kills(self) -> None:
+    def _run_oom_reader(self) -> None:
         """Apart from everything else: Docker is asked for a new container's first process."""
         while not self.stopping.wait(TICK):
             if self.boot_is_noted.is_set():
                 self._run_safely(lambda: self.oom_killed.look(self.sample), may_take=float("inf"))
 
-    def _asking_images(self) -> None:
+    def _run_image_inspection(self) -> None:
         """Apart from everything else: an image takes minutes to answer."""
         while not self.stopping.wait(IMAGES_EVERY):
             self._run_safely(self._look_at_images, may_take=float("inf"))
@@ -290,7 +294,7 @@ class Watcher:
             self.has_acted = True
             self.to_tidy.set()
 
-    def _looking_left_behind(self) -> None:
+    def _run_orphan_scan(self) -> None:
         self.boot_is_noted.wait()
         while not self.stopping.is_set():
             self.to_tidy.clear()
@@ -301,7 +305,7 @@ class Watcher:
         has_acted, self.has_acted = self.has_acted, False
         self.left_behind.look(self.sample, at_all=has_acted)
 
-    def _looking_around(self) -> None:
+    def _run_external_scan(self) -> None:
         """Apart from everything else: what others run may hang when it is asked."""
         self.boot_is_noted.wait()
         while not self.stopping.is_set():
@@ -313,7 +317,7 @@ class Watcher:
             self.stopping.wait(max(0.0, began + AROUND_AT_MOST - time.monotonic()))
             self.around.wait(AROUND_EVERY)
 
-    def _others_events(self) -> None:
+    def _run_external_events(self) -> None:
         """What is only watched is seen to end at once, too."""
         self.boot_is_noted.wait()
         while not self.stopping.is_set():
@@ -330,7 +334,7 @@ class Watcher:
             self.around.set()
             self.stopping.wait(RETRY)
 
-    def _looking_at_checkpoints(self) -> None:
+    def _run_checkpoint_scan(self) -> None:
         """Apart from everything else: they may lie on a share that hangs."""
         while not self.stopping.is_set():
             self.checkpoints_asked.clear()
@@ -338,7 +342,7 @@ class Watcher:
             self._run_safely(look, may_take=float("inf"))
             self.checkpoints_asked.wait(CHECKPOINTS_EVERY)
 
-    def _taking_stock(self) -> None:
+    def _run_model_scan(self) -> None:
         """Apart from everything else: a disk may be asleep, a share may hang."""
         while not self.stopping.is_set():
             self.stock_asked.clear()
@@ -350,14 +354,14 @@ class Watcher:
         due_in = self.stocktaking.look(go_on=lambda: not self.stopping.is_set())
         self.stock_in = min(STOCK_EVERY, due_in or STOCK_EVERY)
 
-    def _keeping_shelves(self) -> None:
+    def _run_image_inventory(self) -> None:
         """Apart from everything else: adding up the sizes of images may take a minute."""
         while not self.stopping.is_set():
             self.shelf_asked.clear()
             self._run_safely(self.shelves.step, may_take=float("inf"))
             self.shelf_asked.wait(SHELVES_EVERY)
 
-    def _asking_registries(self) -> None:
+    def _run_registry_checks(self) -> None:
         """Apart from everything else: a registry may not answer for minutes."""
         while not self.stopping.wait(REGISTRIES_EVERY):
             ask = partial(self.shelves.ask_registries, go_on=lambda: not self.stopping.is_set())
@@ -395,7 +399,7 @@ class Watcher:
             events.publish_sample(self.box.slug, self.box.pk, judged)
             self.history.see(judged)
 
-    def _docker_events(self) -> None:
+    def _run_docker_events(self) -> None:
         """A container that dies is seen at once, not at the next round."""
         while not self.stopping.is_set():
             try:
@@ -427,7 +431,7 @@ class Watcher:
         if event.action == "start" and not run.is_active:
             self.wake.set()  # not by us
 
-    def _wakes(self) -> None:
+    def _run_wakes(self) -> None:
         while not self.stopping.is_set():
             try:
                 with redis.Redis.from_url(settings.REDIS_URL) as client, client.pubsub() as pubsub:
