@@ -63,6 +63,7 @@ class FaultyWork:
             raise self.error
 
 
+@pytest.mark.django_db
 def test_every_loop_has_words_for_people(watcher: Watcher) -> None:
     assert {thread_name(each) for each in watcher.loops} == set(LOOP_WORDS)
 
