@@ -42,6 +42,7 @@ MAY = {
         *(
             "launch/engines/flaglist.py",
             "judge/logs/failure_catalog.py",
+            "judge/messages.py",
             "judge/runs/metrics.py",
         ),
         *(

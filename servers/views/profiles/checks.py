@@ -21,7 +21,7 @@ from servers.launch.engines.launch import Launch
 from servers.lifecycle.profiles import checks, preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext, describe_subject
 from servers.lifecycle.runs import gpu_conflicts
-from servers.models import Box, ImageFacts, Permission, Profile, ProfileVersion, Server, User
+from servers.models import Box, Permission, Profile, ProfileVersion, Server, User
 from servers.views.access import allow
 from servers.views.profiles.profiles import find, save_launch
 from servers.views.runs import starts
@@ -36,12 +36,12 @@ TRIES = 20
 def profile_check(request: HttpRequest) -> HttpResponse:
     """What the form's launch would run into, and the command that it amounts to."""
     form, profile = _form(request)
-    is_valid = form.is_valid()
-    marks = _marks(form, _box(form, profile))
-    if not is_valid:
-        context = {"form": form, "faults": form.faults(), "marks": marks}
+    if not form.is_valid():
+        context = {"form": form, "faults": form.faults()}
+        context["marks"] = _marks(form, _read_vocabulary(form, profile))
         return render(request, "profiles/_check.html", context)
     start = _read_context(form, profile)
+    marks = _marks(form, start)
     around: dict[str, Any] = {"box": None}
     if start is not None:
         tasks.look_at_mounts(start)
@@ -59,13 +59,10 @@ def profile_check(request: HttpRequest) -> HttpResponse:
     return render(request, "profiles/_check.html", found | around | _places(start))
 
 
-def _marks(form: ProfileForm, box: Box | None) -> str:
-    """JSON for the boxes of flags and variables, whatever else is still to be filled in.
-
-    A box that cannot be read has null: what was told of its words stays.
-    """
+def _vocabulary(form: ProfileForm) -> Launch:
+    """What decides about flags and variables, whatever else is still to be filled in."""
     said = form.cleaned_data
-    launch = Launch(
+    return Launch(
         engine=said.get("engine", ""),
         image=said.get("image", ""),
         checkpoint="",
@@ -73,12 +70,24 @@ def _marks(form: ProfileForm, box: Box | None) -> str:
         env=said.get("env", {}),
         parameters=said.get("parameters", {}),
     )
+
+
+def _read_vocabulary(form: ProfileForm, profile: Profile | None) -> LaunchContext | None:
+    box = _box(form, profile)
+    return LaunchContext(_vocabulary(form), box) if box is not None else None
+
+
+def _marks(form: ProfileForm, start: LaunchContext | None) -> str:
+    """JSON for the boxes of flags and variables.
+
+    A box that cannot be read has null: what was told of its words stays.
+    """
+    said, launch = form.cleaned_data, _vocabulary(form)
     found: list[vocabulary.WordMark] = []
     if launch.engine:
         subject = Subject(launch=launch)
-        if box is not None:
-            image = ImageFacts.objects.find_named(launch.engine, launch.image, box)
-            subject = describe_subject(launch, box, image, None)
+        if start is not None:
+            subject = describe_subject(launch, start.box, start.image, None)
         found = vocabulary.find_marks(subject)
     return json.dumps(
         {
