@@ -20,7 +20,7 @@ from pathlib import Path
 
 from docker import APIClient
 
-from tests import images, namespace
+from tests import base_images, namespace
 
 FOLDER = namespace.FOLDER
 START_WITHIN = 90.0  # seconds
@@ -248,9 +248,9 @@ def prepare(engine: PrivateDockerEngine) -> None:
     engine.up()
     if engine.folder == RESTARTED.folder:
         with lease() as host:
-            images.copy_engine(host, engine.host)
+            base_images.copy_engine(host, engine.host)
     elif engine.bridge:
-        images.build_engine(engine.host)
+        base_images.build_engine(engine.host)
 
 
 @contextmanager

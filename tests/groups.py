@@ -39,7 +39,7 @@ class GuardedGroup:
 # With other packages anything may break; and what starts engines, installations and browsers.
 ALL = (
     *("Makefile", "requirements*.txt", "package*.json", "pyproject.toml", ".python-version"),
-    *("tests/conftest.py", "tests/docker_engine.py", "tests/images.py", "tests/namespace.py"),
+    *("tests/conftest.py", "tests/docker_engine.py", "tests/base_images.py", "tests/namespace.py"),
     *("tests/ports.py", "tests/redis_server.py", "tests/terminal.py", "tests/waiting.py"),
 )
 PAGES = (

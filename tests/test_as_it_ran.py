@@ -19,7 +19,7 @@ from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import RunState
 from servers.watcher.runs import runs as watcher
 from tests import factories
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.registry import Registry, registry
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]

@@ -16,7 +16,7 @@ from servers.models import AuditEntry, Box, Run, Server
 from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import DesiredState, RunState
 from tests import factories
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
 

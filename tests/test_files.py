@@ -20,7 +20,7 @@ from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.secret_env import SecretsError
 from servers.models.runs.run import RunState
 from tests import factories
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 
 TEXT = b"{{ messages }}"
 SUM = hashlib.sha256(TEXT).hexdigest()

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.images import ImageError, mirror
+from tests.base_images import ImageError, mirror
 
 DEBIAN = """\
 # Written by the installer

@@ -22,7 +22,7 @@ from servers.models.jobs.job import JobKind
 from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import DesiredState, RunState
 from tests import factories, jobs
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.orphans import has_ended, orphans
 
 pytestmark = [

@@ -19,7 +19,7 @@ from servers.watcher.memory.monitor import LoadMonitor
 from tests import factories
 from tests.fit import models
 from tests.fit.models import GB, GIB
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 
 ALL = GuardThresholds()
 

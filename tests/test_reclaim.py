@@ -13,7 +13,7 @@ from servers.lifecycle.runs import creation
 from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import RunState
 from tests import factories, samples
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.page_cache import PAGES, cached
 
 __all__ = ["cached"]

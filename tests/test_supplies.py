@@ -20,7 +20,7 @@ from servers.models import Box, HostResources, Server
 from servers.watcher import box_row
 from servers.watcher.images.inspection import ImageInspector
 from tests import factories, samples
-from tests.images import BASE, ENGINE
+from tests.base_images import BASE, ENGINE
 from tests.ports import free_port
 
 ROUNDED = 0.001  # seconds; of a clock that is read on its own terms

@@ -12,7 +12,7 @@ from servers.host.docker import throwaway
 from servers.host.docker.containers import QUESTION, ContainerError, DockerContainers, Spec
 from servers.host.docker.throwaway import ContainerCommand, ContainerOutput
 from tests.chaos.docker_proxy import DockerProxy
-from tests.images import BASE
+from tests.base_images import BASE
 
 pytestmark = pytest.mark.docker
 

@@ -13,7 +13,7 @@ from servers.models import AuditEntry, Box, Run, Server
 from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import RunState
 from tests import factories, samples
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.samples import GIB
 
 pytestmark = [

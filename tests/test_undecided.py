@@ -28,7 +28,7 @@ from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import RunState
 from tests import factories
 from tests.chaos.docker_proxy import DockerProxy
-from tests.images import BASE, ENGINE
+from tests.base_images import BASE, ENGINE
 
 pytestmark = [pytest.mark.docker, pytest.mark.django_db(transaction=True)]
 

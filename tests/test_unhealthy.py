@@ -24,7 +24,7 @@ from servers.models.runs.run import DesiredState, RunState
 from servers.watcher.runs import probes as watcher_probes
 from servers.watcher.runs.runs import Runs
 from tests import factories
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.django_db(transaction=True)]

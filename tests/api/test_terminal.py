@@ -11,7 +11,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.installation import Installation
 from tests.ports import free_port
 from tests.registry import registry

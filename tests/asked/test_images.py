@@ -21,7 +21,7 @@ from servers.watcher.images.inspection import ImageInspector, has_room, list_ima
 from servers.watcher.loop import Watcher
 from tests import factories
 from tests.asked.boxes import HELP, vllm_32
-from tests.images import BASE, ENGINE
+from tests.base_images import BASE, ENGINE
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
 

@@ -14,7 +14,7 @@ from tests import docker_engine
 from tests.bench.log import log_lines
 from tests.bench.processes import cpu_percent
 from tests.bench.result import BenchResult, progress
-from tests.images import BASE
+from tests.base_images import BASE
 from tests.web_stack import ROOT, WebStack, web_stack
 
 RUNS, RATE = 8, 2000  # lines a second, each

@@ -26,7 +26,7 @@ from tests import docker_engine
 from tests.bench.result import BenchResult, percentile, progress
 from tests.browser.chromium import chromium
 from tests.chat_stack import ROOT, Stack, chat_stack
-from tests.images import BASE
+from tests.base_images import BASE
 from tests.web_stack import WebStack
 
 LINES = 200_000

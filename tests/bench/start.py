@@ -11,7 +11,7 @@ from tests import docker_engine
 from tests.bench.result import BenchResult, progress
 from tests.browser.chromium import chromium, new_page
 from tests.browser.steps import join
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.installation import Installation, installation
 from tests.nvml import profiles
 

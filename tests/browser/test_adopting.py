@@ -18,7 +18,7 @@ from tests.browser.axe import faults
 from tests.browser.chromium import PATIENCE, new_page
 from tests.browser.steps import PASSWORD, card, eventually
 from tests.found.bare import engine
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.installation import Installation
 from tests.ports import free_port
 from tests.test_inventory import folder, weights

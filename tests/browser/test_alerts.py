@@ -10,7 +10,7 @@ from tests.alerts.receiver import Receiver, ReceiverResponse, receiver
 from tests.browser.axe import faults
 from tests.browser.chromium import PATIENCE
 from tests.browser.steps import card, create_profile, eventually
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.chromium import PATIENCE
 from tests.browser.steps import card, create_profile, eventually
 from tests.fit.models import LLAMA_8B
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.installation import Installation
 from tests.nvml import profiles
 

@@ -9,7 +9,7 @@ from docker.errors import APIError, ImageNotFound
 from playwright.sync_api import Page, expect
 
 from tests.browser.axe import faults
-from tests.images import BASE
+from tests.base_images import BASE
 from tests.installation import Installation
 from tests.registry import Registry, registry
 

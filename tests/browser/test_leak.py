@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests import page_cache
 from tests.browser.chromium import PATIENCE
 from tests.browser.steps import card, create_profile
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.installation import Installation, installation
 from tests.spark import Spark
 

@@ -5,7 +5,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.steps import card
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.docker, pytest.mark.browser]

@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.chromium import PATIENCE
 from tests.browser.steps import card, create_profile, eventually
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.installation import Installation
 from tests.nvml import SimulatedMachine, profiles
 from tests.orphans import has_ended, orphans

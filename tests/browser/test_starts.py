@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.chromium import PATIENCE
 from tests.browser.steps import card
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Viewport
 from tests.browser.chromium import new_page
 from tests.browser.steps import WalkedSite, admitted, allow_mounts, card, eventually, kill_engine
 from tests.engine.replay import HOLDS
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]

@@ -16,7 +16,7 @@ from tests.browser.chromium import PATIENCE
 from tests.browser.steps import allow_mounts, card, key
 from tests.browser.vllm_pictures import attach
 from tests.browser.vllm_talk import ANSWERED, ask_for_long, go_on, slowed
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.installation import Installation
 from tests.vllm import build, image
 

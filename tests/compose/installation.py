@@ -18,7 +18,7 @@ from typing import Any
 from docker import APIClient
 
 from servers.host.docker.containers import DockerContainers
-from tests import images
+from tests import base_images
 from tests.compose.sources import build_arguments
 from tests.docker_engine import FOLDER
 from tests.ports import free_port
@@ -125,7 +125,7 @@ def build(compose: Compose) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with (FOLDER / "compose.lock").open("w") as alone:
         fcntl.flock(alone, fcntl.LOCK_EX)
-        images.build_base(compose.docker_host, suite="trixie", tag=BASE, include=INCLUDE)
+        base_images.build_base(compose.docker_host, suite="trixie", tag=BASE, include=INCLUDE)
         with closing(APIClient(compose.docker_host, version="auto", timeout=900)) as client:
             for tag in STAND_INS.values():
                 folder = HERE / tag.partition("/")[2].partition(":")[0]
@@ -142,7 +142,7 @@ def build(compose: Compose) -> None:
                 if "error" in said[-1]:
                     raise ComposeError(f"{tag} could not be built: {said[-3:]}")
             # Stages of older builds; younger ones are the cache of the next.
-            recipe = f"{images.LABEL}=trixie {INCLUDE}"
+            recipe = f"{base_images.LABEL}=trixie {INCLUDE}"
             client.prune_images(  # type: ignore[no-untyped-call]
                 filters={"dangling": True, "label": [recipe], "until": "24h"}
             )

@@ -1,5 +1,5 @@
 from servers.host.docker.containers import DockerContainers, Spec
-from tests.images import BASE, ENGINE
+from tests.base_images import BASE, ENGINE
 
 
 def spec(docker: DockerContainers, name: str = "one", **fields: object) -> Spec:

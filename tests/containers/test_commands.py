@@ -10,7 +10,7 @@ from docker import APIClient
 from servers.host.docker.client import creation
 from servers.host.docker.containers import DockerContainers, Mount, Port
 from tests.containers.specs import spec
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 
 pytestmark = pytest.mark.docker
 

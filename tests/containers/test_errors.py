@@ -12,7 +12,7 @@ from servers.host.docker.errors import translate
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint
 from tests.containers.specs import shell, spec
-from tests.images import BASE, ENGINE
+from tests.base_images import BASE, ENGINE
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.docker

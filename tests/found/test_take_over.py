@@ -26,7 +26,7 @@ from servers.models.runs.run import RunState
 from tests import factories
 from tests.chaos.place import ChaosSite
 from tests.found.bare import bare
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.ports import free_port
 from tests.waiting import PATIENCE
 from tests.watched.hands import Hands

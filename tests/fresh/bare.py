@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests import images
+from tests import base_images
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "inferdash-tests"
 # What the README asks of a machine, and nothing more. Certificates come with any real one.
@@ -20,7 +20,7 @@ def unpack(root: Path) -> None:
     suite = SUITES.get(platform.freedesktop_os_release()["ID"], "trixie")
     kept = CACHE / f"fresh-{suite}.tar"
     if not kept.exists():
-        _build(suite, images.mirror(suite), kept)
+        _build(suite, base_images.mirror(suite), kept)
     subprocess.run(["tar", "-C", root, "-xpf", kept], check=True)
     root.chmod(0o755)
 

@@ -10,7 +10,7 @@ from servers.host.docker.containers import DockerContainers
 from servers.models import Box
 from servers.models.runs.ownership import ManagedRun, ManagedServer
 from tests import factories
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.lifecycle.starts import wait_until_ended
 
 

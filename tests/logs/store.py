@@ -3,7 +3,7 @@ from typing import Any
 from servers.host.docker.containers import DockerContainers, Spec
 from servers.models import LogChunk, Run
 from servers.models.logs.log import StoredLine
-from tests.images import BASE
+from tests.base_images import BASE
 
 AT = "2026-11-21T08:00:00.000000001Z"
 

@@ -16,7 +16,7 @@ from servers.launch.engines import placement
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import Site
 from servers.launch.recipes.catalogue import catalogue
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 
 pytestmark = pytest.mark.docker
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from servers.host.docker.containers import DockerContainers
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 from tests.service.machine import ServiceMachine, machine
 from tests.terminal import ROOT
 

@@ -26,7 +26,7 @@ from servers.models import (
 from servers.models.runs.run import RunState
 from tests import factories, jobs
 from tests.hostile_server import hostile_server
-from tests.images import BASE
+from tests.base_images import BASE
 from tests.shelf.steps import done, look
 from tests.waiting import wait_until
 

@@ -12,7 +12,7 @@ from servers.models.runs.run import RunState
 from tests import factories
 from tests.chaos.place import ChaosSite
 from tests.dying import let_die
-from tests.images import ENGINE
+from tests.base_images import ENGINE
 
 WORDS = ("vllm", "serve", "Qwen/Qwen3-8B", "--host", "0.0.0.0", "--port", "8000")
 MOMENT = {"ENGINE_SECONDS": "0.1"}

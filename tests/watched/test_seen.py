@@ -14,7 +14,7 @@ from servers.watcher.external import engines, processes
 from servers.watcher.external.discovery import DiscoveredLife
 from servers.watcher.external.engines import ExternalEngines
 from tests.chaos.place import ChaosSite
-from tests.images import BASE
+from tests.base_images import BASE
 from tests.ports import free_port
 from tests.watched.hands import Hands
 
