@@ -121,9 +121,13 @@ GROUPS = (
             *("servers/judge/logs/meters/*", "tests/vllm/*", "tests/browser/*vllm*"),
             *("tests/browser/test_watching.py", "tests/browser/axe.py", "tests/engine/*"),
             *("tests/browser/chat/talk.py", "tests/browser/chat/test_pictures.py"),
-            *("tests/test_asked_vllm.py", "tests/asked/*", "tests/lint/test_vllm_help.py"),
-            "tests/lint/test_flaglist.py",
-            *("tests/cases.py", "tests/figures/*", "tests/logs/*", "tests/factories.py"),
+            *(
+                "tests/images/test_asked_vllm.py",
+                "tests/images/inspection/*",
+                "tests/profiles/lint/test_vllm_help.py",
+            ),
+            "tests/profiles/lint/test_flaglist.py",
+            *("tests/cases.py", "tests/runs/metrics/*", "tests/logs/*", "tests/factories.py"),
         ),
     ),
     GuardedGroup(

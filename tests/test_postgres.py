@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests import databases
-from tests.test_races import AT_ONCE
+from tests.runs.test_races import AT_ONCE
 
 type Outcome = Callable[[str], object]
 

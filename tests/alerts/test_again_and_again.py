@@ -14,7 +14,7 @@ from servers.watcher.alerts.alerts import AlertMonitor
 from tests import factories
 from tests.alerts.receiver import Receiver
 from tests.alerts.rounds import outlet, send
-from tests.watched import rows
+from tests.external.monitoring import rows
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -18,7 +18,7 @@ ENGINES = 8
 ROUNDS = 40
 LINES = 600  # as many as vLLM writes
 LIMIT = 5.0
-SAMPLE = Path(ROOT) / "tests/figures/vllm-0.32-after.txt"
+SAMPLE = Path(ROOT) / "tests/runs/metrics/vllm-0.32-after.txt"
 
 ASK = """
 import sys

@@ -11,10 +11,10 @@ import psutil
 
 from servers.host.docker.containers import DockerContainers, Spec
 from tests import docker_engine
+from tests.base_images import BASE
 from tests.bench.log import log_lines
 from tests.bench.processes import cpu_percent
 from tests.bench.result import BenchResult, progress
-from tests.base_images import BASE
 from tests.web_stack import ROOT, WebStack, web_stack
 
 RUNS, RATE = 8, 2000  # lines a second, each

@@ -23,10 +23,10 @@ from websockets.typing import Origin
 
 from servers.host.docker.containers import DockerContainers, Spec
 from tests import docker_engine
+from tests.base_images import BASE
 from tests.bench.result import BenchResult, percentile, progress
 from tests.browser.chromium import chromium
 from tests.chat_stack import ROOT, Stack, chat_stack
-from tests.base_images import BASE
 from tests.web_stack import WebStack
 
 LINES = 200_000

@@ -8,10 +8,10 @@ from typing import cast
 from playwright.sync_api import Page
 
 from tests import docker_engine
+from tests.base_images import ENGINE
 from tests.bench.result import BenchResult, progress
 from tests.browser.chromium import chromium, new_page
 from tests.browser.steps import join
-from tests.base_images import ENGINE
 from tests.installation import Installation, installation
 from tests.nvml import profiles
 

@@ -14,14 +14,14 @@ from docker.errors import NotFound
 from playwright.sync_api import Browser, Locator, Page, expect
 from playwright.sync_api import Error as PlaywrightError
 
+from tests.base_images import ENGINE
 from tests.browser.axe import faults
 from tests.browser.chromium import PATIENCE, new_page
 from tests.browser.steps import PASSWORD, card, eventually
-from tests.found.bare import engine
-from tests.base_images import ENGINE
+from tests.external.takeover.bare import engine
 from tests.installation import Installation
 from tests.ports import free_port
-from tests.test_inventory import folder, weights
+from tests.weights.test_inventory import folder, weights
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
 

@@ -7,10 +7,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.alerts.receiver import Receiver, ReceiverResponse, receiver
+from tests.base_images import ENGINE
 from tests.browser.axe import faults
 from tests.browser.chromium import PATIENCE
 from tests.browser.steps import card, create_profile, eventually
-from tests.base_images import ENGINE
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]

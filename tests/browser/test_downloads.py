@@ -18,7 +18,7 @@ from tests.installation import Installation, installation
 from tests.model_hub import ModelHub, model_hub
 from tests.nvml import profiles
 from tests.terminal import ROOT
-from tests.test_fetch import MIB, shard
+from tests.weights.test_fetch import MIB, shard
 
 pytestmark = [pytest.mark.docker, pytest.mark.browser]
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.base_images import ENGINE
 from tests.browser.chromium import PATIENCE
 from tests.browser.steps import card, create_profile, eventually
-from tests.fit.models import LLAMA_8B
-from tests.base_images import ENGINE
 from tests.installation import Installation
 from tests.nvml import profiles
+from tests.weights.fit.models import LLAMA_8B
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
 

@@ -18,7 +18,7 @@ PHONE = {"width": 390, "height": 844}
 FILL = """
 import time
 from tests import past
-from tests.figures import shown
+from tests.runs.metrics import shown
 factories.busy_team()
 box = Box.objects.get(slug="rtx8")
 cards = [{"index": index, "uuid": past.key(index), "name": "RTX PRO 6000"} for index in range(2)]
@@ -197,7 +197,9 @@ def test_what_its_servers_did_is_drawn_beneath_the_cards(page: Page, stack: WebS
 
 
 def test_a_server_s_page_shows_what_its_engine_tells_live(page: Page, stack: WebStack) -> None:
-    tell = "from tests.figures import shown\nrun = Run.objects.get(server__slug='minimax-m27')\n"
+    tell = (
+        "from tests.runs.metrics import shown\nrun = Run.objects.get(server__slug='minimax-m27')\n"
+    )
     stack.run(f"{tell}shown.tell(run)")
     page.goto(f"{stack.url}/servers/minimax-m27/")
     work = page.get_by_role("region", name="Metrics", exact=True)

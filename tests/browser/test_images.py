@@ -8,8 +8,8 @@ from docker import APIClient
 from docker.errors import APIError, ImageNotFound
 from playwright.sync_api import Page, expect
 
-from tests.browser.axe import faults
 from tests.base_images import BASE
+from tests.browser.axe import faults
 from tests.installation import Installation
 from tests.registry import Registry, registry
 

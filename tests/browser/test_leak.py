@@ -8,9 +8,9 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests import page_cache
+from tests.base_images import ENGINE
 from tests.browser.chromium import PATIENCE
 from tests.browser.steps import card, create_profile
-from tests.base_images import ENGINE
 from tests.installation import Installation, installation
 from tests.spark import Spark
 

@@ -3,9 +3,9 @@
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.base_images import ENGINE
 from tests.browser.chromium import PATIENCE
 from tests.browser.steps import card, kill_engine
-from tests.base_images import ENGINE
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]

@@ -6,10 +6,10 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.base_images import ENGINE
 from tests.browser.axe import faults
 from tests.browser.chromium import PATIENCE
 from tests.browser.steps import eventually, key
-from tests.base_images import ENGINE
 from tests.installation import Installation
 from tests.nvml import profiles
 

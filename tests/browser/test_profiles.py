@@ -4,8 +4,8 @@ rolled back. Against Docker, in a browser."""
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.steps import card
 from tests.base_images import ENGINE
+from tests.browser.steps import card
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.docker, pytest.mark.browser]

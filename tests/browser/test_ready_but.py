@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.base_images import ENGINE
 from tests.browser.axe import faults
 from tests.browser.chromium import PATIENCE, new_page
 from tests.browser.steps import card
-from tests.base_images import ENGINE
 from tests.installation import Installation
 from tests.web_stack import WebStack
 

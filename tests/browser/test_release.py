@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.base_images import ENGINE
 from tests.browser.chromium import PATIENCE
 from tests.browser.steps import card, create_profile, eventually
-from tests.base_images import ENGINE
 from tests.installation import Installation
 from tests.nvml import SimulatedMachine, profiles
 from tests.orphans import has_ended, orphans

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.axe import faults
 from tests.installation import Installation
-from tests.test_inventory import blob, folder, hub, weights
+from tests.weights.test_inventory import blob, folder, hub, weights
 
 pytestmark = [pytest.mark.docker, pytest.mark.browser]
 

@@ -5,10 +5,10 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.base_images import ENGINE
 from tests.browser.axe import faults
 from tests.browser.chromium import PATIENCE
 from tests.browser.steps import eventually
-from tests.base_images import ENGINE
 from tests.installation import Installation
 from tests.nvml import profiles
 

@@ -8,10 +8,10 @@ from typing import cast
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, expect
 
+from tests.base_images import ENGINE
 from tests.browser.chromium import new_page
 from tests.browser.steps import WalkedSite, admitted, allow_mounts, card, eventually, kill_engine
 from tests.engine.replay import HOLDS
-from tests.base_images import ENGINE
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]

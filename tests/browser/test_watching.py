@@ -9,6 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.base_images import ENGINE
 from tests.browser.axe import faults
 from tests.browser.chat.talk import ask
 from tests.browser.chat.test_pictures import png
@@ -16,7 +17,6 @@ from tests.browser.chromium import PATIENCE
 from tests.browser.steps import allow_mounts, card, key
 from tests.browser.vllm_pictures import attach
 from tests.browser.vllm_talk import ANSWERED, ask_for_long, go_on, slowed
-from tests.base_images import ENGINE
 from tests.installation import Installation
 from tests.vllm import build, image
 

@@ -25,8 +25,8 @@ from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import RunState
 from servers.tasks import TRIED
 from tests import factories
-from tests.chaos.docker_proxy import DockerProxy, Step
 from tests.base_images import ENGINE
+from tests.chaos.docker_proxy import DockerProxy, Step
 from tests.terminal import ROOT
 from tests.waiting import wait_until
 

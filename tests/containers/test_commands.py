@@ -9,8 +9,8 @@ from docker import APIClient
 
 from servers.host.docker.client import creation
 from servers.host.docker.containers import DockerContainers, Mount, Port
-from tests.containers.specs import spec
 from tests.base_images import ENGINE
+from tests.containers.specs import spec
 
 pytestmark = pytest.mark.docker
 

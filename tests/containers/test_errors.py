@@ -11,8 +11,8 @@ from servers.host.docker.containers import ContainerError, DockerContainers, Mou
 from servers.host.docker.errors import translate
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint
-from tests.containers.specs import shell, spec
 from tests.base_images import BASE, ENGINE
+from tests.containers.specs import shell, spec
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.docker

@@ -21,7 +21,7 @@ from tests.files import hostile
 from tests.files.hostile import COMMIT, SECRET, TIB
 from tests.model_hub import COMMIT as ITS_COMMIT
 from tests.model_hub import ModelHub, etag, model_hub
-from tests.test_downloading import Watch
+from tests.weights.test_downloading import Watch
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
 

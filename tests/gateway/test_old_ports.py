@@ -13,12 +13,12 @@ from servers.gateway.legacy_port_listener import LegacyPortListener
 from servers.models import AuditEntry, Box, LegacyPort, Role, User
 from servers.models.runs.run import RunState
 from tests import factories
+from tests.external.monitoring import rows
 from tests.gateway.conftest import Address
 from tests.gateway.test_gateway import CHAT, ask
 from tests.ports import free_port
 from tests.scripted_engine import MODEL
 from tests.waiting import PATIENCE, wait_until
-from tests.watched import rows
 
 OPEN = """
 from servers import events

@@ -15,8 +15,8 @@ from servers.models import AuditEntry, Box, Claim, Role, Run, User
 from servers.models.runs.ownership import ManagedServer
 from servers.models.runs.run import DesiredState, RunState
 from tests import factories, samples
+from tests.profiles.test_checks import browser
 from tests.samples import GIB
-from tests.test_checks import browser
 
 pytestmark = pytest.mark.django_db
 

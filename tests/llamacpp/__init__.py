@@ -7,7 +7,7 @@ import fcntl
 import hashlib
 from pathlib import Path
 
-from tests import docker_engine, images
+from tests import base_images, docker_engine
 from tests.llamacpp import make_model
 
 TAG = "inferdash-test/llama.cpp:cpu"
@@ -23,10 +23,10 @@ MODEL = (
 
 
 def provide(host: str) -> None:
-    """Both; one process of tests makes them while the others wait. Raises images.ImageError."""
+    """Both; one process of tests makes them while the others wait. Raises base_images.ImageError."""
     with (docker_engine.FOLDER / "llamacpp.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        images.build_base(
+        base_images.build_base(
             host,
             suite=SUITE,
             tag=TAG,

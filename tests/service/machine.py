@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import images
+from tests import base_images
 from tests.waiting import wait_until
 
 SUITE = "trixie"
@@ -76,7 +76,7 @@ def _docker(host: str, *words: str) -> subprocess.CompletedProcess[str]:
 @contextmanager
 def machine(host: str) -> Iterator[ServiceMachine]:
     """One that has booted, and sees this Docker Engine as its own."""
-    images.build_base(host, SUITE, IMAGE, PACKAGES)
+    base_images.build_base(host, SUITE, IMAGE, PACKAGES)
     socket = Path(host.removeprefix("unix://"))
     made = ServiceMachine(host=host, name=f"inferdash-test-systemd-{uuid.uuid4().hex[:8]}")
     words = ["--detach", "--name", made.name, "--stop-signal", "SIGRTMIN+3"]

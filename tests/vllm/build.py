@@ -13,7 +13,7 @@ import zipfile
 from email.parser import HeaderParser
 from pathlib import Path
 
-from tests import docker_engine, images
+from tests import base_images, docker_engine
 
 TAG = "inferdash-test/vllm:0.32-cpu"
 TORCH = "torch==2.13.0"
@@ -38,7 +38,7 @@ def build(host: str) -> None:
 
 
 def _recipe_of(host: str) -> str:
-    template = f'{{{{index .Config.Labels "{images.LABEL}"}}}}'
+    template = f'{{{{index .Config.Labels "{base_images.LABEL}"}}}}'
     done = subprocess.run(
         ["docker", "-H", host, "image", "inspect", "-f", template, TAG],
         capture_output=True,
@@ -52,13 +52,13 @@ def _build_image(host: str, recipe: str) -> None:
     with tempfile.TemporaryDirectory(dir=docker_engine.FOLDER) as folder:
         root = Path(folder) / "root"
         _say("a Debian with a compiler")
-        images.debootstrap(root, "bookworm", PACKAGES)
+        base_images.debootstrap(root, "bookworm", PACKAGES)
         _install_vllm(root / "opt" / "vllm", Path(folder))
         _say("the image")
         changes = [
             'ENTRYPOINT ["vllm", "serve"]',
             "ENV PATH=/opt/vllm/bin:/usr/local/bin:/usr/bin:/bin",
-            f'LABEL {images.LABEL}="{recipe}"',
+            f'LABEL {base_images.LABEL}="{recipe}"',
         ]
         options = [word for change in changes for word in ("--change", change)]
         with subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE) as tar:

@@ -2,7 +2,7 @@
 
 Sources: the KV cache specifications of vLLM (v1/kv_cache_interface.py, model_executor/layers/
 mamba/mamba_utils.py) and the cell sizes of SGLang (model_executor/model_runner.py), and what
-their logs print (tests/fit/test_kvcache.py).
+their logs print (tests/weights/fit/test_kvcache.py).
 """
 
 import re
