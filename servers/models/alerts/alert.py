@@ -39,6 +39,11 @@ class AlertKind(models.TextChoices):
     SILENT = "silent", "box silent"
 
 
+def list_alert_kinds() -> list[tuple[str, str]]:
+    """A function, so that a new kind needs no migration."""
+    return AlertKind.choices
+
+
 class AlertQuerySet(models.QuerySet["Alert"]):
     def open(self) -> Self:
         return self.filter(cleared_at=None)
@@ -58,7 +63,7 @@ class Alert(models.Model):
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
     server_name = models.CharField(max_length=80, blank=True)
     checkpoint = models.CharField(max_length=300, blank=True)
-    kind = models.CharField(max_length=20, choices=AlertKind)
+    kind = models.CharField(max_length=20, choices=list_alert_kinds)
     # Tells those of one kind and box apart: a server's slug, a GPU's UUID, a rule and a folder.
     subject = models.CharField(max_length=200, blank=True)
     severity = models.CharField(max_length=10, choices=Severity)
