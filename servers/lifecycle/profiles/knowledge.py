@@ -315,7 +315,8 @@ class Knowledge:
         every = [pk for pk, _profile, _box in self._servers]
         ended = Run.objects.filter(server__in=every).exclude(ended_at=None).order_by()
         last = ended.values("server").annotate(last=Max("pk")).values("last")
-        found = Run.objects.filter(pk__in=last).select_related("version", "plan", "start", "health")
+        parts = ("plan", "start", "log", "health")
+        found = Run.objects.filter(pk__in=last).select_related("version", *parts)
         return {run.server_id: run for run in found}
 
     @cached_property

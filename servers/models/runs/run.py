@@ -95,7 +95,7 @@ class RunQuerySet[R: "Run"](models.QuerySet[R]):
         good = self.good().filter(server__in=servers).order_by()
         latest = good.values("server").annotate(last=models.Max("pk")).values("last")
         found = self.model._default_manager.filter(pk__in=latest).select_related(
-            "version", "plan", "start"
+            "version", "plan", "start", "health"
         )
         return {run.server_id: run for run in found}
 

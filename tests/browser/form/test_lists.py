@@ -31,7 +31,7 @@ def test_another_engine_or_image_brings_its_own_flags(page: Page) -> None:
     expect(marks).to_contain_text("SGLang 0.5.23 has no --attention-config.backend")
     page.locator("#id_image").fill("lmsysorg/sglang:nightly")
     knows(page, "This image has not been asked yet")
-    expect(marks).to_contain_text("Which flags this image has is not known until it is asked.")
+    expect(marks).to_contain_text("Which flags this image has is not known until it is inspected.")
 
 
 def test_an_unknown_flag_is_saved_as_it_stands(page: Page, stack: WebStack) -> None:
