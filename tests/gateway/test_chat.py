@@ -164,8 +164,8 @@ async def test_the_engines_events_pass_through_untouched(
     assert '"Hello"' in text
     assert text.endswith("data: [DONE]\n\n")
     assert engine.requests[-1]["model"] == MODEL
-    await run.arefresh_from_db()
-    assert run.health.last_request_at is not None
+    served = await Run.objects.select_related("health").aget(pk=run.pk)
+    assert served.health.last_request_at is not None
 
 
 @pytest.mark.asyncio

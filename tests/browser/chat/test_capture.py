@@ -47,7 +47,7 @@ def test_what_is_kept_is_told_on_open_pages_and_read_by_an_admin(
         admin.get_by_role("link", name="Capture").click()
         expect(admin.get_by_role("heading", name="Capture", level=1)).to_be_visible()
         assert faults(admin) == []
-        admin.get_by_label("What is asked of").select_option("tiny")
+        admin.get_by_label("Requests to").select_option("tiny")
         admin.get_by_label("Why").fill("tool calls come out as text")
         admin.get_by_role("button", name="Switch capture on").click()
         expect(banner).to_contain_text(
