@@ -19,12 +19,12 @@ KNOWN = {
     ),
     "H3 a container reads passwords on loopback": (
         "lifecycle/test_hardening.py::test_an_editors_container_reads_no_packets_and_gains_no_rights",
-        "test_openings.py::test_a_new_boxs_limits_leave_nothing_open",
+        "memory/test_openings.py::test_a_new_boxs_limits_leave_nothing_open",
     ),
     "H4 a container writes in the account's home": (
-        "test_limits.py::test_a_new_box_lets_nobody_mount_the_home_or_what_lies_beside_the_models",
-        "test_limits.py::test_keys_and_programs_of_the_account_are_mounted_by_nobody",
-        "test_openings.py::test_a_disk_without_nosuid_and_nodev_is_named_with_its_reason",
+        "profiles/test_limits.py::test_a_new_box_lets_nobody_mount_the_home_or_what_lies_beside_the_models",
+        "profiles/test_limits.py::test_keys_and_programs_of_the_account_are_mounted_by_nobody",
+        "memory/test_openings.py::test_a_disk_without_nosuid_and_nodev_is_named_with_its_reason",
     ),
     "H5 a pipe in a cache stops the worker": (
         "files/test_attacks.py::test_a_pipe_in_a_cache_stops_no_look",
@@ -34,13 +34,13 @@ KNOWN = {
         "files/test_attacks.py::test_a_branch_of_a_tebibyte_is_not_read",
     ),
     "M2 what a registry answers is unpacked without a bound": (
-        "test_outside.py::test_a_token_of_more_than_64_kib_is_none",
-        "test_outside.py::test_no_answer_takes_more_time_or_memory_than_its_bounds",
+        "gateway/test_outside.py::test_a_token_of_more_than_64_kib_is_none",
+        "gateway/test_outside.py::test_no_answer_takes_more_time_or_memory_than_its_bounds",
     ),
     "M3 a build has the daemon fetch from loopback": (
-        "test_image_rules.py::test_a_daemon_is_not_made_to_fetch_by_a_dockerfile",
-        "shelf/test_builds.py::test_what_a_base_image_adds_to_a_build_is_read_before_it",
-        "shelf/test_builds.py::test_a_build_begins_with_the_very_image_that_was_looked_at",
+        "images/test_image_rules.py::test_a_daemon_is_not_made_to_fetch_by_a_dockerfile",
+        "images/jobs/test_builds.py::test_what_a_base_image_adds_to_a_build_is_read_before_it",
+        "images/jobs/test_builds.py::test_a_build_begins_with_the_very_image_that_was_looked_at",
     ),
     "M4 a password is guessed from many addresses": (
         "people/test_logins.py::test_the_addresses_of_loopback_are_one",
@@ -48,8 +48,8 @@ KNOWN = {
         "people/test_logins.py::test_guesses_from_many_addresses_lock_the_name_everywhere",
     ),
     "M5 a log's line is obeyed by a terminal": (
-        "test_obeyed.py::test_a_log_on_a_terminal_is_text",
-        "test_obeyed.py::test_a_downloaded_log_is_text_unless_raw_is_wanted",
+        "logs/test_obeyed.py::test_a_log_on_a_terminal_is_text",
+        "logs/test_obeyed.py::test_a_downloaded_log_is_text_unless_raw_is_wanted",
     ),
     "M6 a full disk keeps everybody out": (
         "people/test_full_disk.py::test_a_full_disk_keeps_nobody_out_and_is_told",
@@ -63,7 +63,7 @@ KNOWN = {
         "tls/test_redis.py::test_every_client_refuses_another_authority",
     ),
     "L2 a registry sends for its token to anywhere": (
-        "test_outside.py::test_a_registry_sends_for_a_token_to_itself_or_to_the_internet",
+        "gateway/test_outside.py::test_a_registry_sends_for_a_token_to_itself_or_to_the_internet",
     ),
     "L3 more is open to everybody than is said": (
         "test_access.py::test_nobody_gets_no_more_than_security_md_says",
@@ -79,11 +79,11 @@ KNOWN = {
         "compose/test_pin.py::test_images_have_exact_versions_and_the_repository_pins_no_digest",
     ),
     "L6 a row has the watcher open a file": (
-        "watched/test_printed.py::test_a_changed_row_shows_nothing_of_another_file",
+        "external/monitoring/test_printed.py::test_a_changed_row_shows_nothing_of_another_file",
     ),
     "L7 a stranger's host names fill the log": (
-        "test_records.py::test_a_refused_host_is_one_line_a_minute",
-        "test_records.py::test_a_stranger_writes_so_many_lines_a_minute_and_no_more",
+        "logs/test_records.py::test_a_refused_host_is_one_line_a_minute",
+        "logs/test_records.py::test_a_stranger_writes_so_many_lines_a_minute_and_no_more",
     ),
     "L8 a paste grows while it is read, and holds up all pages": (
         "commandline/test_any_text.py::test_a_paste_that_grows_while_it_is_read_is_refused",

@@ -1,43 +1,56 @@
 """What was read through links before the upgrade goes with it."""
 
-from importlib import import_module
-from typing import Any
+import json
+from pathlib import Path
 
-import pytest
-from django.apps import apps
-from django.utils import timezone
-
-from servers.models import CheckpointFacts, ModelInventory, Run, StoredCheckpoint
-from tests import factories
+from tests import databases
 from tests.files.hostile import COMMIT, SECRET
 
+CODE = f"""
+import json
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from tests import old_rows
 
-class OldNames:
-    """The tables of today under the names that the migration knows."""
+call_command("migrate", "servers", "0054_asleep", verbosity=0)
+old = MigrationLoader(connection).project_state([("servers", "0054_asleep")]).apps
+old_rows.fill(old)
+def rows(name, apps=old):
+    return apps.get_model("servers", name).objects
 
-    @staticmethod
-    def get_model(app: str, name: str) -> Any:
-        renamed = import_module("servers.migrations.0061_names_of_tables").NAMES
-        return apps.get_model(app, dict(renamed).get(name, name))
+rows("StoredCheckpoint").update(texts={{"README.md": {SECRET!r}}}, config={{"auths": {SECRET!r}}})
+facts = rows("CheckpointFacts")
+facts.update(source="/mnt/m", remote="", config={{"a": {SECRET!r}}})
+hub = facts.get()
+hub.pk, hub.source, hub.remote, hub.config = None, "a/b@main", "open", {{"a": "of the Hub"}}
+hub.save()
+run = rows("Run").get()
+commits = {{"leaked": {SECRET!r}, "good": {COMMIT!r}, "none": "", "short": "c0ffee"}}
+for name, commit in commits.items():
+    run.pk, run.state, run.container_was, run.checkpoint_revision = None, "failed", name, commit
+    run.save()
+call_command("migrate", "servers", "0055_files_are_read_anew", verbosity=0)
+told = {{
+    "stored": list(rows("StoredCheckpoint").values_list("texts", "config")),
+    "looked_at": list(rows("Stock").values_list("looked_at", flat=True)),
+    "sources": list(facts.values_list("source", flat=True)),
+    "commits": dict(
+        rows("Run").filter(container_was__in=commits)
+        .values_list("container_was", "checkpoint_revision")
+    ),
+}}
+print(json.dumps(told))
+"""
 
 
-@pytest.mark.django_db
-def test_texts_configs_and_commits_of_before_are_purged() -> None:
-    box = factories.box()
-    now = timezone.now()
-    factories.stored(box, "one", texts={"README.md": SECRET}, config={"auths": SECRET})
-    ModelInventory.objects.create(box=box, looked_at=now)
-    CheckpointFacts.objects.create(box=box, source="/mnt/m", config={"a": SECRET}, changed_at=now)
-    told = {"config": {"a": "of the Hub"}, "remote": "open", "changed_at": now}
-    CheckpointFacts.objects.create(box=box, source="a/b@main", **told)
-    for name, commit in (("leaked", SECRET), ("good", COMMIT), ("none", ""), ("short", "c0ffee")):
-        factories.run(factories.server(box, name, model="qwen3-8b"), checkpoint_revision=commit)
+def test_texts_configs_and_commits_of_before_are_purged(tmp_path: Path) -> None:
+    with databases.database(databases.SQLITE, tmp_path) as environment:
+        told = json.loads(databases.run(CODE, environment))
 
-    import_module("servers.migrations.0055_files_are_read_anew").forget(OldNames, None)
-
-    stored = StoredCheckpoint.objects.get()
-    assert (stored.texts, stored.config) == ({}, None)
-    assert ModelInventory.objects.get().looked_at is None, "and everything is looked at again"
-    assert [each.source for each in CheckpointFacts.objects.all()] == ["a/b@main"]
-    kept = {run.server.slug: run.start.checkpoint_revision for run in Run.objects.all()}
-    assert kept == {"leaked": "", "good": COMMIT, "none": "", "short": ""}
+    assert told == {
+        "stored": [[{}, None]],
+        "looked_at": [None],  # and everything is looked at again
+        "sources": ["a/b@main"],
+        "commits": {"leaked": "", "good": COMMIT, "none": "", "short": ""},
+    }
