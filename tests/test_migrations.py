@@ -46,6 +46,7 @@ print(json.dumps([before, after, back, tables, columns, moved]))
 """
 
 
+@pytest.mark.takes(60)
 @pytest.mark.parametrize("kind", [databases.SQLITE, databases.POSTGRESQL])
 def test_every_row_is_kept_on_the_way_to_the_new_names_and_back(kind: str, tmp_path: Path) -> None:
     with databases.database(kind, tmp_path) as environment:

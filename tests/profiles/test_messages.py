@@ -10,6 +10,7 @@ import yaml
 
 from servers.judge import messages
 from servers.judge.messages import Message, MessageError, load_messages, parse_messages, say
+from tests.cases import table
 
 JUDGE = Path(messages.__file__).parent
 ROOMS = sorted(path.parent.name for path in JUDGE.glob("*/messages.yaml"))
@@ -44,7 +45,7 @@ def source() -> str:
     return "\n".join(path.read_text() for path in JUDGE.rglob("*.py"))
 
 
-@pytest.mark.parametrize("message", EVERY, ids=lambda message: message.id)
+@table("message", EVERY, ids=lambda message: message.id, shared=("source",))
 def test_each_message_is_used(message: Message, source: str) -> None:
     assert re.search(rf"['\"]{re.escape(message.id)}['\"]", source)
 
@@ -64,7 +65,7 @@ def test_each_call_names_a_message_and_gives_its_parameters() -> None:
     assert found > 50
 
 
-@pytest.mark.parametrize("message", EVERY, ids=lambda message: message.id)
+@table("message", EVERY, ids=lambda message: message.id)
 def test_a_sentence_is_short_and_plain(message: Message) -> None:
     for text in texts(message):
         assert len(text) <= LONGEST, text
@@ -83,9 +84,7 @@ def sentences(said: object) -> Iterator[str]:
         yield said
 
 
-@pytest.mark.parametrize(
-    "path", sorted(JUDGE.glob("**/*.yaml")), ids=lambda path: str(path.relative_to(JUDGE))
-)
+@table("path", sorted(JUDGE.glob("**/*.yaml")), ids=lambda path: str(path.relative_to(JUDGE)))
 def test_what_rules_and_failures_say_is_plain(path: Path) -> None:
     found = [each for each in sentences(yaml.safe_load(path.read_text())) if NEVER.search(each)]
     assert found == []
