@@ -94,10 +94,13 @@ def test_an_answer_goes_on_while_another_conversation_is_looked_at(
     page.get_by_role("button", name="New conversation").click()
     ask(page, deltas=pieces("word " * 60, 5), delay=0.02)
     expect(answer(page).locator(".markdown")).to_contain_text("word")
+    rows = page.locator("#chat-conversations .open")
+    # It is listed once it is kept: until then the first row is the short one's.
+    expect(rows).to_have_count(2)
 
-    page.locator("#chat-conversations .open", has_text="short one").click()
+    rows.filter(has_text="short one").click()
     expect(page.locator(".hint")).to_contain_text("is being answered")
-    page.locator("#chat-conversations .open").first.click()
+    rows.filter(has_not_text="short one").click()
     # Until it is shown, the other one's answer is, and that has finished.
     expect(answer(page).locator(".markdown")).to_contain_text("word")
     finished(page)
