@@ -66,6 +66,22 @@ def read() -> dict[str, dict[str, Any]]:
     return found
 
 
+def describe() -> dict[str, list[Any]]:
+    """By table its columns, and what its indexes and constraints are, whatever these are called."""
+    found: dict[str, list[Any]] = {}
+    kinds = ("columns", "primary_key", "unique", "foreign_key", "check", "index", "orders")
+    with connection.cursor() as cursor:
+        for table in sorted(connection.introspection.table_names(cursor)):
+            columns = connection.introspection.get_table_description(cursor, table)
+            of_columns = sorted([str(value) for value in each] for each in columns)
+            constraints = connection.introspection.get_constraints(cursor, table).values()
+            found[table] = [
+                of_columns,
+                sorted(str([each.get(kind) for kind in kinds]) for each in constraints),
+            ]
+    return found
+
+
 def _name(model: type[models.Model] | None) -> str:
     assert model is not None
     return model._meta.label_lower

@@ -32,28 +32,33 @@ from tests import old_rows
 def told(rows):
     return json.loads(json.dumps(rows, default=str))
 
+new = old_rows.describe()
 call_command("migrate", "servers", {OLD!r}, verbosity=0)
-old_rows.fill(MigrationLoader(connection).project_state([("servers", {OLD!r})]).apps)
+loader = MigrationLoader(connection, replace_migrations=False)
+old_rows.fill(loader.project_state([("servers", {OLD!r})]).apps)
 before = told(old_rows.read())
 call_command("migrate", verbosity=0)
 after = told(old_rows.read())
+upgraded = old_rows.describe()
 call_command("migrate", "servers", {OLD!r}, verbosity=0)
 back = told(old_rows.read())
 tables = import_module("servers.migrations.0061_names_of_tables").NAMES
 columns = import_module("servers.migrations.0062_names_of_columns").NAMES
 moved = import_module("servers.migrations.0064_tables_of_a_run").MOVED
-print(json.dumps([before, after, back, tables, columns, moved]))
+print(json.dumps([before, after, back, tables, columns, moved, new, upgraded]))
 """
 
 
-@pytest.mark.takes(60)
+@pytest.mark.takes(90)
 @pytest.mark.parametrize("kind", [databases.SQLITE, databases.POSTGRESQL])
 def test_every_row_is_kept_on_the_way_to_the_new_names_and_back(kind: str, tmp_path: Path) -> None:
     with databases.database(kind, tmp_path) as environment:
-        before, after, back, tables, columns, moved = json.loads(databases.run(CODE, environment))
+        told = json.loads(databases.run(CODE, environment))
+    before, after, back, tables, columns, moved, new, upgraded = told
 
     assert len(before) > 45, "every table has a row"
     assert back == before
+    assert upgraded == new, "a new database starts with the tables of an upgraded one"
     renamed = {f"servers_{old.lower()}": f"servers_{new.lower()}" for old, new in tables}
     new_columns = {(f"servers_{table}", old): new for table, old, new in columns}
     # Of a run, what stands in a table of its own by now.

@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("servers", "0001_squashed_0034_what_the_hub_says"),
+        ("servers", "0034_what_the_hub_says"),
     ]
 
     operations = [
