@@ -67,6 +67,16 @@ GROUPS = (
         ),
     ),
     GuardedGroup(
+        marker="migrations",
+        about="databases of earlier versions, migrated and back",
+        inputs=(
+            *(*ALL, "servers/migrations/*", "servers/models/alerts/alert.py"),
+            *("servers/models/people/user.py", "tests/databases.py", "tests/migrated.py"),
+            *("tests/old_rows.py", "tests/shell.py", "tests/test_migrations.py"),
+            *("tests/files/hostile.py", "tests/files/test_purged.py"),
+        ),
+    ),
+    GuardedGroup(
         marker="release",
         about="the wheel and the site of the documents",
         inputs=(

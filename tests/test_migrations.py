@@ -49,6 +49,7 @@ print(json.dumps([before, after, back, tables, columns, moved, new, upgraded]))
 """
 
 
+@pytest.mark.migrations
 @pytest.mark.takes(90)
 @pytest.mark.parametrize("kind", [databases.SQLITE, databases.POSTGRESQL])
 def test_every_row_is_kept_on_the_way_to_the_new_names_and_back(kind: str, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ print(json.dumps(told))
 """
 
 
+@pytest.mark.migrations
 @pytest.mark.takes(60)
 def test_texts_configs_and_commits_of_before_are_purged(tmp_path: Path) -> None:
     with databases.database(databases.SQLITE, tmp_path) as environment:
