@@ -133,7 +133,7 @@ def take_film(browser: Browser, url: str) -> None:
                 reason.first.fill("To see whether it fits")
             button.first.click()
             break
-    page.goto(f"{url}/servers/llama-33-70b/")
+    page.wait_for_url(f"{url}/servers/llama-33-70b/")
     page.wait_for_timeout(500)
     failed = page.locator("text=Why it failed")
     film.follow(lambda: failed.count() > 0, every=0.8, shown=0.28, most=60)
