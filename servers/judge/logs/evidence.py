@@ -29,23 +29,14 @@ _ECHO = re.compile(
     r"Finish: obj=|Dumping (?:input|scheduler)|Initializing an? (?:V\d )?LLM engine|ReqInput\("
 )
 _FRAME = re.compile(r'\s*File "[^"]{1,500}", line \d+')
-_EXCEPTION = re.compile(
-    r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}?"
-    r"(?:Error|Exception|Failure|Exit|OutOfResources|Timeout|Interrupt|Dead|Died|Empty)(?=:|$)"
+_TRACEBACK = "Traceback (most recent call last)"
+# What follows the last frame and its source: the exception, whatever its name.
+_RAISED = re.compile(
+    r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:\([\w.]{1,60}\))?(?=:|$)(?!:\w)"
 )
-_NO_FAULT = re.compile(r"(?:KeyboardInterrupt|SystemExit|GeneratorExit|.{0,60}CancelledError)\b")
-# How the ends of other processes look from here.
-_FALLOUT = re.compile(
-    r"(?:EOFError|BrokenPipeError|ConnectionResetError|ConnectionRefusedError|ChildProcessError|"
-    r"(?:zmq\.)\S{0,60}|torch\.distributed\.elastic\.\S{0,80}ChildFailedError|"
-    r"(?:_?queue\.)?Empty|subprocess\.CalledProcessError|"
-    r"RuntimeError: (?:cancelled|DataLoader worker|Rank \d+ scheduler died|Worker failed with error|"
-    r"Engine process failed|cannot schedule new futures)|"
-    r"Exception: (?:Call to \w+ method failed|WorkerProc )|"
-    # Its own words stand in the next line.
-    r"pydantic_core\.\S{0,60}ValidationError: )"
-)
-_PYDANTIC = re.compile(r"\s{1,4}(?:Value error|Assertion failed), ")
+# Lines between a frame and what may follow it: its source, and marks under that.
+_WITHIN = 4
+_MOST_FRAMES = 200
 _WARNS = re.compile(r"\b\w{0,40}Warning: |^\[W\w* |NCCL INFO|^(?:WARNING|INFO|DEBUG)\b")
 _CHAIN = re.compile(
     r"During handling of the above exception|direct cause of the following exception"
@@ -108,6 +99,22 @@ class EvidenceLine:
     is_quiet: bool = True  # it calls itself a warning or less
     is_loud: bool = False  # it calls itself an error
     step: int = 0  # how far the start had come
+    is_raised: bool = False  # it stands where a traceback names its exception
+    frames: tuple[str, ...] = ()  # of the traceback that it ends, the innermost last
+    frames_at: tuple[int, ...] = ()  # their positions
+
+
+@dataclass(kw_only=True)
+class _Traceback:
+    """The one that a process is writing."""
+
+    frames: list[str] = field(default_factory=list)
+    at: list[int] = field(default_factory=list)
+
+    def add(self, frame: str, position: int) -> None:
+        if len(self.frames) < _MOST_FRAMES:
+            self.frames.append(frame.strip())
+            self.at.append(position)
 
 
 @dataclass(kw_only=True)
@@ -145,7 +152,8 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
     log = EvidenceLog()
     rank = ""
     step = 0
-    frame_at = -2
+    frame_at = -_WITHIN
+    written: dict[str, _Traceback] = {}
     for number, raw in lines:
         for piece in _pieces(raw):
             position = len(log.texts)
@@ -154,7 +162,8 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
             milestone = None if early in piece else _milestone(piece)
             if log.stopped_at is None and STOP.search(piece):
                 log.stopped_at = position
-            if milestone is None and not any(word in lower for word in _TELLING):
+            is_near = position - frame_at < _WITHIN
+            if milestone is None and not is_near and not any(word in lower for word in _TELLING):
                 continue
             said = parsing.read(piece)
             # Lines of a traceback have no prefix of their own.
@@ -167,11 +176,17 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
                 continue
             if _CHAIN.search(piece):
                 log.chains.append(position)
+            if _TRACEBACK in piece:
+                written[rank] = _Traceback()
             if _FRAME.match(said.text):
                 frame_at = position
-            is_source = frame_at == position - 1 and said.text[:1].isspace()
-            if is_source or _ECHO.search(piece):
+                written.setdefault(rank, _Traceback()).add(said.text, position)
+            elif (is_near and said.text[:1].isspace()) or _ECHO.search(piece):
                 continue
+            is_raised = rank in written and bool(_RAISED.match(said.text))
+            told = _Traceback()
+            if is_raised:
+                told, frame_at = written.pop(rank), -_WITHIN
             log.telling.append(
                 EvidenceLine(
                     number=number,
@@ -182,6 +197,9 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
                     is_quiet=said.level in _QUIET or bool(_WARNS.search(said.text)),
                     is_loud=said.level in ("ERROR", "CRITICAL") or bool(_LOUD.match(said.text)),
                     step=step,
+                    is_raised=is_raised,
+                    frames=tuple(told.frames),
+                    frames_at=tuple(told.at),
                 )
             )
     if len(log.telling) > MOST_FIRST + MOST_LAST:
@@ -199,17 +217,6 @@ def _milestone(piece: str) -> int | None:
         if pattern.search(piece):
             return step
     return None
-
-
-def is_exception(line: EvidenceLine) -> bool:
-    """Whether it ends the traceback of an exception that says something of its own."""
-    if line.is_quiet:
-        return False
-    if _PYDANTIC.match(line.text):
-        return True
-    if not _EXCEPTION.match(line.text):
-        return False
-    return not _NO_FAULT.match(line.text) and not _FALLOUT.match(line.text)
 
 
 # Who tells of it, the least telling first. counter: only the machine's count of such kills rose.
