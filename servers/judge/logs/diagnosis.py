@@ -187,8 +187,8 @@ def _hit(failure: Failure, line: EvidenceLine, log: EvidenceLog, ending: Ending)
     if line.is_quiet and not failure.any_level:
         return None
     for pattern in failure.match:
-        match = pattern.search(line.text, line.lower)
-        if match is None or (failure.unless and failure.unless.search(line.text)):
+        match = pattern.search(line.searched, line.lower)
+        if match is None or (failure.unless and failure.unless.search(line.searched)):
             continue
         if failure.frame and not any(map(failure.frame.search, exceptions.list_frames(line))):
             continue
@@ -377,7 +377,7 @@ def _conclude_exception(
 ) -> Diagnosis:
     said = _cut(exceptions.quote(fatal, log), 300)
     told = _evidence([fatal, *_pick_evidence(final)])
-    here = [hit for hit in hits if hit.line is fatal and hit.failure.rank == "place"]
+    here = [hit for hit in hits if hit.line is fatal and hit.failure.rank == "family"]
     if here:
         hit = here[0]
         groups = {**hit.groups, "said": said}
@@ -391,9 +391,7 @@ def _conclude_exception(
     place = exceptions.explain_place(fatal)
     summary = f"{said}{'' if said.endswith(('.', '!', '”')) else '.'}"
     summary += f" Raised in {place}." if place else ""
-    return Diagnosis(
-        outcome="failed", summary=f"{summary} No known failure fits.", evidence=told
-    )
+    return Diagnosis(outcome="failed", summary=f"{summary} No known failure fits.", evidence=told)
 
 
 def _pick_evidence(lines: list[EvidenceLine]) -> list[EvidenceLine]:

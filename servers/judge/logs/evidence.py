@@ -31,9 +31,10 @@ _ECHO = re.compile(
 _FRAME = re.compile(r'\s*File "[^"]{1,500}", line \d+')
 _TRACEBACK = "Traceback (most recent call last)"
 # What follows the last frame and its source: the exception, whatever its name.
-_RAISED = re.compile(
-    r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:\([\w.]{1,60}\))?(?=:|$)(?!:\w)"
-)
+_RAISED = re.compile(r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:\([\w.]{1,60}\))?(?=:|$)(?!:\w)")
+_BARE = re.compile(r"(?:AssertionError|NotImplementedError|Exception)(?:: ?)?$")
+_RAISE = re.compile(r"raise (?P<name>[A-Za-z_][\w.]{0,80})\((?P<rest>.*)")
+_QUOTED = re.compile(r"[fr]?\"([^\"]{1,400})\"|[fr]?'([^']{1,400})'")
 # Lines between a frame and what may follow it: its source, and marks under that.
 _WITHIN = 4
 _MOST_FRAMES = 200
@@ -94,7 +95,8 @@ class EvidenceLine:
     number: int
     position: int  # in the log as it was read
     text: str  # without prefixes
-    lower: str = ""
+    lower: str = ""  # what is searched, in lower case
+    said: str = ""  # all that it says, where that is more than its text
     rank: str = ""
     is_quiet: bool = True  # it calls itself a warning or less
     is_loud: bool = False  # it calls itself an error
@@ -103,6 +105,10 @@ class EvidenceLine:
     frames: tuple[str, ...] = ()  # of the traceback that it ends, the innermost last
     frames_at: tuple[int, ...] = ()  # their positions
 
+    @property
+    def searched(self) -> str:
+        return self.said or self.text
+
 
 @dataclass(kw_only=True)
 class _Traceback:
@@ -110,8 +116,10 @@ class _Traceback:
 
     frames: list[str] = field(default_factory=list)
     at: list[int] = field(default_factory=list)
+    number: int = 0  # of its last frame's line
 
-    def add(self, frame: str, position: int) -> None:
+    def add(self, frame: str, position: int, number: int) -> None:
+        self.number = number
         if len(self.frames) < _MOST_FRAMES:
             self.frames.append(frame.strip())
             self.at.append(position)
@@ -180,19 +188,21 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
                 written[rank] = _Traceback()
             if _FRAME.match(said.text):
                 frame_at = position
-                written.setdefault(rank, _Traceback()).add(said.text, position)
+                written.setdefault(rank, _Traceback()).add(said.text, position, number)
             elif (is_near and said.text[:1].isspace()) or _ECHO.search(piece):
                 continue
             is_raised = rank in written and bool(_RAISED.match(said.text))
             told = _Traceback()
             if is_raised:
                 told, frame_at = written.pop(rank), -_WITHIN
+            whole = _name_source(said.text, told, log.texts) if is_raised else ""
             log.telling.append(
                 EvidenceLine(
                     number=number,
                     position=position,
                     text=said.text,
-                    lower=said.text.lower(),
+                    lower=(whole or said.text).lower(),
+                    said=whole,
                     rank=rank,
                     is_quiet=said.level in _QUIET or bool(_WARNS.search(said.text)),
                     is_loud=said.level in ("ERROR", "CRITICAL") or bool(_LOUD.match(said.text)),
@@ -202,9 +212,52 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
                     frames_at=tuple(told.at),
                 )
             )
+    log.telling += [
+        line
+        for rank, told in written.items()
+        if (line := _read_raise(told, rank, step, log.texts)) is not None
+    ]
     if len(log.telling) > MOST_FIRST + MOST_LAST:
         log.telling = log.telling[:MOST_FIRST] + log.telling[-MOST_LAST:]
     return log
+
+
+def _name_source(text: str, told: _Traceback, texts: Sequence[str]) -> str:
+    """An exception that has no message, with the source line that raised it."""
+    if not _BARE.match(text) or not told.at:
+        return ""
+    source = parsing.read(texts[told.at[-1] + 1]).text.strip()
+    is_code = source and not _RAISED.match(source)
+    return f"{text.rstrip(': ')} at “{source}”" if is_code else ""
+
+
+def _read_raise(
+    told: _Traceback, rank: str, step: int, texts: Sequence[str]
+) -> EvidenceLine | None:
+    """What a traceback was about to say whose end is not in the log: its last line of source."""
+    if not told.at:
+        return None
+    at = told.at[-1] + 1
+    below = [parsing.read(text).text.strip() for text in texts[at : at + 2 * _WITHIN]]
+    found = _RAISE.match(below[0]) if below else None
+    if found is None:
+        return None
+    texts_said = _QUOTED.findall(" ".join([found["rest"], *below[1:]]))
+    message = "".join(double or single for double, single in texts_said)
+    said = f"{found['name']}: {message}" if message else found["name"]
+    return EvidenceLine(
+        number=told.number + 1,
+        position=at,
+        text=below[0],
+        lower=said.lower(),
+        said=said,
+        rank=rank,
+        is_quiet=False,
+        step=step,
+        is_raised=True,
+        frames=tuple(told.frames),
+        frames_at=tuple(told.at),
+    )
 
 
 def _pieces(raw: str) -> Sequence[str]:

@@ -24,15 +24,21 @@ _FALLOUT = re.compile(
     # Its own words stand in the next line.
     r"pydantic_core\.\S{0,60}ValidationError: )"
 )
-_PYDANTIC = re.compile(r"\s{1,4}(?:Value error|Assertion failed), ")
+_PYDANTIC = re.compile(
+    r"\s{1,4}(?:(?:Value error|Assertion failed), |.{1,300}\[type=\w{1,60}, input_value=)"
+)
 _WHAT = re.compile(r"\s{0,4}what\(\): {1,4}\S")
 # Python tells of these and goes on.
 _WHAT_IS = re.compile(r"^what\(\): +")
-_IGNORED = re.compile(r"Exception ignored in|Exception in thread|Task exception was never retrieved")
+_IGNORED = re.compile(
+    r"Exception ignored in|Exception in thread|Task exception was never retrieved"
+)
 _BARE = re.compile(r"(?:AssertionError|NotImplementedError|Exception)(?:: ?)?$")
 
 _REST = 4  # lines below a name, among which its message begins
-_FILE = re.compile(r'\s*File "(?P<path>[^"]{1,500})", line (?P<line>\d{1,7})(?:, in (?P<name>\S{1,80}))?')
+_FILE = re.compile(
+    r'\s*File "(?P<path>[^"]{1,500})", line (?P<line>\d{1,7})(?:, in (?P<name>\S{1,80}))?'
+)
 _PACKAGES = re.compile(
     r".*(?:/(?:site|dist)-packages/|/sglang/python/(?=sglang/)|/(?=vllm/(?:[\w.]+/)*[\w.]+$))"
 )
@@ -43,11 +49,12 @@ def is_exception(line: EvidenceLine) -> bool:
     """Whether it ends the traceback of an exception that says something of its own."""
     if line.is_quiet:
         return False
-    if _PYDANTIC.match(line.text) or _WHAT.match(line.text):
+    text = line.searched
+    if _PYDANTIC.match(text) or _WHAT.match(text):
         return True
-    if not (line.is_raised or _EXCEPTION.match(line.text)):
+    if not (line.is_raised or _EXCEPTION.match(text)):
         return False
-    return not _NO_FAULT.match(line.text) and not _FALLOUT.match(line.text)
+    return not _NO_FAULT.match(text) and not _FALLOUT.match(text)
 
 
 def pick_fatal(exceptions: Sequence[EvidenceLine], log: EvidenceLog) -> EvidenceLine | None:
@@ -73,23 +80,12 @@ def _is_ignored(line: EvidenceLine, log: EvidenceLog) -> bool:
 
 
 def quote(line: EvidenceLine, log: EvidenceLog) -> str:
-    """What the exception says, in one line: its message may begin below its name.
-
-    One without a message is told with the source line that raised it.
-    """
-    said = _WHAT_IS.sub("", line.text.strip())
+    """What the exception says, in one line: its message may begin below its name."""
+    said = _WHAT_IS.sub("", line.searched.strip())
     if line.is_raised and said.endswith(":"):
         rest = (parsing.read(text).text.strip() for text in log.texts[line.position + 1 :][:_REST])
         said = " ".join([said, *filter(None, rest)][:2])
-    if _BARE.match(said) and line.frames_at:
-        source = _read_source(line, log)
-        said = f"{said.rstrip(': ')} at “{source}”" if source else said
     return said
-
-
-def _read_source(line: EvidenceLine, log: EvidenceLog) -> str:
-    below = line.frames_at[-1] + 1
-    return parsing.read(log.texts[below]).text.strip() if below < line.position else ""
 
 
 def explain_place(line: EvidenceLine) -> str:

@@ -4,7 +4,8 @@ id          stable; runs keep it
 engine      vllm, sglang, llamacpp or docker; left out: any
 stage       where in a start it is met
 rank        specific (left out) | close | broad | follows | wrapper: which of two counts;
-            place: only of the exception that ended it, where nothing else is recognised
+            family: only of the exception that ended it, where nothing else is recognised; its
+            sentence has {said}, the exception with its message
 match       a pattern, or several of which one must be found in one line
 unless      a pattern that the same line must not hold
 level       any: lines that call themselves INFO or WARNING count too
@@ -86,7 +87,7 @@ def _better(one: frozenset[str] | None, other: frozenset[str] | None) -> frozens
 FOLDER = Path(__file__).with_name("failures")
 HARMLESS = "harmless.yaml"
 
-type Rank = Literal["specific", "close", "broad", "follows", "wrapper", "place"]
+type Rank = Literal["specific", "close", "broad", "follows", "wrapper", "family"]
 # Of several matches in one line the highest counts; from "follows" down, in the whole log.
 RANKS: dict[Rank, int] = {
     "specific": 20,
@@ -94,7 +95,7 @@ RANKS: dict[Rank, int] = {
     "broad": 10,
     "follows": 5,
     "wrapper": 0,
-    "place": -1,
+    "family": -1,
 }
 
 _ISSUE = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
@@ -156,7 +157,7 @@ class Failure:
     @property
     def is_guess(self) -> bool:
         """Whether it asks for an exception that is not known by its words."""
-        return self.needs_exception or self.rank == "place"
+        return self.needs_exception or self.rank == "family"
 
     @property
     def counts_by_itself(self) -> bool:

@@ -40,7 +40,7 @@ _JOURNAL = re.compile(
 )
 # SGLang: "[2026-03-30 14:21:44 DP0 TP1] "
 _SGLANG = re.compile(
-    r"\[(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?)"
+    r"\[(?P<at>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?)"
     r"(?P<rank>(?: (?:DP|PP|ATTN_CP|MOE_DP|ATTN_DP|TP|EP)\d{1,4}){0,6})\] ?"
 )
 # vLLM: "(EngineCore_DP0 pid=212) ", "(VllmWorker rank=1 pid=77) "; Ray: "(RayWorkerWrapper
@@ -51,6 +51,8 @@ _PROCESS = re.compile(
 )
 # torchrun and torch's own: "[rank3]: "
 _TORCH = re.compile(r"\[(?P<rank>rank\d{1,4})\]: ?")
+# vLLM-Omni: "[Stage-0] "
+_STAGE = re.compile(r"\[(?P<rank>Stage-\d{1,4})\] ?")
 # vLLM: "INFO 11-21 10:00:00 [core.py:12] ", and before 0.8 "INFO 11-21 10:00:00 core.py:12] "
 _VLLM = re.compile(
     rf"(?P<level>{_LEVELS}) (?P<at>\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?) "
@@ -81,6 +83,7 @@ _PREFIXES = (
     _PYTHON,
     _TIME,
     _TORCH,
+    _STAGE,
     _JOURNAL,
 )
 _RANK_IN_NAME = re.compile(r"(?:ATTN_|MOE_)?(?:DP|PP|CP|TP|EP)\d{1,4}|rank=\d{1,4}")
