@@ -19,7 +19,7 @@ couldn|unable|must|invalid|unsupport|require|timeout|timed|terminat|died|dead|de
 missing|mismatch|exceed|already|undefined|watchdog|sigquit|conflict|toomany|unauthorized|unresolv
 insufficient|unbalanced|corrupt|illegal|overflow|incomplete|bus error|xid|aer_|descriptor|ptxas|nvcc
 cublas|pcie|occupied|magic|dumped|gated|restricted|awaiting|ambiguous|trust_|duplicate|broken|nccl
-speculative|fallen|exit code|does not|is not|are not|not |no longer|no such|no |too old|larger than
+speculative|fallen|exit code|does not|is not|are not|not |no longer|no such|no |too old|crash|malformed|leak|lost|hang|fault|larger than
 greater than|less than|smaller than|only support|file \"""".replace("\n", "|").split("|")
 )
 
@@ -190,6 +190,8 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
                 frame_at = position
                 written.setdefault(rank, _Traceback()).add(said.text, position, number)
             elif (is_near and said.text[:1].isspace()) or _ECHO.search(piece):
+                continue
+            elif _RAISE.match(said.text):
                 continue
             is_raised = rank in written and bool(_RAISED.match(said.text))
             told = _Traceback()
