@@ -19,7 +19,7 @@ couldn|unable|must|invalid|unsupport|require|timeout|timed|terminat|died|dead|de
 missing|mismatch|exceed|already|undefined|watchdog|sigquit|conflict|toomany|unauthorized|unresolv
 insufficient|unbalanced|corrupt|illegal|overflow|incomplete|bus error|xid|aer_|descriptor|ptxas|nvcc
 cublas|pcie|occupied|magic|dumped|gated|restricted|awaiting|ambiguous|trust_|duplicate|broken|nccl
-speculative|fallen|exit code|does not|is not|are not|not |no longer|no such|no |too old|crash|malformed|leak|lost|hang|fault|larger than
+speculative|fallen|exit code|does not|is not|are not|not |no longer|no such|no |too old|crash|malformed|leak|lost|hang|fault|exited with|larger than
 greater than|less than|smaller than|only support|file \"""".replace("\n", "|").split("|")
 )
 
