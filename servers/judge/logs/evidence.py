@@ -19,8 +19,9 @@ couldn|unable|must|invalid|unsupport|require|timeout|timed|terminat|died|dead|de
 missing|mismatch|exceed|already|undefined|watchdog|sigquit|conflict|toomany|unauthorized|unresolv
 insufficient|unbalanced|corrupt|illegal|overflow|incomplete|bus error|xid|aer_|descriptor|ptxas|nvcc
 cublas|pcie|occupied|magic|dumped|gated|restricted|awaiting|ambiguous|trust_|duplicate|broken|nccl
-speculative|fallen|exit code|does not|is not|are not|not |no longer|no such|no |too old|crash|malformed|leak|lost|hang|fault|exited with|larger than
-greater than|less than|smaller than|only support|file \"""".replace("\n", "|").split("|")
+speculative|fallen|exit code|does not|is not|are not|not |no longer|no such|no |too old|larger than
+greater than|less than|smaller than|only support|crash|malformed|leak|lost|hang|fault|exited with
+file "|file /|file ~""".replace("\n", "|").split("|")
 )
 
 # What quotes other people's words: arguments, requests, the configuration in a dump.
@@ -28,7 +29,8 @@ _ECHO = re.compile(
     r"server_args=|ServerArgs\(|non-default args|Namespace\(|Received request |Receive: obj=|"
     r"Finish: obj=|Dumping (?:input|scheduler)|Initializing an? (?:V\d )?LLM engine|ReqInput\("
 )
-_FRAME = re.compile(r'\s*File "[^"]{1,500}", line \d+')
+# The second is how notebooks write it.
+_FRAME = re.compile(r'\s*File (?:"[^"]{1,500}", line \d+|[^\s":]{1,500}:\d+, in \w)')
 _TRACEBACK = "Traceback (most recent call last)"
 # What follows the last frame and its source: the exception, whatever its name.
 _RAISED = re.compile(r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:\([\w.]{1,60}\))?(?=:|$)(?!:\w)")
@@ -189,9 +191,11 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
             if _FRAME.match(said.text):
                 frame_at = position
                 written.setdefault(rank, _Traceback()).add(said.text, position, number)
-            elif (is_near and said.text[:1].isspace()) or _ECHO.search(piece):
-                continue
-            elif _RAISE.match(said.text):
+            elif (
+                (is_near and said.text[:1].isspace())
+                or _ECHO.search(piece)
+                or _RAISE.match(said.text)
+            ):
                 continue
             is_raised = rank in written and bool(_RAISED.match(said.text))
             told = _Traceback()

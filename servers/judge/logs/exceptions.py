@@ -37,7 +37,8 @@ _BARE = re.compile(r"(?:AssertionError|NotImplementedError|Exception)(?:: ?)?$")
 
 _REST = 4  # lines below a name, among which its message begins
 _FILE = re.compile(
-    r'\s*File "(?P<path>[^"]{1,500})", line (?P<line>\d{1,7})(?:, in (?P<name>\S{1,80}))?'
+    r'\s*File (?:"(?P<path>[^"]{1,500})", line |(?P<note>[^\s":]{1,500}):)(?P<line>\d{1,7})'
+    r"(?:, in (?P<name>[^\s(]{1,80}))?"
 )
 _PACKAGES = re.compile(
     r".*(?:/(?:site|dist)-packages/|/sglang/python/(?=sglang/)|/(?=vllm/(?:[\w.]+/)*[\w.]+$))"
@@ -91,10 +92,10 @@ def quote(line: EvidenceLine, log: EvidenceLog) -> str:
 def explain_place(line: EvidenceLine) -> str:
     """The engine's own frame that raised it, such as "vllm/x.py, line 3, in load"; "": not told."""
     frames = [found for each in line.frames if (found := _FILE.match(each))]
-    own = [found for found in frames if _OURS.match(shorten(found["path"]))]
+    own = [found for found in frames if _OURS.match(_shorten(found["path"] or found["note"]))]
     last = (own or frames)[-1:]
     return "".join(
-        f"{shorten(found['path'])}, line {found['line']}"
+        f"{_shorten(found['path'] or found['note'])}, line {found['line']}"
         + (f", in {found['name']}" if found["name"] else "")
         for found in last
     )
@@ -103,9 +104,9 @@ def explain_place(line: EvidenceLine) -> str:
 def list_frames(line: EvidenceLine) -> list[str]:
     """The frames of its traceback, their paths from the package on: "vllm/x.py, in load"."""
     every = filter(None, map(_FILE.match, line.frames))
-    return [f"{shorten(found['path'])}, in {found['name']}" for found in every]
+    return [f"{_shorten(found['path'] or found['note'])}, in {found['name']}" for found in every]
 
 
-def shorten(path: str) -> str:
+def _shorten(path: str) -> str:
     """A file's path from its package on."""
     return _PACKAGES.sub("", path)

@@ -63,6 +63,11 @@ _PYTHON = re.compile(
     rf"(?P<at>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{{3}}) - (?:[\w.]{{1,80}} - )?"
     rf"(?P<level>{_LEVELS}) - (?:[\w./-]{{1,200}}:\d{{1,6}} - )?(?:[\w.]{{1,80}}: )?"
 )
+# loguru and programs like it: "2025-03-05 08:58:54 | ERROR | stderr | "
+_PIPES = re.compile(
+    r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) ?\| "
+    rf"(?P<level>{_LEVELS}) {{0,10}}\| (?:[\w.:<>-]{{1,120}} (?:\||-) )?"
+)
 # Docker Desktop and wrappers: "2025-03-05 08:58:54 "
 _TIME = re.compile(r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) (?!- )")
 # uvicorn: "INFO:     "
@@ -81,6 +86,7 @@ _PREFIXES = (
     _LLAMA,
     _LLAMA_PART,
     _PYTHON,
+    _PIPES,
     _TIME,
     _TORCH,
     _STAGE,
