@@ -21,13 +21,12 @@ from servers.judge.logs import (
 )
 from servers.judge.logs.evidence import EvidenceLine, EvidenceLog, Oom
 from servers.judge.logs.failure_catalog import Failure
+from servers.judge.logs.quoting import Evidence, cut, pick, quote_lines
 from servers.judge.profiles.facts import LaunchFacts, Subject
 from servers.launch.engines import ENGINES, SERVING
 
 type Outcome = Literal["ready", "failed", "hung", "unknown"]
 
-MOST_EVIDENCE = 6
-LONGEST_EVIDENCE = 600  # characters
 # Of a long log, the lines that are read: a start is at its front, an end at its back.
 HEAD, TAIL = 20_000, 40_000
 LONGEST_LINE = 16_384  # characters; of a longer one, both ends: a bar redraws its line
@@ -58,12 +57,6 @@ class Ending:
     ready_line: int | None = None  # the number of the line that says so, where one does
     unheld: int | None = None  # bytes of a unified pool that nobody held when it started
     oom: Oom | None = None  # the kernel killed it, or a part of it
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    line: int  # counted from 1; 0: Docker's words, not the log's
-    text: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +187,7 @@ def _hit(failure: Failure, line: EvidenceLine, log: EvidenceLog, ending: Ending)
             continue
         if _lacks(failure, line, log):
             return None
-        groups = {name: _cut(said) for name, said in match.groupdict().items() if said}
+        groups = {name: cut(said) for name, said in match.groupdict().items() if said}
         return _Hit(failure=failure, line=line, groups=_more(groups, ending))
     return None
 
@@ -295,7 +288,7 @@ def _conclude_known(best: _Hit, hits: list[_Hit]) -> Diagnosis:
         outcome="hung" if _is_hang(best) else "failed",
         cause=failure.id,
         summary=failure.sentence(best.groups),
-        evidence=_evidence([best.line, *same], most=3),
+        evidence=quote_lines([best.line, *same], most=3),
         groups=best.groups,
     )
 
@@ -309,7 +302,7 @@ def _conclude_killed(ending: Ending, unexplained: list[EvidenceLine]) -> Diagnos
         outcome="failed",
         cause=by_docker.id,
         summary=by_docker.sentence({}),
-        evidence=_evidence(lines, most=2),
+        evidence=quote_lines(lines, most=2),
     )
 
 
@@ -322,13 +315,13 @@ def _is_of_memory(best: _Hit | None) -> bool:
 
 
 def _out_of_memory(ending: Ending, killed: Oom) -> Diagnosis:
-    said = (Evidence(line=0, text=_cut(killed.said)),) if killed.said else ()
+    said = (Evidence(line=0, text=cut(killed.said)),) if killed.said else ()
     last = [EvidenceLine(number=n, position=0, text=text) for n, text in ending.lines[-1:]]
     return Diagnosis(
         outcome="failed",
         cause=evidence.CAUSE,
         summary=evidence.explain_oom(killed),
-        evidence=(*said, *_evidence(last, most=1)),
+        evidence=(*said, *quote_lines(last, most=1)),
     )
 
 
@@ -353,30 +346,30 @@ def _conclude_rest(
         return _conclude_exception(fatal, final, hits, log)
     signs = [line for line in lines if not line.is_quiet and evidence.DEATH.search(line.text)]
     loud = [line for line in lines if line.is_loud and not log.has_survived(line)]
-    told = _pick_evidence(loud) or signs
+    told = pick(loud) or signs
     if not has_died:
         summary = "The log ends before it is ready, and says no reason that is known."
-        return Diagnosis(outcome="unknown", summary=summary, evidence=_evidence(told))
+        return Diagnosis(outcome="unknown", summary=summary, evidence=quote_lines(told))
     said = told[0].text.strip() if told else ""
     summary = "Not recognised."
     summary += (
-        f" The first error in the log: {_cut(said, 200)}"
+        f" The first error in the log: {cut(said, 200)}"
         if said
         else " The log says nothing of a reason."
     )
     if not told and ending.lines:
         number, text = ending.lines[-1]
         return Diagnosis(
-            outcome="failed", summary=summary, evidence=(Evidence(line=number, text=_cut(text)),)
+            outcome="failed", summary=summary, evidence=(Evidence(line=number, text=cut(text)),)
         )
-    return Diagnosis(outcome="failed", summary=summary, evidence=_evidence(told))
+    return Diagnosis(outcome="failed", summary=summary, evidence=quote_lines(told))
 
 
 def _conclude_exception(
     fatal: EvidenceLine, final: list[EvidenceLine], hits: list[_Hit], log: EvidenceLog
 ) -> Diagnosis:
-    said = _cut(exceptions.quote(fatal, log), 300)
-    told = _evidence([fatal, *_pick_evidence(final)])
+    said = cut(exceptions.quote(fatal, log), 300)
+    told = quote_lines([fatal, *pick(final)])
     here = [hit for hit in hits if hit.line is fatal and hit.failure.rank == "family"]
     if here:
         hit = here[0]
@@ -392,28 +385,6 @@ def _conclude_exception(
     summary = f"{said}{'' if said.endswith(('.', '!', '”')) else '.'}"
     summary += f" Raised in {place}." if place else ""
     return Diagnosis(outcome="failed", summary=f"{summary} No known failure fits.", evidence=told)
-
-
-def _pick_evidence(lines: list[EvidenceLine]) -> list[EvidenceLine]:
-    """The first ones, and the last."""
-    return [*lines[: MOST_EVIDENCE - 1], *lines[-1:]]
-
-
-def _evidence(lines: list[EvidenceLine], *, most: int = MOST_EVIDENCE) -> tuple[Evidence, ...]:
-    """Each text once, in the log's order."""
-    texts: dict[str, EvidenceLine] = {}
-    for line in lines:
-        texts.setdefault(line.text.strip(), line)
-    chosen = sorted(list(texts.values())[:most], key=lambda line: line.position)
-    return tuple(Evidence(line=line.number, text=_cut(line.text.strip())) for line in chosen)
-
-
-def _cut(text: str, most: int = LONGEST_EVIDENCE) -> str:
-    """At most so many characters, and none that a database or a terminal cannot bear."""
-    text = "".join(
-        each if each.isprintable() or each == "\t" else "\ufffd" for each in text[: most + 1]
-    )
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def report(lines: Iterable[str], *, exit_code: int | None = None) -> dict[str, Any]:
