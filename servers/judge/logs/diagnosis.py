@@ -382,7 +382,7 @@ def _conclude_exception(
             groups=groups,
         )
     place = exceptions.explain_place(fatal)
-    summary = f"{said}{'' if said.endswith(('.', '!', '”')) else '.'}"
+    summary = f"{said}{'' if said.endswith(('.', '!')) else '.'}"
     summary += f" Raised in {place}." if place else ""
     return Diagnosis(outcome="failed", summary=f"{summary} No known failure fits.", evidence=told)
 

@@ -20,7 +20,7 @@ missing|mismatch|exceed|already|undefined|watchdog|sigquit|conflict|toomany|unau
 insufficient|unbalanced|corrupt|illegal|overflow|incomplete|bus error|xid|aer_|descriptor|ptxas|nvcc
 cublas|pcie|occupied|magic|dumped|gated|restricted|awaiting|ambiguous|trust_|duplicate|broken|nccl
 speculative|fallen|exit code|does not|is not|are not|not |no longer|no such|no |too old|larger than
-greater than|less than|smaller than|only support|crash|malformed|leak|lost|hang|fault|exited with
+greater than|less than|smaller than|only support|crash|malformed|leak|lost|hang|fault|exited with|bootstrapping
 file "|file /|file ~""".replace("\n", "|").split("|")
 )
 
