@@ -179,6 +179,8 @@ def _possible(ending: Ending, facts: LaunchFacts | None, was_ready: bool) -> Ite
 def _hit(failure: Failure, line: EvidenceLine, log: EvidenceLog, ending: Ending) -> _Hit | None:
     if line.is_quiet and not failure.any_level:
         return None
+    if failure.raised and not exceptions.names_one(line):
+        return None
     for pattern in failure.match:
         match = pattern.search(line.searched, line.lower)
         if match is None or (failure.unless and failure.unless.search(line.searched)):

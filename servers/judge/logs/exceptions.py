@@ -29,6 +29,7 @@ _PYDANTIC = re.compile(
 )
 _WHAT = re.compile(r"\s{0,4}what\(\): {1,4}\S")
 # Python tells of these and goes on.
+_NAMED = re.compile(r"\w(?:Error|Exception)\b|^\s{1,4}(?:Value error|Assertion failed), ")
 _WHAT_IS = re.compile(r"^what\(\): +")
 _IGNORED = re.compile(
     r"Exception ignored in|Exception in thread|Task exception was never retrieved"
@@ -56,6 +57,11 @@ def is_exception(line: EvidenceLine) -> bool:
     if not (line.is_raised or _EXCEPTION.match(text)):
         return False
     return not _NO_FAULT.match(text) and not _FALLOUT.match(text)
+
+
+def names_one(line: EvidenceLine) -> bool:
+    """Whether it is an exception, or another line that quotes one."""
+    return line.is_raised or bool(_NAMED.search(line.searched))
 
 
 def pick_fatal(exceptions: Sequence[EvidenceLine], log: EvidenceLog) -> EvidenceLine | None:

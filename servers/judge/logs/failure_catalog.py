@@ -11,6 +11,7 @@ unless      a pattern that the same line must not hold
 level       any: lines that call themselves INFO or WARNING count too
 seen, unseen, twice, times   patterns of earlier lines; how often `match` must be met
 seen_with   {part of the line: pattern of an earlier line that it then needs}
+raised      only a line that names an exception
 frame       a pattern of a file in the traceback that the line ends, from its package on
 at_end      nothing else may follow
 after_ready only of an engine that was ready
@@ -137,6 +138,7 @@ class Failure:
     times: int = 1
     seen_with: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = ()
     frame: re.Pattern[str] | None = None
+    raised: bool = False
     at_end: bool = False
     after_ready: bool = False
     needs_exception: bool = False
