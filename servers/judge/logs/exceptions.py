@@ -16,7 +16,7 @@ _NO_FAULT = re.compile(r"(?:KeyboardInterrupt|SystemExit|GeneratorExit|.{0,60}Ca
 _FALLOUT = re.compile(
     r"(?:EOFError|BrokenPipeError|ConnectionResetError|ConnectionRefusedError|ChildProcessError|"
     r"(?:zmq\.)\S{0,60}|torch\.distributed\.elastic\.\S{0,80}ChildFailedError|"
-    r"(?:_?queue\.)?Empty|subprocess\.CalledProcessError|(?:\S{0,60}\.)?EngineDeadError|"
+    r"(?:_?queue\.)?Empty|TimeoutError$|subprocess\.CalledProcessError|(?:\S{0,60}\.)?EngineDeadError|"
     r"RuntimeError: (?:cancelled|DataLoader worker|Rank \d+ scheduler died|Worker failed with error|"
     r"Engine process failed|Engine core initialization failed|cannot schedule new futures|"
     r"Error raised in subprocess|Background loop)|"
