@@ -1,5 +1,6 @@
 """Every entry of the catalogue: words that it is recognised by, and near misses that it is not."""
 
+import re
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 from servers.judge.logs import failure_catalog
-from servers.judge.logs.diagnosis import Ending, diagnose, head_and_tail
+from servers.judge.logs.diagnosis import Diagnosis, Ending, diagnose, head_and_tail
 from servers.judge.logs.failure_catalog import FailureError
 from servers.judge.profiles.facts import LaunchFacts
 from tests.cases import table
@@ -29,6 +30,12 @@ def written() -> dict[str, dict[str, Any]]:
 
 
 def cause_of(text: str, said: dict[str, Any], *, ready: bool = False) -> str | None:
+    found = _found(text, said, ready=ready)
+    assert not re.search(r"\{\w+\}", found.summary), found.summary
+    return found.cause
+
+
+def _found(text: str, said: dict[str, Any], *, ready: bool) -> Diagnosis:
     around = dict(said)
     unheld = around.pop("unheld_gib", None)
     ending = Ending(
@@ -38,7 +45,7 @@ def cause_of(text: str, said: dict[str, Any], *, ready: bool = False) -> str | N
         was_ready=True if ready else None,
         unheld=None if unheld is None else int(unheld * GIB),
     )
-    return diagnose(ending).cause
+    return diagnose(ending)
 
 
 def _subject(around: dict[str, Any]) -> Any:
