@@ -167,7 +167,7 @@ class Failure:
 
     def sentence(self, groups: Mapping[str, str]) -> str:
         is_told = set(_BLANK.findall(self.says)) <= set(groups)
-        return fill(self.says, groups) if is_told or not self.plainly else self.plainly
+        return fill(self.says if is_told or not self.plainly else self.plainly, groups)
 
 
 @dataclass(frozen=True, kw_only=True)
