@@ -10,16 +10,23 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal
 
-from servers.judge.logs import evidence, failure_catalog, parsing, phases, wrapping
+from servers.judge.logs import (
+    evidence,
+    exceptions,
+    failure_catalog,
+    matching,
+    parsing,
+    phases,
+    wrapping,
+)
 from servers.judge.logs.evidence import EvidenceLine, EvidenceLog, Oom
 from servers.judge.logs.failure_catalog import Failure
+from servers.judge.logs.quoting import Evidence, cut, pick, quote_lines
 from servers.judge.profiles.facts import LaunchFacts, Subject
 from servers.launch.engines import ENGINES, SERVING
 
 type Outcome = Literal["ready", "failed", "hung", "unknown"]
 
-MOST_EVIDENCE = 6
-LONGEST_EVIDENCE = 600  # characters
 # Of a long log, the lines that are read: a start is at its front, an end at its back.
 HEAD, TAIL = 20_000, 40_000
 LONGEST_LINE = 16_384  # characters; of a longer one, both ends: a bar redraws its line
@@ -50,12 +57,6 @@ class Ending:
     ready_line: int | None = None  # the number of the line that says so, where one does
     unheld: int | None = None  # bytes of a unified pool that nobody held when it started
     oom: Oom | None = None  # the kernel killed it, or a part of it
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    line: int  # counted from 1; 0: Docker's words, not the log's
-    text: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +104,8 @@ def diagnose(ending: Ending) -> Diagnosis:
     lines = [line for line in log.telling if not was_ready or _is_after_ready(line, log, ending)]
     has_died = _has_died(ending, lines, was_ready, log)
     hits = _hits(ending, log, lines, was_ready)
-    exceptions = _find_unexplained(lines, hits)
-    best = _best(hits, exceptions, log)
+    unexplained = _find_unexplained(lines, hits)
+    best = _best(hits, unexplained, log)
     if was_ready and not has_died and not (best and _is_hang(best)):
         return Diagnosis(
             outcome="ready", summary="It became ready, and nothing says that it failed."
@@ -112,10 +113,10 @@ def diagnose(ending: Ending) -> Diagnosis:
     if ending.oom is not None and _is_of_memory(best):
         return _out_of_memory(ending, ending.oom)
     if ending.oom_killed and (best is None or best.failure.rank == "wrapper"):
-        return _conclude_killed(ending, exceptions)
+        return _conclude_killed(ending, unexplained)
     if best is not None and not log.has_survived(best.line):
         return _conclude_known(best, hits)
-    return _not_recognised(ending, lines, exceptions, has_died, log)
+    return _conclude_rest(ending, lines, _find_final(unexplained, log), hits, has_died, log)
 
 
 def _engine(ending: Ending) -> str:
@@ -149,11 +150,13 @@ def _hits(
 ) -> list[_Hit]:
     facts = LaunchFacts(ending.subject) if ending.subject else None
     found: list[_Hit] = []
+    index = matching.LineIndex([line.lower for line in lines])
     for failure in _possible(ending, facts, was_ready):
-        mine = [hit for line in lines if (hit := _hit(failure, line, log, ending))]
+        may_be = index.find(failure.match)
+        mine = [hit for at in may_be if (hit := _hit(failure, lines[at], log, ending))]
         if len(mine) < failure.times:
             continue
-        if failure.at_end and not _is_at_end(mine[-1], log):
+        if failure.at_end and mine and not _is_at_end(mine[-1], log):
             continue
         found += mine
     return found
@@ -176,13 +179,17 @@ def _possible(ending: Ending, facts: LaunchFacts | None, was_ready: bool) -> Ite
 def _hit(failure: Failure, line: EvidenceLine, log: EvidenceLog, ending: Ending) -> _Hit | None:
     if line.is_quiet and not failure.any_level:
         return None
+    if failure.raised and not exceptions.names_one(line):
+        return None
     for pattern in failure.match:
-        match = pattern.search(line.text, line.lower)
-        if match is None or (failure.unless and failure.unless.search(line.text)):
+        match = pattern.search(line.searched, line.lower)
+        if match is None or (failure.unless and failure.unless.search(line.searched)):
+            continue
+        if failure.frame and not any(map(failure.frame.search, exceptions.list_frames(line))):
             continue
         if _lacks(failure, line, log):
             return None
-        groups = {name: _cut(said) for name, said in match.groupdict().items() if said}
+        groups = {name: cut(said) for name, said in match.groupdict().items() if said}
         return _Hit(failure=failure, line=line, groups=_more(groups, ending))
     return None
 
@@ -223,14 +230,14 @@ def _is_at_end(hit: _Hit, log: EvidenceLog) -> bool:
 
 def _find_unexplained(lines: list[EvidenceLine], hits: list[_Hit]) -> list[EvidenceLine]:
     """Exceptions of which the catalogue says nothing."""
-    known = {hit.line.position for hit in hits if not hit.failure.needs_exception}
-    return [line for line in lines if evidence.is_exception(line) and line.position not in known]
+    known = {hit.line.position for hit in hits if not hit.failure.is_guess}
+    return [line for line in lines if exceptions.is_exception(line) and line.position not in known]
 
 
-def _best(hits: list[_Hit], exceptions: list[EvidenceLine], log: EvidenceLog) -> _Hit | None:
+def _best(hits: list[_Hit], unexplained: list[EvidenceLine], log: EvidenceLog) -> _Hit | None:
     """The first cause. None where an exception that nobody knows came before what is known."""
     fresh = [hit for hit in hits if not log.has_survived(hit.line)]
-    final = [line for line in exceptions if not log.has_survived(line)]
+    final = [line for line in unexplained if not log.has_survived(line)]
     alone = [hit for hit in fresh if not hit.failure.needs_exception]
     if final and not any(hit.failure.counts_by_itself for hit in alone):
         guessed = [hit for hit in fresh if hit.failure.needs_exception]
@@ -256,8 +263,8 @@ def _best(hits: list[_Hit], exceptions: list[EvidenceLine], log: EvidenceLog) ->
     return None
 
 
-def _is_followed(hit: _Hit, exceptions: list[EvidenceLine]) -> bool:
-    return any(line.position > hit.line.position for line in exceptions)
+def _is_followed(hit: _Hit, unexplained: list[EvidenceLine]) -> bool:
+    return any(line.position > hit.line.position for line in unexplained)
 
 
 def _order(hit: _Hit) -> tuple[int, int]:
@@ -283,21 +290,21 @@ def _conclude_known(best: _Hit, hits: list[_Hit]) -> Diagnosis:
         outcome="hung" if _is_hang(best) else "failed",
         cause=failure.id,
         summary=failure.sentence(best.groups),
-        evidence=_evidence([best.line, *same], most=3),
+        evidence=quote_lines([best.line, *same], most=3),
         groups=best.groups,
     )
 
 
-def _conclude_killed(ending: Ending, exceptions: list[EvidenceLine]) -> Diagnosis:
+def _conclude_killed(ending: Ending, unexplained: list[EvidenceLine]) -> Diagnosis:
     by_docker = next(each for each in failure_catalog.load_shipped() if each.oom_killed)
-    lines = exceptions or [
+    lines = unexplained or [
         EvidenceLine(number=n, position=0, text=text) for n, text in ending.lines[-2:]
     ]
     return Diagnosis(
         outcome="failed",
         cause=by_docker.id,
         summary=by_docker.sentence({}),
-        evidence=_evidence(lines, most=2),
+        evidence=quote_lines(lines, most=2),
     )
 
 
@@ -310,69 +317,76 @@ def _is_of_memory(best: _Hit | None) -> bool:
 
 
 def _out_of_memory(ending: Ending, killed: Oom) -> Diagnosis:
-    said = (Evidence(line=0, text=_cut(killed.said)),) if killed.said else ()
+    said = (Evidence(line=0, text=cut(killed.said)),) if killed.said else ()
     last = [EvidenceLine(number=n, position=0, text=text) for n, text in ending.lines[-1:]]
     return Diagnosis(
         outcome="failed",
         cause=evidence.CAUSE,
         summary=evidence.explain_oom(killed),
-        evidence=(*said, *_evidence(last, most=1)),
+        evidence=(*said, *quote_lines(last, most=1)),
     )
 
 
-def _not_recognised(
+def _find_final(unexplained: list[EvidenceLine], log: EvidenceLog) -> list[EvidenceLine]:
+    return [
+        line
+        for line in unexplained
+        if not log.has_survived(line) and not log.was_stopped_before(line)
+    ]
+
+
+def _conclude_rest(
     ending: Ending,
     lines: list[EvidenceLine],
-    exceptions: list[EvidenceLine],
+    final: list[EvidenceLine],
+    hits: list[_Hit],
     has_died: bool,
     log: EvidenceLog,
 ) -> Diagnosis:
-    final = [
-        line
-        for line in exceptions
-        if not log.has_survived(line) and not log.was_stopped_before(line)
-    ]
+    """What no entry knows by its words: an exception by its place, or what the log says last."""
+    if fatal := exceptions.pick_fatal(final, log):
+        return _conclude_exception(fatal, final, hits, log)
     signs = [line for line in lines if not line.is_quiet and evidence.DEATH.search(line.text)]
     loud = [line for line in lines if line.is_loud and not log.has_survived(line)]
-    told = _pick_evidence(final) or _pick_evidence(loud) or signs
-    if not (has_died or final):
+    told = pick(loud) or signs
+    if not has_died:
         summary = "The log ends before it is ready, and says no reason that is known."
-        return Diagnosis(outcome="unknown", summary=summary, evidence=_evidence(told))
+        return Diagnosis(outcome="unknown", summary=summary, evidence=quote_lines(told))
     said = told[0].text.strip() if told else ""
     summary = "Not recognised."
     summary += (
-        f" The first error in the log: {_cut(said, 200)}"
+        f" The first error in the log: {cut(said, 200)}"
         if said
         else " The log says nothing of a reason."
     )
     if not told and ending.lines:
         number, text = ending.lines[-1]
         return Diagnosis(
-            outcome="failed", summary=summary, evidence=(Evidence(line=number, text=_cut(text)),)
+            outcome="failed", summary=summary, evidence=(Evidence(line=number, text=cut(text)),)
         )
-    return Diagnosis(outcome="failed", summary=summary, evidence=_evidence(told))
+    return Diagnosis(outcome="failed", summary=summary, evidence=quote_lines(told))
 
 
-def _pick_evidence(exceptions: list[EvidenceLine]) -> list[EvidenceLine]:
-    """The first ones, and the last."""
-    return [*exceptions[: MOST_EVIDENCE - 1], *exceptions[-1:]]
-
-
-def _evidence(lines: list[EvidenceLine], *, most: int = MOST_EVIDENCE) -> tuple[Evidence, ...]:
-    """Each text once, in the log's order."""
-    texts: dict[str, EvidenceLine] = {}
-    for line in lines:
-        texts.setdefault(line.text.strip(), line)
-    chosen = sorted(list(texts.values())[:most], key=lambda line: line.position)
-    return tuple(Evidence(line=line.number, text=_cut(line.text.strip())) for line in chosen)
-
-
-def _cut(text: str, most: int = LONGEST_EVIDENCE) -> str:
-    """At most so many characters, and none that a database or a terminal cannot bear."""
-    text = "".join(
-        each if each.isprintable() or each == "\t" else "\ufffd" for each in text[: most + 1]
-    )
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _conclude_exception(
+    fatal: EvidenceLine, final: list[EvidenceLine], hits: list[_Hit], log: EvidenceLog
+) -> Diagnosis:
+    said = cut(exceptions.quote(fatal, log), 300)
+    told = quote_lines([fatal, *pick(final)])
+    here = [hit for hit in hits if hit.line is fatal and hit.failure.rank == "family"]
+    if here:
+        hit = here[0]
+        groups = {**hit.groups, "said": said}
+        return Diagnosis(
+            outcome="failed",
+            cause=hit.failure.id,
+            summary=hit.failure.sentence(groups),
+            evidence=told,
+            groups=groups,
+        )
+    place = exceptions.explain_place(fatal)
+    summary = f"{said}{'' if said.endswith(('.', '!')) else '.'}"
+    summary += f" Raised in {place}." if place else ""
+    return Diagnosis(outcome="failed", summary=f"{summary} No known failure fits.", evidence=told)
 
 
 def report(lines: Iterable[str], *, exit_code: int | None = None) -> dict[str, Any]:

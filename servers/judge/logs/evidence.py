@@ -20,7 +20,8 @@ missing|mismatch|exceed|already|undefined|watchdog|sigquit|conflict|toomany|unau
 insufficient|unbalanced|corrupt|illegal|overflow|incomplete|bus error|xid|aer_|descriptor|ptxas|nvcc
 cublas|pcie|occupied|magic|dumped|gated|restricted|awaiting|ambiguous|trust_|duplicate|broken|nccl
 speculative|fallen|exit code|does not|is not|are not|not |no longer|no such|no |too old|larger than
-greater than|less than|smaller than|only support|file \"""".replace("\n", "|").split("|")
+greater than|less than|smaller than|only support|crash|malformed|leak|lost|hang|fault|exited with|bootstrapping
+file "|file /|file ~""".replace("\n", "|").split("|")
 )
 
 # What quotes other people's words: arguments, requests, the configuration in a dump.
@@ -28,24 +29,17 @@ _ECHO = re.compile(
     r"server_args=|ServerArgs\(|non-default args|Namespace\(|Received request |Receive: obj=|"
     r"Finish: obj=|Dumping (?:input|scheduler)|Initializing an? (?:V\d )?LLM engine|ReqInput\("
 )
-_FRAME = re.compile(r'\s*File "[^"]{1,500}", line \d+')
-_EXCEPTION = re.compile(
-    r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}?"
-    r"(?:Error|Exception|Failure|Exit|OutOfResources|Timeout|Interrupt|Dead|Died|Empty)(?=:|$)"
-)
-_NO_FAULT = re.compile(r"(?:KeyboardInterrupt|SystemExit|GeneratorExit|.{0,60}CancelledError)\b")
-# How the ends of other processes look from here.
-_FALLOUT = re.compile(
-    r"(?:EOFError|BrokenPipeError|ConnectionResetError|ConnectionRefusedError|ChildProcessError|"
-    r"(?:zmq\.)\S{0,60}|torch\.distributed\.elastic\.\S{0,80}ChildFailedError|"
-    r"(?:_?queue\.)?Empty|subprocess\.CalledProcessError|"
-    r"RuntimeError: (?:cancelled|DataLoader worker|Rank \d+ scheduler died|Worker failed with error|"
-    r"Engine process failed|cannot schedule new futures)|"
-    r"Exception: (?:Call to \w+ method failed|WorkerProc )|"
-    # Its own words stand in the next line.
-    r"pydantic_core\.\S{0,60}ValidationError: )"
-)
-_PYDANTIC = re.compile(r"\s{1,4}(?:Value error|Assertion failed), ")
+# The second is how notebooks write it.
+_FRAME = re.compile(r'\s*File (?:"[^"]{1,500}", line \d+|[^\s":]{1,500}:\d+, in \w)')
+_TRACEBACK = "Traceback (most recent call last)"
+# What follows the last frame and its source: the exception, whatever its name.
+_RAISED = re.compile(r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:\([\w.]{1,60}\))?(?=:|$)(?!:\w)")
+_BARE = re.compile(r"(?:AssertionError|NotImplementedError|Exception)(?:: ?)?$")
+_RAISE = re.compile(r"raise (?P<name>[A-Za-z_][\w.]{0,80})\((?P<rest>.*)")
+_QUOTED = re.compile(r"[fr]?\"([^\"]{1,400})\"|[fr]?'([^']{1,400})'")
+# Lines between a frame and what may follow it: its source, and marks under that.
+_WITHIN = 4
+_MOST_FRAMES = 200
 _WARNS = re.compile(r"\b\w{0,40}Warning: |^\[W\w* |NCCL INFO|^(?:WARNING|INFO|DEBUG)\b")
 _CHAIN = re.compile(
     r"During handling of the above exception|direct cause of the following exception"
@@ -103,11 +97,34 @@ class EvidenceLine:
     number: int
     position: int  # in the log as it was read
     text: str  # without prefixes
-    lower: str = ""
+    lower: str = ""  # what is searched, in lower case
+    said: str = ""  # all that it says, where that is more than its text
     rank: str = ""
     is_quiet: bool = True  # it calls itself a warning or less
     is_loud: bool = False  # it calls itself an error
     step: int = 0  # how far the start had come
+    is_raised: bool = False  # it stands where a traceback names its exception
+    frames: tuple[str, ...] = ()  # of the traceback that it ends, the innermost last
+    frames_at: tuple[int, ...] = ()  # their positions
+
+    @property
+    def searched(self) -> str:
+        return self.said or self.text
+
+
+@dataclass(kw_only=True)
+class _Traceback:
+    """The one that a process is writing."""
+
+    frames: list[str] = field(default_factory=list)
+    at: list[int] = field(default_factory=list)
+    number: int = 0  # of its last frame's line
+
+    def add(self, frame: str, position: int, number: int) -> None:
+        self.number = number
+        if len(self.frames) < _MOST_FRAMES:
+            self.frames.append(frame.strip())
+            self.at.append(position)
 
 
 @dataclass(kw_only=True)
@@ -145,7 +162,8 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
     log = EvidenceLog()
     rank = ""
     step = 0
-    frame_at = -2
+    frame_at = -_WITHIN
+    written: dict[str, _Traceback] = {}
     for number, raw in lines:
         for piece in _pieces(raw):
             position = len(log.texts)
@@ -154,7 +172,8 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
             milestone = None if early in piece else _milestone(piece)
             if log.stopped_at is None and STOP.search(piece):
                 log.stopped_at = position
-            if milestone is None and not any(word in lower for word in _TELLING):
+            is_near = position - frame_at < _WITHIN
+            if milestone is None and not is_near and not any(word in lower for word in _TELLING):
                 continue
             said = parsing.read(piece)
             # Lines of a traceback have no prefix of their own.
@@ -167,26 +186,84 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
                 continue
             if _CHAIN.search(piece):
                 log.chains.append(position)
+            if _TRACEBACK in piece:
+                written[rank] = _Traceback()
             if _FRAME.match(said.text):
                 frame_at = position
-            is_source = frame_at == position - 1 and said.text[:1].isspace()
-            if is_source or _ECHO.search(piece):
+                written.setdefault(rank, _Traceback()).add(said.text, position, number)
+            elif (
+                (is_near and said.text[:1].isspace())
+                or _ECHO.search(piece)
+                or _RAISE.match(said.text)
+            ):
                 continue
+            is_raised = rank in written and bool(_RAISED.match(said.text))
+            told = _Traceback()
+            if is_raised:
+                told, frame_at = written.pop(rank), -_WITHIN
+            whole = _name_source(said.text, told, log.texts) if is_raised else ""
             log.telling.append(
                 EvidenceLine(
                     number=number,
                     position=position,
                     text=said.text,
-                    lower=said.text.lower(),
+                    lower=(whole or said.text).lower(),
+                    said=whole,
                     rank=rank,
                     is_quiet=said.level in _QUIET or bool(_WARNS.search(said.text)),
                     is_loud=said.level in ("ERROR", "CRITICAL") or bool(_LOUD.match(said.text)),
                     step=step,
+                    is_raised=is_raised,
+                    frames=tuple(told.frames),
+                    frames_at=tuple(told.at),
                 )
             )
+    log.telling += [
+        line
+        for rank, told in written.items()
+        if (line := _read_raise(told, rank, step, log.texts)) is not None
+    ]
     if len(log.telling) > MOST_FIRST + MOST_LAST:
         log.telling = log.telling[:MOST_FIRST] + log.telling[-MOST_LAST:]
     return log
+
+
+def _name_source(text: str, told: _Traceback, texts: Sequence[str]) -> str:
+    """An exception that has no message, with the source line that raised it."""
+    if not _BARE.match(text) or not told.at:
+        return ""
+    source = parsing.read(texts[told.at[-1] + 1]).text.strip()
+    is_code = source and not _RAISED.match(source)
+    return f"{text.rstrip(': ')} at “{source}”" if is_code else ""
+
+
+def _read_raise(
+    told: _Traceback, rank: str, step: int, texts: Sequence[str]
+) -> EvidenceLine | None:
+    """What a traceback was about to say whose end is not in the log: its last line of source."""
+    if not told.at:
+        return None
+    at = told.at[-1] + 1
+    below = [parsing.read(text).text.strip() for text in texts[at : at + 2 * _WITHIN]]
+    found = _RAISE.match(below[0]) if below else None
+    if found is None:
+        return None
+    texts_said = _QUOTED.findall(" ".join([found["rest"], *below[1:]]))
+    message = "".join(double or single for double, single in texts_said)
+    said = f"{found['name']}: {message}" if message else found["name"]
+    return EvidenceLine(
+        number=told.number + 1,
+        position=at,
+        text=below[0],
+        lower=said.lower(),
+        said=said,
+        rank=rank,
+        is_quiet=False,
+        step=step,
+        is_raised=True,
+        frames=tuple(told.frames),
+        frames_at=tuple(told.at),
+    )
 
 
 def _pieces(raw: str) -> Sequence[str]:
@@ -199,17 +276,6 @@ def _milestone(piece: str) -> int | None:
         if pattern.search(piece):
             return step
     return None
-
-
-def is_exception(line: EvidenceLine) -> bool:
-    """Whether it ends the traceback of an exception that says something of its own."""
-    if line.is_quiet:
-        return False
-    if _PYDANTIC.match(line.text):
-        return True
-    if not _EXCEPTION.match(line.text):
-        return False
-    return not _NO_FAULT.match(line.text) and not _FALLOUT.match(line.text)
 
 
 # Who tells of it, the least telling first. counter: only the machine's count of such kills rose.

@@ -3,12 +3,16 @@
 id          stable; runs keep it
 engine      vllm, sglang, llamacpp or docker; left out: any
 stage       where in a start it is met
-rank        specific (left out) | close | broad | follows | wrapper: which of two counts
+rank        specific (left out) | close | broad | follows | wrapper: which of two counts;
+            family: only of the exception that ended it, where nothing else is recognised; its
+            sentence has {said}, the exception with its message
 match       a pattern, or several of which one must be found in one line
 unless      a pattern that the same line must not hold
 level       any: lines that call themselves INFO or WARNING count too
 seen, unseen, twice, times   patterns of earlier lines; how often `match` must be met
 seen_with   {part of the line: pattern of an earlier line that it then needs}
+raised      only a line that names an exception
+frame       a pattern of a file in the traceback that the line ends, from its package on
 at_end      nothing else may follow
 after_ready only of an engine that was ready
 needs_exception  only where an exception that is not known otherwise ended it
@@ -84,14 +88,21 @@ def _better(one: frozenset[str] | None, other: frozenset[str] | None) -> frozens
 FOLDER = Path(__file__).with_name("failures")
 HARMLESS = "harmless.yaml"
 
-type Rank = Literal["specific", "close", "broad", "follows", "wrapper"]
+type Rank = Literal["specific", "close", "broad", "follows", "wrapper", "family"]
 # Of several matches in one line the highest counts; from "follows" down, in the whole log.
-RANKS: dict[Rank, int] = {"specific": 20, "close": 15, "broad": 10, "follows": 5, "wrapper": 0}
+RANKS: dict[Rank, int] = {
+    "specific": 20,
+    "close": 15,
+    "broad": 10,
+    "follows": 5,
+    "wrapper": 0,
+    "family": -1,
+}
 
 _ISSUE = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
 _BLANK = re.compile(r"\{(\w+)\}")
 # Told by the machinery, not by a pattern.
-_GIVEN = {"fits", "unheld"}
+_GIVEN = {"fits", "unheld", "said"}
 
 
 class FailureError(Exception):
@@ -126,6 +137,8 @@ class Failure:
     twice: re.Pattern[str] | None = None
     times: int = 1
     seen_with: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = ()
+    frame: re.Pattern[str] | None = None
+    raised: bool = False
     at_end: bool = False
     after_ready: bool = False
     needs_exception: bool = False
@@ -144,12 +157,17 @@ class Failure:
         return RANKS[self.rank] + (10 if more else 0)
 
     @property
+    def is_guess(self) -> bool:
+        """Whether it asks for an exception that is not known by its words."""
+        return self.needs_exception or self.rank == "family"
+
+    @property
     def counts_by_itself(self) -> bool:
         return RANKS[self.rank] > RANKS["follows"]
 
     def sentence(self, groups: Mapping[str, str]) -> str:
         is_told = set(_BLANK.findall(self.says)) <= set(groups)
-        return fill(self.says, groups) if is_told or not self.plainly else self.plainly
+        return fill(self.says if is_told or not self.plainly else self.plainly, groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,6 +254,7 @@ def _failure(said: dict[str, Any]) -> Failure:
         hangs=re.compile("") if hangs is True else _regex(hangs),
         when=compile_condition(when) if when else None,
         unless=_regex(said.pop("unless", None)),
+        frame=_regex(said.pop("frame", None)),
         unseen=_regex(said.pop("unseen", None)),
         twice=_regex(said.pop("twice", None)),
         seen=tuple(re.compile(each) for each in _many(said.pop("seen", []))),

@@ -40,7 +40,7 @@ _JOURNAL = re.compile(
 )
 # SGLang: "[2026-03-30 14:21:44 DP0 TP1] "
 _SGLANG = re.compile(
-    r"\[(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?)"
+    r"\[(?P<at>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?)"
     r"(?P<rank>(?: (?:DP|PP|ATTN_CP|MOE_DP|ATTN_DP|TP|EP)\d{1,4}){0,6})\] ?"
 )
 # vLLM: "(EngineCore_DP0 pid=212) ", "(VllmWorker rank=1 pid=77) "; Ray: "(RayWorkerWrapper
@@ -51,6 +51,8 @@ _PROCESS = re.compile(
 )
 # torchrun and torch's own: "[rank3]: "
 _TORCH = re.compile(r"\[(?P<rank>rank\d{1,4})\]: ?")
+# vLLM-Omni: "[Stage-0] "
+_STAGE = re.compile(r"\[(?P<rank>Stage-\d{1,4})\] ?")
 # vLLM: "INFO 11-21 10:00:00 [core.py:12] ", and before 0.8 "INFO 11-21 10:00:00 core.py:12] "
 _VLLM = re.compile(
     rf"(?P<level>{_LEVELS}) (?P<at>\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?) "
@@ -60,6 +62,11 @@ _VLLM = re.compile(
 _PYTHON = re.compile(
     rf"(?P<at>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{{3}}) - (?:[\w.]{{1,80}} - )?"
     rf"(?P<level>{_LEVELS}) - (?:[\w./-]{{1,200}}:\d{{1,6}} - )?(?:[\w.]{{1,80}}: )?"
+)
+# loguru and programs like it: "2025-03-05 08:58:54 | ERROR | stderr | "
+_PIPES = re.compile(
+    r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) ?\| "
+    rf"(?P<level>{_LEVELS}) {{0,10}}\| (?:[\w.:<>-]{{1,120}} (?:\||-) )?"
 )
 # Docker Desktop and wrappers: "2025-03-05 08:58:54 "
 _TIME = re.compile(r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) (?!- )")
@@ -79,8 +86,10 @@ _PREFIXES = (
     _LLAMA,
     _LLAMA_PART,
     _PYTHON,
+    _PIPES,
     _TIME,
     _TORCH,
+    _STAGE,
     _JOURNAL,
 )
 _RANK_IN_NAME = re.compile(r"(?:ATTN_|MOE_)?(?:DP|PP|CP|TP|EP)\d{1,4}|rank=\d{1,4}")

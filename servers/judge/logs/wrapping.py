@@ -23,6 +23,8 @@ _PATTERNS = tuple(
     for pattern in (
         r"[>\u2502|] ?",
         r"\[pod/[\w./-]{1,200}\] ",
+        # RunPod
+        r"[\w-]{4,60}\[(?:info|error|warning|debug)\]",
         # pm2 logs
         r"\d{1,4}\|[\w.@-]{1,60} {0,20}\| ?",
         # journalctl -o short-iso and short-precise

@@ -1,0 +1,132 @@
+"""An end by an exception that no entry knows: its own message, and the engine's frame that raised it."""
+
+from servers.judge.logs.diagnosis import report
+from servers.judge.logs.failure_catalog import Pattern
+from servers.judge.logs.matching import LineIndex
+from tests.cases import table
+
+FRAME = (
+    '  File "/usr/lib/python3/dist-packages/vllm/model_executor/models/plum.py", line 7, in forward'
+)
+BELOW = '  File "/usr/lib/python3/dist-packages/torch/nn/plum.py", line 9, in call'
+STARTED = "Traceback (most recent call last):"
+PLACE = "Raised in vllm/model_executor/models/plum.py, line 7, in forward. No known failure fits."
+CHAIN = "The above exception was the direct cause of the following exception:"
+
+_CASES = {
+    "message and frame": (
+        [STARTED, FRAME, "    x()", "IndexError: plum"],
+        f"IndexError: plum. {PLACE}",
+    ),
+    "the engine's frame, not the library's below": (
+        [STARTED, FRAME, "    x()", BELOW, "    y()", "IndexError: plum"],
+        f"IndexError: plum. {PLACE}",
+    ),
+    "any name of an exception": (
+        [STARTED, FRAME, "    x()", "plum.PearRipened: 3"],
+        f"plum.PearRipened: 3. {PLACE}",
+    ),
+    "none but its source": (
+        [STARTED, FRAME, "    assert plum == pear", "AssertionError"],
+        f"AssertionError at “assert plum == pear”. {PLACE}",
+    ),
+    "a message that begins in the next line": (
+        [STARTED, FRAME, "    x()", "IndexError:", "plum is over"],
+        f"IndexError: plum is over. {PLACE}",
+    ),
+    "the last of a chain": (
+        [
+            STARTED,
+            FRAME,
+            "    x()",
+            "KeyError: 3",
+            "",
+            CHAIN,
+            "",
+            STARTED,
+            FRAME,
+            "    x()",
+            "IndexError: plum",
+        ],
+        f"IndexError: plum. {PLACE}",
+    ),
+    "the cause of what says nothing": (
+        [
+            STARTED,
+            FRAME,
+            "    x()",
+            "IndexError: plum",
+            "",
+            CHAIN,
+            "",
+            STARTED,
+            FRAME,
+            "    x()",
+            "AssertionError",
+        ],
+        f"IndexError: plum. {PLACE}",
+    ),
+    "the inner one of a subprocess": (
+        [
+            "RuntimeError: Error raised in subprocess:",
+            STARTED,
+            FRAME,
+            "    x()",
+            "IndexError: plum",
+        ],
+        f"IndexError: plum. {PLACE}",
+    ),
+    "not what Python ignored": (
+        [
+            "Exception ignored in: <function Plum.__del__ at 0x7f>",
+            *[STARTED, BELOW, "    y()", "IndexError: old"],
+            *[STARTED, FRAME, "    x()", "IndexError: plum"],
+        ],
+        f"IndexError: plum. {PLACE}",
+    ),
+    "the worker's, not the parent's": (
+        [
+            *[
+                f"(Worker_TP1 pid=4) {line}"
+                for line in (STARTED, FRAME, "    x()", "IndexError: plum")
+            ],
+            *[
+                f"(EngineCore pid=2) {line}"
+                for line in (STARTED, BELOW, "    y()", "IndexError: pear")
+            ],
+        ],
+        f"IndexError: plum. {PLACE}",
+    ),
+    "a traceback that is cut": (
+        [STARTED, FRAME, '    raise IndexError("plum is "', '                     "over")'],
+        f"IndexError: plum is over. {PLACE}",
+    ),
+    "a notebook's frames": (
+        [
+            "File /opt/dist-packages/vllm/plum.py:7, in forward(x)",
+            "----> 7 x()",
+            "IndexError: plum",
+        ],
+        "IndexError: plum. Raised in vllm/plum.py, line 7, in forward. No known failure fits.",
+    ),
+}
+
+
+@table(("name", "lines", "summary"), [(name, *case) for name, case in _CASES.items()])
+def test_an_unknown_exception_is_told_by_message_and_place(
+    name: str, lines: list[str], summary: str
+) -> None:
+    told = report(lines)
+
+    assert (told["outcome"], told["cause"], told["summary"]) == ("failed", None, summary), name
+    assert told["evidence"]
+
+
+def test_only_lines_that_hold_a_pattern_s_words_are_looked_at() -> None:
+    index = LineIndex(["a plum", "pears", "plum and plum", ""])
+    words = [Pattern(regex=None, literals=(word,)) for word in ("plum", "pear", "fig")]  # type: ignore[arg-type]
+
+    assert list(index.find(words[:1])) == [0, 2]
+    assert list(index.find(words)) == [0, 1, 2]
+    assert list(index.find(words[2:])) == []
+    assert list(LineIndex([]).find(words)) == []
