@@ -32,8 +32,10 @@ _SHORT_ID = 12
 _POOLS = "EnableSystemMemoryPools"
 
 
-def reduce_snapshot(snapshot: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a snapshot what the judge of memory looks at: so it is kept by the watcher."""
+def reduce_snapshot(
+    snapshot: Mapping[str, Any], verdicts: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """Of a snapshot what the judge of memory looks at, with its verdicts: so the watcher keeps it."""
     held = {
         each.get("pid")
         for card in snapshot.get("gpus") or []
@@ -54,6 +56,7 @@ def reduce_snapshot(snapshot: Mapping[str, Any]) -> dict[str, Any]:
         found["processes"] = [_reduce_process(each) for each in known]
     if found.get("containers"):
         found["containers"] = [_reduce_container(each) for each in found["containers"]]
+    found["verdicts"] = [_pick(each, ("gpu", "verdict", "reason")) for each in verdicts]
     return found
 
 
@@ -81,7 +84,6 @@ def build_memory(
     redactor: Redactor,
     *,
     gpu: str,
-    said: str = "",
     truth: str = "",
     inferdash: str = "",
     docker: str = "",
@@ -95,10 +97,16 @@ def build_memory(
     """
     last = snapshots[-1] if snapshots else {}
     card = next((each for each in last.get("gpus") or [] if each.get("uuid") == gpu), {})
+    verdicts = last.get("verdicts") or []
+    verdict = next((each for each in verdicts if each.get("gpu") == gpu), {})
+    said = f"{verdict['verdict']}: {verdict.get('reason', '')}" if verdict else ""
     texts = [text for snapshot in snapshots for text in _walk(snapshot)]
     redactor.learn([*texts, said, truth])
     boots: dict[str, str] = {}
-    lines = [json.dumps(_redact(each, redactor, boots), ensure_ascii=False) for each in snapshots]
+    lines = [
+        json.dumps(_redact(_drop_reasons(each), redactor, boots), ensure_ascii=False)
+        for each in snapshots
+    ]
     kept = {redactor.redact(name): size for name, size in (baselines or {}).items()}
     return Report(
         kind="memory",
@@ -118,6 +126,11 @@ def build_memory(
             )
         },
     )
+
+
+def _drop_reasons(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    told = [_pick(each, ("gpu", "verdict")) for each in snapshot.get("verdicts") or []]
+    return {**snapshot, "verdicts": told}
 
 
 def _walk(value: Any) -> Iterator[str]:
