@@ -43,6 +43,9 @@ _JOURNAL = re.compile(
 _NCCL = re.compile(
     r"(?P<before>(?<![\w.:-]))(?P<host>[A-Za-z][\w.-]{0,252})(?=:\d{1,9}:\d{1,9} \[\d{1,3}\] NCCL )"
 )
+_LOGIN = re.compile(
+    rf"(?m)\b(?:docker|podman|nerdctl|helm) login\b[^\n]{{0,300}}?[ \t](?P<host>(?:{_LABEL}\.){{1,8}}{_LABEL})(?::\d{{1,5}})?[ \t]*$"
+)
 _OF_ADDRESS = re.compile(r"(?<![\w-])ip-(?:\d{1,3}-){3}\d{1,3}(?![\w-])")
 _V4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)")
 _OF_VERSION = re.compile(r"(?:[=~<>!]=|(?i:version|release|cudnn|v)[ :=]{0,2})$")
@@ -73,7 +76,7 @@ class AddressRedactor:
 
     def learn(self, text: str) -> None:
         """Take up the names of hosts that the text shows in a place where only such stand."""
-        for pattern in (_JOURNAL, _NCCL):
+        for pattern in (_JOURNAL, _NCCL, _LOGIN):
             found = (each["host"] for each in pattern.finditer(text))
             self._hosts |= {name.lower() for name in found if self._is_private(name)}
         self._pattern = None

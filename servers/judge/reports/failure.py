@@ -159,8 +159,7 @@ def _walk_texts(value: Any) -> Iterator[str]:
 def _write_launch(launch: Mapping[str, Any], redactor: Redactor) -> list[str]:
     if not launch:
         return []
-    redacted = _redact_value("", launch, redactor)
-    return yaml.safe_dump(redacted, sort_keys=False, allow_unicode=True, width=2**31).splitlines()
+    return profiles.write_mapping(_redact_value("", launch, redactor)).splitlines()
 
 
 def _redact_value(name: str, value: Any, redactor: Redactor) -> Any:
