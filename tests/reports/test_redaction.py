@@ -1,9 +1,11 @@
 """What is private is nowhere in a report, and what is needed is."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+from servers.judge.logs.diagnosis import report
 from servers.judge.reports import document
 from servers.judge.reports.failure import FailureFacts, build_failure
 from servers.judge.reports.memory import build_memory, reduce_snapshot
@@ -12,10 +14,11 @@ from servers.judge.reports.redaction import PrivateNames, Redactor
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes import document as profiles
 from servers.launch.redaction import MASK
-from tests.cases import table
+from tests.cases import Cases, table
 from tests.memory.scenes import MemoryScene
 from tests.reports.planted import HARMLESS, PLANTED
 
+LOGS = Path(__file__).parents[1] / "logs/diagnosis/logs"
 NAMES = PrivateNames(
     secrets=["open-sesame"],
     # Two are ordinary words of logs as well.
@@ -101,8 +104,8 @@ def test_nothing_planted_is_left_in_a_whole_report() -> None:
         truth=everything,
     )
 
-    for report in (failure, paste, memory):
-        text = document.write(report)
+    for made in (failure, paste, memory):
+        text = document.write(made)
         assert [each for each in private if each in text.lower()] == []
         assert document.write(document.read(text)) == text
 
@@ -116,13 +119,25 @@ def test_a_launch_of_a_report_can_be_read_again() -> None:
         env={"HF_TOKEN": "hf_" + "a1" * 20, "NCCL_DEBUG": "INFO"},
         volumes=("/home/hopper/models:/models:ro",),
     )
-    report = build_failure(FailureFacts(lines=[(1, "x")], launch=launch), Redactor(NAMES))
-    said = "\n".join(report.texts("launch"))
+    made = build_failure(FailureFacts(lines=[(1, "x")], launch=launch), Redactor(NAMES))
+    said = "\n".join(made.texts("launch"))
 
     read = profiles.read(said, where="The report").launch
     assert read.flags == ("--max-model-len", "32768", "--api-key", MASK)
     assert read.env == {"HF_TOKEN": f"hf_{MASK}", "NCCL_DEBUG": "INFO"}
     assert read.volumes == ("/home/user1/models:/models:ro",)
+
+
+def test_redaction_changes_no_diagnosis() -> None:
+    with Cases() as cases:
+        for path in sorted(LOGS.glob("*.log")):
+            lines = path.read_text().splitlines()
+            redactor = Redactor(NAMES)
+            redactor.learn(lines)
+            with cases.named(path.stem):
+                before, after = report(lines), report(redactor.redact_lines(lines))
+                for key in ("engine", "phases", "outcome", "cause"):
+                    assert after[key] == before[key]
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,11 @@ _NCCL = re.compile(
 _LOGIN = re.compile(
     rf"(?m)\b(?:docker|podman|nerdctl|helm) login\b[^\n]{{0,300}}?[ \t](?P<host>(?:{_LABEL}\.){{1,8}}{_LABEL})(?::\d{{1,5}})?[ \t]*$"
 )
+_SERVICE = re.compile(
+    r"(?m)^(?: {1,8}(?=[\w.-]{1,63}:[ \t]*$)|[ \t]{1,12}container_name:[ \t]{1,4}[\"']?|[^\n]{0,2000}? --name[ =])([A-Za-z0-9][\w.-]{0,62})"
+)
 _OF_ADDRESS = re.compile(r"(?<![\w-])ip-(?:\d{1,3}-){3}\d{1,3}(?![\w-])")
-_V4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)")
+_V4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w+]|\.\d|-\d{1,3}[+~])")
 _OF_VERSION = re.compile(r"(?:[=~<>!]=|(?i:version|release|cudnn|v)[ :=]{0,2})$")
 _V6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f:]{3,39}(?:%\w{1,20})?(?![\w:])")
 _MAC = re.compile(r"(?<![\w:-])(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:-])")
@@ -71,6 +74,7 @@ class AddressRedactor:
 
     def __init__(self, stand_ins: StandIns, hosts: Collection[str]) -> None:
         self._stand_ins = stand_ins
+        self._services: set[str] = set()
         self._hosts = {name.lower() for name in hosts if self._is_private(name)}
         self._pattern: re.Pattern[str] | None = None
 
@@ -79,6 +83,8 @@ class AddressRedactor:
         for pattern in (_JOURNAL, _NCCL, _LOGIN):
             found = (each["host"] for each in pattern.finditer(text))
             self._hosts |= {name.lower() for name in found if self._is_private(name)}
+        # A service of a compose file, or a container, is not the name of a machine.
+        self._services |= {each[1].lower() for each in _SERVICE.finditer(text)} - self._hosts
         self._pattern = None
 
     def is_known(self, host: str) -> bool:
@@ -118,7 +124,13 @@ class AddressRedactor:
 
     def _is_private(self, host: str) -> bool:
         name = host.lower().strip(".")
-        if not name or name in _GENERIC or _STAND_IN.match(name) or name.replace(".", "").isdigit():
+        if (
+            not name
+            or name in _GENERIC
+            or name in self._services
+            or _STAND_IN.match(name)
+            or name.replace(".", "").isdigit()
+        ):
             return False
         return not any(name == each or name.endswith(f".{each}") for each in _PUBLIC)
 
@@ -130,7 +142,8 @@ class AddressRedactor:
         user = found["user"] or ""
         if user and not user.startswith("git@"):
             name, colon, _password = user[:-1].partition(":")
-            user = f"{self._stand_ins.get('user', name)}{colon and ':••••••••'}@"
+            name = name and self._stand_ins.get("user", name)
+            user = f"{name}{colon and ':••••••••'}@"
         return f"{found['scheme']}{user}{self.name_host(found['host'])}{found['port'] or ''}"
 
     def _replace_dotted(self, found: re.Match[str]) -> str:

@@ -15,6 +15,7 @@ from servers.launch.redaction import MASK, mask_tokens
 
 # Accounts that images and distributions bring along.
 _ACCOUNTS = load_words("accounts")
+_ENDINGS = load_words("file_endings")
 _PLACEHOLDER = re.compile(r"(?:user|host|hidden|someone|private-(?:model|org))\d+")
 _SHORTEST_MODEL = 3
 _HOME = re.compile(r"((?:/home|/Users|[A-Za-z]:\\{1,2}Users)[/\\]{1,2})([\w.@+-]{1,64})")
@@ -108,7 +109,10 @@ class Redactor:
         return self.redact("\n".join(lines)).split("\n") if lines else []
 
     def _is_personal(self, name: str) -> bool:
-        return bool(name) and name.lower() not in _ACCOUNTS and not _PLACEHOLDER.fullmatch(name)
+        if not name or name.lower() in _ACCOUNTS or _PLACEHOLDER.fullmatch(name):
+            return False
+        # "home/watchdog.log" is a file.
+        return name.rpartition(".")[2] not in _ENDINGS or "." not in name
 
     def _name_person(self, name: str) -> str:
         return self._stand_ins.get("user", name) if self._is_personal(name) else name

@@ -9,7 +9,7 @@ _WORD = (
     r"(?:api[_-]?keys?|access[_-]?key(?:[_-]id)?|secret[_-]?key|private[_-]?key|auth[_-]?key|"
     r"encryption[_-]?key|secrets?|passw(?:or)?d|passphrase|credentials?|token|cookie|signature)"
 )
-_NAME = rf"(?<![A-Za-z0-9])(?:[A-Za-z0-9]{{1,40}}[_.-]){{0,6}}{_WORD}(?![\w-])"
+_NAME = rf"(?<![A-Za-z0-9$])(?<!\$\{{)(?:[A-Za-z0-9]{{1,40}}[_.-]){{0,6}}{_WORD}(?![\w-])"
 _QUOTE = r"\\{0,2}[\"']"
 # In quotes all up to the same quote, and else a word.
 _QUOTED = rf"(?P<quote>{_QUOTE})(?P<quoted>[^\n]{{1,2000}}?)(?=(?P=quote))"
@@ -27,7 +27,7 @@ _ASSIGNED = re.compile(
 )
 # --name value, --name=value, ['--name', 'value'], and as two entries of a list in YAML
 _FLAG = re.compile(
-    rf"(?P<name>--?(?:[a-z0-9]{{1,40}}-){{0,4}}(?:{_WORD})|-hft)"
+    rf"(?P<name>(?<![\w-])--?(?:[a-z0-9]{{1,40}}-){{0,4}}(?:{_WORD})|-hft)"
     rf"(?P<between>[ \t]{{1,4}}|=|(?:{_QUOTE}),\s{{0,40}}|[\"']?[ \t]{{0,4}}\n[ \t]{{0,40}}-[ \t]{{1,4}}){_VALUE}",
     re.IGNORECASE,
 )
@@ -55,8 +55,8 @@ _OF_TEXT = load_words("before_token")
 # What stands where a secret would, in messages and in examples.
 _NO_SECRET = re.compile(
     r"(?:none|null|true|false|undefined|unset|str|int|bool|string|optional|required|empty|not|is|was|and|"
-    r"or|for|the|from|with|will|must|should|\$\$?\{?[a-z_]\w{0,100}\}?|\$\{[a-z_]\w{0,100}:?[-?+][^}]{0,100}\}?|"
-    r"<[^<>]{0,100}>?|\.{3}|-[\w-]{0,100}|\S{0,12}•{8}\S{0,4}|/run/secrets/\S{0,200}|"
+    r"or|for|the|flag|option|argument|value|from|with|will|must|should|\$\$?\{?[a-z_]\w{0,100}\}?|\$\{[a-z_]\w{0,100}:?[-?+][^}]{0,100}\}?|"
+    r"\$env:\w{1,100}|\$\(\S{0,200}|<[^<>]{0,100}>?|\.{3}|-[\w-]{0,100}|\S{0,12}•{8}\S{0,4}|/run/secrets/\S{0,200}|"
     r"[a-z_]{0,40}(?:key|token|secret|password)[a-z_]{0,40})\Z",
     re.IGNORECASE,
 )
