@@ -84,7 +84,7 @@ def test_a_failure_is_shown_whole_and_saved_as_it_was_shown(ada: Client) -> None
     assert text == shown(page)
     assert "truth: A hidden1 of user1" in text
     assert "gremlin" not in text
-    assert "minimax" not in text.lower()
+    assert "minimax-m2" not in text.lower()
     assert document.read(text).kind == "failure"
     entry = AuditEntry.objects.get(action="save report")
     assert (entry.by, entry.subject) == (factories.person("barbara"), run.server.slug)

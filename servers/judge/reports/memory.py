@@ -96,9 +96,11 @@ def build_memory(
     set on the box; None: the usual.
     """
     last = snapshots[-1] if snapshots else {}
-    card = next((each for each in last.get("gpus") or [] if each.get("uuid") == gpu), {})
+    card: Mapping[str, Any] = next(
+        (each for each in last.get("gpus") or [] if each.get("uuid") == gpu), {}
+    )
     verdicts = last.get("verdicts") or []
-    verdict = next((each for each in verdicts if each.get("gpu") == gpu), {})
+    verdict: Mapping[str, Any] = next((each for each in verdicts if each.get("gpu") == gpu), {})
     said = f"{verdict['verdict']}: {verdict.get('reason', '')}" if verdict else ""
     texts = [text for snapshot in snapshots for text in _walk(snapshot)]
     redactor.learn([*texts, said, truth])
@@ -209,9 +211,12 @@ def _read_baselines(report: Report) -> dict[str, int]:
 
 def _read_thresholds(report: Report) -> MemoryThresholds:
     said = _read_json(report, "thresholds")
-    return MemoryThresholds(
-        **{name: tuple(each) if isinstance(each, list) else each for name, each in said.items()}
-    )
+    if odd := said.keys() - {each.name for each in fields(MemoryThresholds)}:
+        raise ReportError(f"“thresholds” has {', '.join(sorted(odd))}: delete that.", line=1)
+    values: dict[str, Any] = {
+        name: tuple(each) if isinstance(each, list) else each for name, each in said.items()
+    }
+    return MemoryThresholds(**values)
 
 
 def _read_json(report: Report, name: str) -> dict[str, Any]:
