@@ -17,7 +17,9 @@ EXPECTED: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "expected.yaml").
 
 def replayed(name: str, row: dict[str, Any]) -> list[MemoryVerdict]:
     lines = (FOLDER / f"{name}.jsonl").read_text().splitlines()
-    facts = {key: json.dumps(row[key]) for key in ("baselines", "thresholds") if key in row}
+    facts: dict[str, str] = {
+        key: json.dumps(row[key]) for key in ("baselines", "thresholds") if key in row
+    }
     return judge_memory(
         Report(kind="memory", facts=facts, parts={"recording": number_lines(lines)})
     )
