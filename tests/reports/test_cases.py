@@ -147,8 +147,9 @@ def test_a_paste_becomes_a_case_that_is_red_until_its_reading_is_right(tmp_path:
     assert paste == "docker run -v /home/user1/m:/m vllm/vllm-openai --model a/b\n"
     assert json.loads(reading)["volumes"] == ["/home/user1/m:/m"]
     assert "correct each line to what must be read" in said
-    for each in (list(pastes("fails"))[0].paste, "nothing"):
+    for each in (next(pastes("fails")).paste, "### Start\nnothing"):
         taken_up(build_paste(each, Redactor()), tmp_path, "--into", str(folder))
+    assert len(re.findall("(?m)^### ", text)) == 1
     assert (
         "FILL-IN refused today: Line 1" in (folder / "commandline/cases/reported.txt").read_text()
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from servers.judge.reports import document
-from servers.judge.reports.document import Report, ReportError, ReportLine
+from servers.judge.reports.document import Report, ReportError, ReportLine, number_lines
 from servers.judge.reports.failure import MOST_LINES, FailureFacts, build_failure, choose_lines
 from servers.judge.reports.redaction import Redactor
 from tests.cases import table
@@ -62,6 +62,14 @@ def test_what_is_no_report_is_refused_with_its_line(text: str, says: str) -> Non
         document.read(text)
 
     assert says in str(refused.value)
+
+
+def test_it_holds_nothing_that_a_terminal_obeys() -> None:
+    parts = {"paste": number_lines(["\x1b]0;owned\x07a\x00b\ud83d", "c"])}
+
+    text = document.write(Report(kind="paste", parts=parts))
+
+    assert text.endswith("--- paste\n| a␀b?\n| c\n")
 
 
 def test_of_a_long_log_the_telling_lines_and_both_ends_are_kept() -> None:

@@ -14,6 +14,7 @@ from servers.launch.engines import SERVING
 
 OPEN = "FILL-IN"  # stands where only a person knows: the test fails until it is replaced
 _MOST_WORDS = 6
+_MARKS = ("### ", "--- gives", "--- fails")  # of tests/commandline/cases
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +72,9 @@ def _make_paste(report: Report) -> ReportedCase:
     name = _name(report.facts.get("engine") or "paste", report, texts)
     refusal = find_refusal(report)
     title = report.truth or "what it should be read as"
-    text = f"\n### {title} ({name})\n{_join(texts)}--- gives\n"
+    # A heading of the paste is none of the file's: a space keeps the two apart.
+    kept = [f" {each}" if each.startswith(_MARKS) else each for each in texts]
+    text = f"\n### {title} ({name})\n{_join(kept)}--- gives\n"
     if refusal is None:
         text += "".join(f"{OPEN} {reading}\n" for reading in list_readings(report))
         do = "correct each line to what must be read, and delete the words in front of it"
@@ -98,8 +101,10 @@ def _make_memory(report: Report) -> ReportedCase:
     name = _name("box", report, lines)
     last = {each.gpu: each.verdict for each in told}
     doubted = report.facts.get("card", "").partition(" ")[0]
-    expected = {gpu: OPEN if gpu == doubted else verdict for gpu, verdict in last.items()}
-    expected = expected or {doubted: OPEN}
+    is_named = doubted in last
+    expected = {
+        gpu: OPEN if gpu == doubted or not is_named else verdict for gpu, verdict in last.items()
+    }
     row: dict[str, Any] = {"verdicts": expected}
     for fact in ("baselines", "thresholds"):
         if said := report.facts.get(fact):
@@ -117,7 +122,7 @@ def _make_memory(report: Report) -> ReportedCase:
         ),
         todo=(
             f"In {folder}/expected.yaml replace {OPEN} of {name} by the verdict that is right for "
-            f"{doubted}. Today it is {last.get(doubted, 'none')}.",
+            f"{doubted or 'each GPU'}. Today it is {last.get(doubted) or last or 'none'}.",
             "pytest memory/test_reported.py is green when the replay ends with it.",
         ),
     )

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast, get_args
 
+from servers.judge.logs import parsing
+
 type Kind = Literal["failure", "paste", "memory"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind.__value__)
@@ -89,7 +91,9 @@ def number_lines(texts: Sequence[str]) -> tuple[ReportLine, ...]:
 
 def write(report: Report) -> str:
     """The text of a report. It ends with a newline."""
-    return "\n".join(_write(report)) + "\n"
+    # What is in a file is looked at with cat.
+    text = "".join(f"{parsing.safe(line)}\n" for line in _write(report))
+    return text.encode(errors="replace").decode()
 
 
 def _write(report: Report) -> Iterator[str]:
