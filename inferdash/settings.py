@@ -20,12 +20,14 @@ from django.utils.csp import CSP
 from inferdash import redis_address
 from inferdash.dotenv import read_env_file
 from inferdash.up import ports
+from inferdash.version import find_version
 from servers.judge.memory import stops
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 # Where templates, scripts and manage.py are: beside the packages, and in a wheel inside of this one.
 IS_CHECKOUT = (BASE_DIR / "manage.py").is_file()
 FILES = BASE_DIR if IS_CHECKOUT else BASE_DIR / "inferdash/files"
+VERSION = find_version(BASE_DIR)
 # Services of systemd have theirs in /etc.
 read_env_file(Path(os.environ.get("INFERDASH_SETTINGS", "").strip() or BASE_DIR / ".env"))
 

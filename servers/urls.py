@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from servers.views import search
+from servers.views import reports, search
 from servers.views.alerts import alerts
 from servers.views.api import urls as api_urls
 from servers.views.external import engines
@@ -42,6 +42,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
         boxes.box_action,
         name="box_action",
     ),
+    path("boxes/<slug:slug>/report/", reports.box_report, name="box_report"),
     path("found/", engines.show_found, name="found"),
     path("boxes/<slug:slug>/claims/", claims.box_claim, name="box_claim"),
     path("servers/<slug:slug>/claims/", claims.server_claim, name="server_claim"),
@@ -94,6 +95,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("profiles/", profiles.profiles, name="profiles"),
     path("profiles/new/", profile_form.profile_new, name="profile_new"),
     path("profiles/paste/", paste.profile_paste, name="profile_paste"),
+    path("profiles/paste/report/", reports.paste_report, name="paste_report"),
     path("profiles/flags.json", flags.profile_flags, name="profile_flags"),
     path("profiles/check/", checks.profile_check, name="profile_check"),
     path("profiles/paths/", checks.profile_paths, name="profile_paths"),
@@ -265,4 +267,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("checkpoints/", models.find_attempt_checkpoint, name="checkpoint"),
     path("runs/<int:run_id>/", logs.run, name="run"),
     path("runs/<int:run_id>/log/", logs.run_log, name="run_log"),
+    path("runs/<int:run_id>/report/", reports.run_report, name="run_report"),
 ]

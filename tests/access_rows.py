@@ -63,6 +63,13 @@ ROWS = [
         data={"hours": "1"},
     ),
     AccessRow(name="claim_end", needs=Permission.OPERATE, args=("claim",), method="post"),
+    AccessRow(name="box_report", needs=Permission.VIEW, args=("box",)),
+    AccessRow(name="box_report", needs=Permission.VIEW, args=("box",), method="post"),
+    AccessRow(name="run_report", needs=Permission.VIEW, args=("run",)),
+    AccessRow(name="run_report", needs=Permission.VIEW, args=("run",), method="post"),
+    AccessRow(
+        name="paste_report", needs=Permission.EDIT, method="post", data={"text": "vllm serve a/b"}
+    ),
     AccessRow(name="found", needs=Permission.VIEW),
     AccessRow(name="box_found", needs=Permission.VIEW, args=("box",)),
     AccessRow(name="profile_compared", needs=Permission.VIEW, args=("server",)),

@@ -12,6 +12,9 @@ from servers.state import store
 HISTORY = 900
 _SAMPLE_TTL = 60
 _LOOK_TTL = 30
+# Snapshots that a report of a memory verdict is made of: some half an hour.
+RECORDED = 90
+_RECORDING_TTL = 3600
 
 
 def keep(box_slug: str, sample: dict[str, Any]) -> None:
@@ -48,6 +51,30 @@ def chart_points(box_slug: str) -> list[dict[str, Any]]:
         store.note_redis_outage(error)
         return []
     return [json.loads(point) for point in points]
+
+
+def record(box_slug: str, snapshot: dict[str, Any]) -> None:
+    """One more snapshot, reduced to what the judge of memory looks at, for a report of a verdict."""
+    store.run_despite(lambda: _record(box_slug, snapshot))
+
+
+def _record(box_slug: str, snapshot: dict[str, Any]) -> None:
+    key = f"inferdash:recording:{box_slug}"
+    with store.client.pipeline(transaction=False) as pipe:
+        pipe.rpush(key, json.dumps(snapshot))
+        pipe.ltrim(key, -RECORDED, -1)
+        pipe.expire(key, _RECORDING_TTL)
+        pipe.execute()
+
+
+def read_recording(box_slug: str) -> list[dict[str, Any]]:
+    """The snapshots of the last half an hour, in their order; [] when Redis is away."""
+    try:
+        lines = cast(list[bytes], store.client.lrange(f"inferdash:recording:{box_slug}", 0, -1))
+    except (redis.RedisError, OSError) as error:
+        store.note_redis_outage(error)
+        return []
+    return [json.loads(line) for line in lines]
 
 
 def keep_recent(box_slug: str, body: bytes, *, of: str = "recent") -> None:

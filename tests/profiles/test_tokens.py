@@ -1,7 +1,7 @@
 import pytest
 
+from servers.launch.redaction import mask_lines, mask_tokens
 from servers.lifecycle.runs import secret_env
-from servers.models.logs.redaction import mask_lines, mask_tokens
 from servers.models.people.key import MASK
 from tests import factories
 from tests.cases import table

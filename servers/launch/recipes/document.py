@@ -252,8 +252,13 @@ def write(document: Document) -> str:
     }
     rows |= {name: _write_value(name, getattr(launch, name)) for name in _FIELDS}
     kept = {key: rows[key] for key in KEYS if not _goes_without_saying(key, rows[key], launch)}
+    return write_mapping(kept)
+
+
+def write_mapping(rows: Mapping[str, Any]) -> str:
+    """Keys and values as the YAML of a profile, in their order."""
     return yaml.dump(
-        kept, Dumper=_RecipeDumper, sort_keys=False, allow_unicode=True, width=2**31, indent=2
+        dict(rows), Dumper=_RecipeDumper, sort_keys=False, allow_unicode=True, width=2**31, indent=2
     )
 
 

@@ -15,6 +15,7 @@ from servers.judge.profiles.facts import Subject
 from servers.launch.commandline.draft import Draft, DraftError
 from servers.launch.commandline.inspect import argv, draft_of
 from servers.launch.commandline.tokens import EngineKey
+from servers.launch.redaction import mask_tokens
 from servers.lifecycle.external import import_diff
 from servers.lifecycle.external.workload import (
     TAIL,
@@ -26,7 +27,6 @@ from servers.lifecycle.external.workload import (
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation, restart_policy
 from servers.models import Box, ProfileVersion, Run
-from servers.models.logs.redaction import mask_tokens
 from servers.models.people.key import SecretError, mask
 from servers.models.runs.run import RunState
 from servers.models.runs.run_parts import find_boundary

@@ -9,12 +9,12 @@ from servers.host.images.builds import BuildAnswer
 from servers.host.images.images import DockerStream
 from servers.host.images.registry import familiar
 from servers.judge.images import dockerfile
+from servers.launch.redaction import mask_tokens
 from servers.lifecycle.images import build_names
 from servers.lifecycle.images.work import ImageWork
 from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.runs import creation
 from servers.models import JobLog
-from servers.models.logs.redaction import mask_tokens
 
 _LONGEST_LINE = 4000  # characters
 _MOST_LINES = 50_000

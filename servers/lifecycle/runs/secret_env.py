@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from servers.host.runs.probes import Endpoint
 from servers.launch.engines import placement
 from servers.launch.engines.engine import flag_value, secret_words
+from servers.launch.redaction import mask_tokens
 from servers.models import Run, RunPlan, Secret
-from servers.models.logs.redaction import mask_tokens
 from servers.models.people.key import SecretError, SecretValues, mask, unseal_given
 
 log = logging.getLogger(__name__)

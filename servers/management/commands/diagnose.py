@@ -11,9 +11,13 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from servers.judge.logs.diagnosis import readable, report
+from servers.judge.reports.document import ReportError
+from servers.management import reported_cases
+from servers.management.reported_cases import CaseError
 
 _GZIP = b"\x1f\x8b"
 _UNREADABLE = 2  # the exit code for what cannot be read
@@ -31,10 +35,26 @@ class Command(BaseCommand):
             action="store_true",
             help='read {"id", "text", "exit_code"?} lines and print one result a line',
         )
+        form.add_argument(
+            "--case",
+            metavar="FILE",
+            help="a report that a page has saved: print what is said of it now",
+        )
+        parser.add_argument(
+            "--into",
+            nargs="?",
+            const="",
+            metavar="FOLDER",
+            help="with --case: write it as a test case into this folder of tests; "
+            "without a name into the checkout's own",
+        )
         parser.add_argument("--exit-code", type=int, help="the exit code of the engine")
         parser.add_argument("file", nargs="?", default="-", help="- is standard input")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["case"] or options["into"] is not None:
+            self._take_up_report(options["case"], options["into"])
+            return
         try:
             if options["jsonl"]:
                 self._many(options["file"])
@@ -47,6 +67,28 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(told, ensure_ascii=False, indent=2))
         else:
             self.stdout.write(readable(told))
+
+    def _take_up_report(self, name: str | None, into: str | None) -> None:
+        try:
+            if name is None:
+                raise CaseError("--into needs --case FILE: the report that becomes a test case.")
+            found = reported_cases.read_report(name)
+            self.stdout.write(reported_cases.describe_report(found))
+            if into is None:
+                return
+            case = reported_cases.write_case(found, _find_tests(into))
+        except ReportError as error:
+            self.stderr.write(f"{name}, {error}")
+            raise SystemExit(_UNREADABLE) from error
+        except CaseError as error:
+            self.stderr.write(str(error))
+            raise SystemExit(_UNREADABLE) from error
+        self.stdout.write("Written:")
+        for file in case.files:
+            self.stdout.write(f"  {_find_tests(into) / file.path}")
+        self.stdout.write("To do:")
+        for each in case.todo:
+            self.stdout.write(f"  - {each}")
 
     def _many(self, name: str) -> None:
         for number, line in enumerate(_lines(name), start=1):
@@ -64,6 +106,15 @@ class Command(BaseCommand):
                 raise SystemExit(_UNREADABLE) from error
             told = {"id": identifier, **report(text.split("\n"), exit_code=code)}
             self.stdout.write(json.dumps(told))  # an id may hold what no terminal can write
+
+
+def _find_tests(folder: str) -> Path:
+    """Raises CaseError."""
+    if folder:
+        return Path(folder)
+    if not settings.IS_CHECKOUT:
+        raise CaseError("This is no checkout with tests: name their folder behind --into.")
+    return Path(settings.FILES) / "tests"
 
 
 def _lines(name: str) -> Iterator[str]:

@@ -17,6 +17,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from servers.launch import redaction
 from servers.models.people.user import Permission, Role, User, lesser
 
 PREFIX = "ifd_"
@@ -233,7 +234,7 @@ class Secret(models.Model):
             ) from error
 
 
-MASK = "••••••••"
+MASK = redaction.MASK
 # Shorter values would hide half of every line that has nothing to do with them.
 SHORTEST = 4
 

@@ -175,7 +175,13 @@ def _filled_form(request: HttpRequest, made: Draft) -> HttpResponse:
     return render(
         request,
         "profiles/form.html",
-        {"form": form, "has_box": Box.objects.exists(), "remarks": remarks},
+        {
+            "form": form,
+            "has_box": Box.objects.exists(),
+            "remarks": remarks,
+            "pasted": request.POST.get("text", ""),
+            "pasted_engine": request.POST.get("engine", ""),
+        },
     )
 
 

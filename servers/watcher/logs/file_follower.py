@@ -20,9 +20,9 @@ from servers.host.kernel import processes
 from servers.host.kernel.processes import ProcessId
 from servers.host.logs import log_stream
 from servers.host.logs.log_stream import LONGEST, PrintedError, ProcessStream
+from servers.launch.redaction import mask_tokens
 from servers.lifecycle.external import LogProgress, own_log
 from servers.models import RunLog
-from servers.models.logs.redaction import mask_tokens
 from servers.watcher.logs.records import note, records, secrets_pattern
 from servers.watcher.logs.writer import LogWriter
 

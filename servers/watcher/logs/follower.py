@@ -19,10 +19,10 @@ from servers.host.docker.containers import Container, DockerContainers
 from servers.host.kernel.processes import ProcessId
 from servers.host.logs.log_stream import Line, LogStream
 from servers.judge.logs import parsing
+from servers.launch.redaction import mask_lines
 from servers.lifecycle.runs import creation
 from servers.models import LogChunk, Run, RunLog
 from servers.models.logs.log import NOTE
-from servers.models.logs.redaction import mask_lines
 from servers.models.runs.run_parts import find_boundary
 from servers.watcher.logs.file_follower import FileFollower
 from servers.watcher.logs.records import (

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, cast
@@ -19,6 +19,7 @@ from servers.judge.memory import history, holders
 from servers.judge.memory.hardware import HardwareJudge
 from servers.judge.memory.room import GuardThresholds, MemoryGuard
 from servers.judge.memory.verdicts import Judge
+from servers.judge.reports.memory import reduce_snapshot
 from servers.lifecycle.memory import load_guard, orphans, releases
 from servers.models import Box, HistoryChunk, HostResources, Run
 from servers.models.runs.ownership import is_managed
@@ -81,6 +82,8 @@ def snapshot_containers(box: Box) -> list[dict[str, Any]]:
 # Seconds: who looks at every process's maps, or at the database, need not do so each second.
 SHM_EVERY = 60.0
 CONTAINERS_EVERY = 5.0
+# A recording for reports needs no more, but for the moments at which a verdict changes.
+RECORD_EVERY = 30.0
 
 
 class MemoryMonitor:
@@ -91,6 +94,7 @@ class MemoryMonitor:
         self._kept: dict[str, tuple[float, Any]] = {}
         self.snapshot: dict[str, Any] = {}  # the last that was judged
         self._events: deque[Mapping[str, Any]] = deque()
+        self._recorder = SnapshotRecorder(box)
 
     def tell(self, event: Mapping[str, Any]) -> None:
         """Something that was done to the memory, for the judge; from any thread."""
@@ -115,6 +119,7 @@ class MemoryMonitor:
         verdicts = [each.to_json() for each in self._judge.step(snapshot)]
         if self._best != before:
             Box.objects.filter(pk=self.box.pk).update(memory_best=self._best)
+        self._recorder.see(snapshot, verdicts)
         return sample | {"verdicts": verdicts}
 
     def _now_and_then[Found](self, name: str, seconds: float, look: Callable[[], Found]) -> Found:
@@ -123,6 +128,23 @@ class MemoryMonitor:
             found = look()
             self._kept[name] = (time.monotonic(), found)
         return cast(Found, found)
+
+
+class SnapshotRecorder:
+    """Keeps what a report of a verdict is made of: some snapshots, and each at which one changed."""
+
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self._recorded_at = float("-inf")
+        self._before: tuple[tuple[str, str], ...] = ()
+
+    def see(self, snapshot: Mapping[str, Any], verdicts: Sequence[Mapping[str, Any]]) -> None:
+        now = tuple((each["gpu"], each["verdict"]) for each in verdicts)
+        is_due = time.monotonic() - self._recorded_at >= RECORD_EVERY
+        # What was done to the memory is told once, and a replay must hear of it.
+        if is_due or snapshot.get("events") or now != self._before:
+            self._recorded_at, self._before = time.monotonic(), now
+            box_samples.record(self.box.slug, reduce_snapshot(snapshot, verdicts))
 
 
 NAMES_EVERY = 5.0

@@ -1,0 +1,205 @@
+"""Hosts and addresses of a report: private ones stay recognisable as such, public ones do not."""
+
+import ipaddress
+import re
+from collections.abc import Collection
+
+from servers.judge.reports.ordinary import is_ordinary, load_words
+from servers.judge.reports.stand_ins import StandIns
+
+# Where everybody gets images, models and packages, or reads: these tell of nobody.
+_PUBLIC = load_words("public_hosts")
+# One label: services of a compose file, and words that no box is known by.
+_GENERIC = load_words("no_hosts")
+_FILES = load_words("file_endings")
+_MODULES = load_words("modules")
+_TOP = (
+    r"(?:com|org|net|edu|gov|mil|local|lan|internal|intra|intranet|corp|home|localdomain|arpa|cloud|dev|"
+    r"ts\.net|de|fr|uk|ch|nl|eu|jp|cn|kr|tw|ca|au|br|ru|pl|cz|dk|fi|se|ai|io|tech|biz)"
+)
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
+_URL = re.compile(
+    rf"(?P<scheme>\b[A-Za-z][A-Za-z0-9+.-]{{0,20}}://)(?P<user>[^\s/@\"'<>]{{1,300}}@)?(?P<host>{_LABEL}(?:\.{_LABEL}){{0,8}})(?P<port>:\d{{1,5}})?"
+)
+_REGISTRY = re.compile(
+    rf"(?<![\w./@:$\\-])(?P<host>(?:{_LABEL}\.){{1,8}}[A-Za-z]{{2,24}})(?P<port>:\d{{2,5}})?(?=/[\w$])"
+)
+_DOTTED = re.compile(
+    rf"(?<![\w./@$\\-])(?P<host>(?:{_LABEL}\.){{1,8}}{_TOP})(?![\w(-]|\.\w|/?\w*\()"
+)
+_NAMED = re.compile(
+    r"(?P<before>(?<![\w-])(?:host|hostname|host_?name|node_?name|fqdn|master_?addr|head_?node|server_?name)"
+    r"(?:[\"']?[ \t]{0,8}=[ \t]{0,3}[\"']?|[\"'][ \t]{0,3}:[ \t]{0,3}[\"']?|[ \t]{2,12}: |:[ \t]{0,3}[\"'](?=\w)"
+    r"|:[ \t]{0,3}(?=[\w.-]{0,60}[\d.-]))"
+    r"|--(?:hostname|host|master-addr|dist-init-addr|head-node|data-parallel-address|rpc|add-host|nnodes-host)"
+    r"[ =][\"']?)(?P<host>[A-Za-z0-9][\w.-]{0,252})",
+    re.IGNORECASE,
+)
+# "Nov 21 10:00:00 spark-1 docker[812]: ", also with a stamp of RFC 3339.
+_JOURNAL = re.compile(
+    r"(?m)^(?P<before>(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:?\d\d)) )"
+    r"(?P<host>[A-Za-z0-9][\w.-]{0,252})(?= [\w.@/-]{1,64}(?:\[\d{1,9}\])?: )"
+)
+_NCCL = re.compile(
+    r"(?P<before>(?<![\w.:-]))(?P<host>[A-Za-z][\w.-]{0,252})(?=:\d{1,9}:\d{1,9} \[\d{1,3}\] NCCL )"
+)
+_LOGIN = re.compile(
+    rf"(?m)\b(?:docker|podman|nerdctl|helm) login\b[^\n]{{0,300}}?[ \t](?P<host>(?:{_LABEL}\.){{1,8}}{_LABEL})(?::\d{{1,5}})?[ \t]*$"
+)
+_SERVICE = re.compile(
+    r"(?m)^(?: {1,8}(?=[\w.-]{1,63}:[ \t]*$)|[ \t]{1,12}container_name:[ \t]{1,4}[\"']?|[^\n]{0,2000}? --name[ =])([A-Za-z0-9][\w.-]{0,62})"
+)
+_OF_ADDRESS = re.compile(r"(?<![\w-])ip-(?:\d{1,3}-){3}\d{1,3}(?![\w-])")
+_V4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w+]|\.\d|-\d{1,3}[+~])")
+_OF_VERSION = re.compile(r"(?:[=~<>!]=|(?i:version|release|cudnn|v)[ :=]{0,2})$")
+_V6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f:]{3,39}(?:%\w{1,20})?(?![\w:])")
+_MAC = re.compile(r"(?<![\w:-])(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:-])")
+_DEVICE = re.compile(
+    r"\b(GPU|MIG)-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?!\w)"
+)
+_STAND_IN = re.compile(r"host\d+\Z|someone\d+\Z")
+_RANGES_V6 = (
+    (ipaddress.ip_network("fc00::/7"), "fd00::"),
+    (ipaddress.ip_network("fe80::/10"), "fe80::"),
+)
+_DOCUMENTED = tuple(
+    map(ipaddress.ip_network, ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24"))
+)
+_DOCUMENTED_V6 = ipaddress.ip_network("2001:db8::/32")
+_SHARED = ipaddress.ip_network("100.64.0.0/10")
+
+
+class AddressRedactor:
+    """`hosts` are names by which the boxes of this installation are known."""
+
+    def __init__(self, stand_ins: StandIns, hosts: Collection[str]) -> None:
+        self._stand_ins = stand_ins
+        self._services: set[str] = set()
+        self._hosts = {name.lower() for name in hosts if self._is_private(name)}
+        self._pattern: re.Pattern[str] | None = None
+
+    def learn(self, text: str) -> None:
+        """Take up the names of hosts that the text shows in a place where only such stand."""
+        for pattern in (_JOURNAL, _NCCL, _LOGIN):
+            found = (each["host"] for each in pattern.finditer(text))
+            self._hosts |= {name.lower() for name in found if self._is_private(name)}
+        # A service of a compose file, or a container, is not the name of a machine.
+        self._services |= {each[1].lower() for each in _SERVICE.finditer(text)} - self._hosts
+        self._pattern = None
+
+    def is_known(self, host: str) -> bool:
+        return host.lower() in self._hosts
+
+    def name_host(self, host: str) -> str:
+        """Its stand-in; what is public or an address stays."""
+        return self._stand_ins.get("host", host.lower()) if self._is_private(host) else host
+
+    def redact_urls(self, text: str) -> str:
+        return _URL.sub(self._replace_url, text)
+
+    def redact(self, text: str) -> str:
+        for pattern in (_JOURNAL, _NCCL, _NAMED):
+            text = pattern.sub(
+                lambda found: found["before"] + self._name_called(found["host"]), text
+            )
+        text = _REGISTRY.sub(self._replace_dotted, text)
+        text = _DOTTED.sub(self._replace_dotted, text)
+        text = _OF_ADDRESS.sub(lambda found: self._stand_ins.get("host", found[0]), text)
+        text = self._compile_hosts().sub(
+            lambda found: self._stand_ins.get("host", found[0].lower()), text
+        )
+        text = _MAC.sub(self._replace_mac, text)
+        text = _DEVICE.sub(self._replace_device, text)
+        return _V6.sub(self._replace_v6, _V4.sub(self._replace_v4, text))
+
+    def _compile_hosts(self) -> re.Pattern[str]:
+        """Whole words, but those that are ordinary ones: they are hidden where they stand as hosts."""
+        if self._pattern is None:
+            names = sorted((each for each in self._hosts if not is_ordinary(each)), key=len)
+            words = "|".join(re.escape(name) for name in reversed(names))
+            self._pattern = re.compile(
+                rf"(?i)(?<![A-Za-z0-9])(?:{words})(?![A-Za-z0-9])" if words else r"(?!)"
+            )
+        return self._pattern
+
+    def _is_private(self, host: str) -> bool:
+        name = host.lower().strip(".")
+        if (
+            not name
+            or name in _GENERIC
+            or name in self._services
+            or _STAND_IN.match(name)
+            or name.replace(".", "").isdigit()
+        ):
+            return False
+        return not any(name == each or name.endswith(f".{each}") for each in _PUBLIC)
+
+    def _name_called(self, host: str) -> str:
+        # host=torch.distributed, "host: failed": what is followed by no name of a machine.
+        return host if is_ordinary(host) and not self.is_known(host) else self.name_host(host)
+
+    def _replace_url(self, found: re.Match[str]) -> str:
+        user = found["user"] or ""
+        if user and not user.startswith("git@"):
+            name, colon, _password = user[:-1].partition(":")
+            name = name and self._stand_ins.get("user", name)
+            user = f"{name}{colon and ':••••••••'}@"
+        return f"{found['scheme']}{user}{self.name_host(found['host'])}{found['port'] or ''}"
+
+    def _replace_dotted(self, found: re.Match[str]) -> str:
+        host = found["host"]
+        labels = host.lower().split(".")
+        if labels[-1] in _FILES or labels[0] in _MODULES:
+            return found[0]
+        return self.name_host(host) + (found.groupdict().get("port") or "")
+
+    def _replace_mac(self, found: re.Match[str]) -> str:
+        if found[0].lower().startswith("02:00:00:00:00:"):
+            return found[0]
+        return f"02:00:00:00:00:{self._stand_ins.number('mac', found[0].lower()) % 256:02x}"
+
+    def _replace_device(self, found: re.Match[str]) -> str:
+        if found[2].startswith("00000000-0000-0000-0000-"):
+            return found[0]
+        number = self._stand_ins.number("device", found[2])
+        return f"{found[1]}-00000000-0000-0000-0000-{number:012d}"
+
+    def _replace_v4(self, found: re.Match[str]) -> str:
+        text = found[0]
+        try:
+            address = ipaddress.IPv4Address(text)
+        except ValueError:
+            return text
+        if _OF_VERSION.search(found.string[max(0, found.start() - 12) : found.start()]):
+            return text
+        is_kept = address.is_loopback or address.is_unspecified or address.is_multicast
+        if is_kept or text == "255.255.255.255" or any(address in each for each in _DOCUMENTED):
+            return text
+        before = self._keep_range(address)
+        number = self._stand_ins.number(f"address {before}", text)
+        if before == "203.0.113":
+            return f"{before}.{number % 256}"
+        return f"{before}.{number // 250}.{number % 250}"
+
+    def _keep_range(self, address: ipaddress.IPv4Address) -> str:
+        """The beginning by which one sees that it is a private one, and of which kind."""
+        first, second, *_rest = str(address).split(".")
+        if address in _SHARED:
+            return "100.64"
+        if address.is_link_local or first == "192" and second == "168":
+            return f"{first}.{second}"
+        if address.is_private:
+            return "10.0" if first == "10" else f"{first}.{second}"
+        return "203.0.113"
+
+    def _replace_v6(self, found: re.Match[str]) -> str:
+        text, percent, zone = found[0].partition("%")
+        try:
+            address = ipaddress.IPv6Address(text)
+        except ValueError:
+            return found[0]
+        is_kept = address.is_loopback or address.is_unspecified or address.is_multicast
+        if is_kept or address in _DOCUMENTED_V6 or not any(each.isdigit() for each in text):
+            return found[0]
+        before = next((kept for net, kept in _RANGES_V6 if address in net), "2001:db8::")
+        return f"{before}{self._stand_ins.number(f'address {before}', text):x}{percent}{zone}"

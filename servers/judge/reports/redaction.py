@@ -1,0 +1,192 @@
+"""Redaction of reports: what is private is replaced by something of the same kind.
+
+The same name always becomes the same stand-in, so that one still sees which two are one. What is
+redacted twice stays as it was after the first time.
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from servers.judge.reports import addresses, secrets
+from servers.judge.reports.ordinary import is_ordinary, load_words
+from servers.judge.reports.stand_ins import StandIns
+from servers.launch.redaction import MASK, mask_tokens
+
+# Accounts that images and distributions bring along.
+_ACCOUNTS = load_words("accounts")
+_ENDINGS = load_words("file_endings")
+_PLACEHOLDER = re.compile(r"(?:user|host|hidden|someone|private-(?:model|org))\d+")
+_SHORTEST_MODEL = 3
+_HOME = re.compile(r"((?:/home|/Users|[A-Za-z]:\\{1,2}Users)[/\\]{1,2})([\w.@+-]{1,64})")
+_ACCOUNT = re.compile(
+    r"(\b(?:SUDO_USER|USER|LOGNAME|USERNAME)[\"']?[ \t]{0,2}[=:][ \t]{0,2}[\"']?)([A-Za-z_][\w.-]{0,63})"
+    r"|(\buid=\d{1,10}\()([A-Za-z_][\w.-]{0,63})"
+)
+_LOGIN = re.compile(
+    r"(\b(?:docker|podman|nerdctl|helm) login\b[^\n]{0,200}?\s(?:-u|--username)[ =])(\S{1,100})"
+)
+_EMAIL = re.compile(
+    r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,6}[A-Za-z]{2,24}(?![\w@-]|\.\w)"
+)
+# Who writes to these is a program, or nobody.
+_NO_PERSON = re.compile(
+    r"(?:git@(?:github|gitlab|hf|huggingface)\.|\S{1,64}@example\.(?:com|org|net)$)"
+)
+_AT_HOST = re.compile(
+    r"(?<![\w.+@-])([A-Za-z_][\w.-]{0,63})@([A-Za-z0-9][\w.-]{0,252})(?=(:[~/]|[ \t]{1,2}[~/][^\n]{0,80}[\]$#])|\W|$)"
+)
+_CALLED = (
+    r"(?i:\buser(?:name)?|owner|author|login|account)[\"']?[ \t]{0,2}[=:]?[ \t]{0,2}[\"']?(?<=\W)"
+)
+_REMOTE = re.compile(r"\b(?:ssh|scp|rsync|sftp|sshfs|mosh)\b[^\n]{0,200}$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateNames:
+    """What this installation knows of itself."""
+
+    secrets: Collection[str] = ()  # in each spelling that a log may have
+    people: Collection[str] = ()  # names of accounts
+    hosts: Collection[str] = ()
+    homes: Collection[str] = ()  # folders
+    models: Collection[
+        str
+    ] = ()  # that a person wants hidden: names on the Hub, paths, served names
+    words: Collection[str] = ()  # whatever else a person wants hidden
+
+
+class Redactor:
+    """Redacts the texts of one report."""
+
+    def __init__(self, names: PrivateNames | None = None) -> None:
+        self.names = names or PrivateNames()
+        self._stand_ins = StandIns()
+        self._addresses = addresses.AddressRedactor(self._stand_ins, self.names.hosts)
+        self._people = {name for name in self.names.people if self._is_personal(name)}
+        self._people |= {
+            name
+            for home in self.names.homes
+            if self._is_personal(name := home.rstrip("/").rpartition("/")[2])
+        }
+        self._seen_ordinary: set[str] = set()
+        self._pattern: re.Pattern[str] | None = None
+
+    def learn(self, texts: Iterable[str]) -> None:
+        """Take up the names of people that the texts show, before any of them is redacted."""
+        for text in texts:
+            found = {name for _before, name in _HOME.findall(text)}
+            found |= {one or two for _a, one, _b, two in _ACCOUNT.findall(text)}
+            found |= {name for _before, name in _LOGIN.findall(text)}
+            self._people |= {name for name in found if self._is_personal(name)}
+            self._addresses.learn(text)
+        self._pattern = None
+
+    @property
+    def unsure(self) -> tuple[str, ...]:
+        """Names that were also ordinary words of the texts: only some places of them are hidden."""
+        return tuple(sorted(self._seen_ordinary))
+
+    def redact(self, text: str) -> str:
+        """The text without what is private; it has as many lines as before."""
+        for secret in self.names.secrets:
+            text = text.replace(secret, MASK)
+        text = "\n".join(
+            line.decode(errors="replace")
+            for line in mask_tokens([each.encode(errors="replace") for each in text.split("\n")])
+        )
+        text = secrets.mask_named(text)
+        text = self._hide_models(self._hide_words(text))
+        text = _EMAIL.sub(self._replace_email, text)
+        text = self._addresses.redact_urls(text)
+        text = _HOME.sub(lambda found: found[1] + self._name_person(found[2]), text)
+        text = _ACCOUNT.sub(self._replace_account, text)
+        text = _LOGIN.sub(lambda found: found[1] + self._name_person(found[2]), text)
+        text = _AT_HOST.sub(self._replace_at_host, text)
+        return self._addresses.redact(self._replace_people(text))
+
+    def redact_lines(self, lines: Collection[str]) -> list[str]:
+        return self.redact("\n".join(lines)).split("\n") if lines else []
+
+    def _is_personal(self, name: str) -> bool:
+        if not name or name.lower() in _ACCOUNTS or _PLACEHOLDER.fullmatch(name):
+            return False
+        # "home/watchdog.log" is a file.
+        return name.rpartition(".")[2] not in _ENDINGS or "." not in name
+
+    def _name_person(self, name: str) -> str:
+        return self._stand_ins.get("user", name) if self._is_personal(name) else name
+
+    def _replace_account(self, found: re.Match[str]) -> str:
+        before, name = (found[1], found[2]) if found[1] else (found[3], found[4])
+        return before + self._name_person(name)
+
+    def _replace_email(self, found: re.Match[str]) -> str:
+        if _NO_PERSON.match(found[0]):
+            return found[0]
+        return f"{self._stand_ins.get('someone', found[0].lower())}@example.com"
+
+    def _replace_at_host(self, found: re.Match[str]) -> str:
+        """ada@spark-1 in a prompt, behind ssh, or where one of the two is known."""
+        person, host = found[1], found[2]
+        is_known = person in self._people or self._addresses.is_known(host)
+        is_remote = _REMOTE.search(found.string[max(0, found.start() - 200) : found.start()])
+        if not (is_known or found[3] or is_remote) or host.startswith(("sha256", "example.")):
+            return found[0]
+        return f"{self._name_person(person)}@{self._addresses.name_host(host)}"
+
+    def _replace_people(self, text: str) -> str:
+        if self._pattern is None:
+            self._pattern = _compile_people(self._people)
+        for name in self._people:
+            if is_ordinary(name) and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text):
+                self._seen_ordinary.add(name)
+        return self._pattern.sub(self._replace_person, text)
+
+    def _replace_person(self, found: re.Match[str]) -> str:
+        name = found[found.lastindex or 0]
+        return found[0].removesuffix(name) + self._name_person(name)
+
+    def _hide_words(self, text: str) -> str:
+        for word in sorted(self.names.words, key=len, reverse=True):
+            text = self._hide(text, "hidden", word)
+        return text
+
+    def _hide_models(self, text: str) -> str:
+        for name in sorted(self.names.models, key=len, reverse=True):
+            stem = name.rstrip("/").rpartition("/")[2].removesuffix(".gguf")
+            # "7b" of "acme/7b" alone would hide half of every line.
+            if len(stem) < _SHORTEST_MODEL or _PLACEHOLDER.fullmatch(stem):
+                continue
+            text = self._hide(text, "private-model", stem)
+            owner = name.rpartition("/")[0]
+            if owner and "/" not in owner and not _PLACEHOLDER.fullmatch(owner):
+                text = self._hide(
+                    text, "private-org", owner, rf"(?<![A-Za-z0-9]){re.escape(owner)}(?=/|--|%2F)"
+                )
+        return text
+
+    def _hide(self, text: str, kind: str, word: str, pattern: str = "") -> str:
+        return re.sub(
+            pattern or re.escape(word),
+            lambda _found: self._stand_ins.get(kind, word.lower()),
+            text,
+            flags=re.IGNORECASE,
+        )
+
+
+def _compile_people(people: Collection[str]) -> re.Pattern[str]:
+    """Whole words. A name that engines use as a word, too, only where it stands as a name.
+
+    The name is the last group that is there, and what stands before it stays.
+    """
+    ordered = sorted(people, key=len, reverse=True)
+    plain = "|".join(re.escape(name) for name in ordered if not is_ordinary(name))
+    ordinary = "|".join(re.escape(name) for name in ordered if is_ordinary(name))
+    parts = []
+    if plain:
+        parts.append(rf"(?<![A-Za-z0-9])({plain})(?![A-Za-z0-9])")
+    if ordinary:
+        parts.append(rf"(?<=[/~])({ordinary})(?=/)|(?<![\w.-])({ordinary})(?=@)")
+        parts.append(rf"({_CALLED})({ordinary})(?!\w)")
+    return re.compile("|".join(parts) or r"(?!)")

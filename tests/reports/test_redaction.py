@@ -1,0 +1,169 @@
+"""What is private is nowhere in a report, and what is needed is."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from servers.judge.logs.diagnosis import report
+from servers.judge.reports import document
+from servers.judge.reports.failure import FailureFacts, build_failure
+from servers.judge.reports.memory import build_memory, reduce_snapshot
+from servers.judge.reports.paste import build_paste
+from servers.judge.reports.redaction import PrivateNames, Redactor
+from servers.launch.engines.launch import Launch
+from servers.launch.recipes import document as profiles
+from servers.launch.redaction import MASK
+from tests.cases import Cases, table
+from tests.memory.scenes import MemoryScene
+from tests.reports.planted import HARMLESS, PLANTED
+
+LOGS = Path(__file__).parents[1] / "logs/diagnosis/logs"
+NAMES = PrivateNames(
+    secrets=["open-sesame"],
+    # Two are ordinary words of logs as well.
+    people=["hopper", "ada", "max", "ray"],
+    hosts=["mark1", "rtx-basement", "box"],
+    homes=["/home/hopper", "/srv/people/kay"],
+    models=["navy/Cobol-7B", "compiler-prod"],
+    words=["Acme Shipping"],
+)
+
+
+def redact(text: str) -> str:
+    redactor = Redactor(NAMES)
+    redactor.learn([text])
+    return redactor.redact(text)
+
+
+@table(("text", "private"), PLANTED)
+def test_what_is_private_is_gone(text: str, private: tuple[str, ...]) -> None:
+    said = redact(text)
+
+    assert [each for each in private if each.lower() in said.lower()] == [], said
+    assert said.count("\n") == text.count("\n")
+    assert redact(said) == said, "once redacted it stays so"
+
+
+@table("text", HARMLESS)
+def test_what_tells_of_nobody_stays(text: str) -> None:
+    assert redact(text) == text
+
+
+def test_the_same_is_the_same_everywhere_and_private_ranges_keep_their_shape() -> None:
+    said = redact("hopper@mark1:~$ scp /home/hopper/x 10.9.8.7: # 10.9.8.6, 172.18.0.9, 10.9.8.7")
+
+    assert said == ("user1@host1:~$ scp /home/user1/x 10.0.0.1: # 10.0.0.2, 172.18.0.1, 10.0.0.1")
+
+
+def test_a_name_that_is_a_word_is_hidden_where_it_is_a_name_and_that_is_told() -> None:
+    redactor = Redactor(NAMES)
+    text = "max tokens; user 'max' in /home/max/x; max@mark1:~$; ray start"
+    redactor.learn([text])
+
+    assert redactor.redact(text) == (
+        "max tokens; user 'user1' in /home/user1/x; user1@host1:~$; ray start"
+    )
+    assert redactor.unsure == ("max", "ray")
+
+
+def test_nothing_planted_is_left_in_a_whole_report() -> None:
+    lines = [line for text, _private in PLANTED for line in text.split("\n")]
+    private = {each.lower() for _text, those in PLANTED for each in those} | {"open-sesame", "kay/"}
+    everything = "\n".join([*lines, "open-sesame", "/srv/people/kay/models"])
+    launch = Launch(
+        engine="vllm",
+        image="registry.navy.example:5000/team/vllm:v0.20.2",
+        checkpoint="navy/Cobol-7B",
+        flags=("--api-key", "sesame", "--served-model-name", "compiler-prod"),
+        env={"OPENAI_API_KEY": "sesame-two", "NOTE": "open-sesame", "MASTER": "mark1"},
+        volumes=("/home/hopper/models:/models:ro",),
+        reasons={"--api-key": "hopper wants it"},
+    )
+    failure = build_failure(
+        FailureFacts(
+            lines=list(enumerate(everything.split("\n"), start=1)),
+            docker_says=everything,
+            launch=launch,
+            said=everything,
+            image=launch.image,
+        ),
+        Redactor(NAMES),
+        truth=everything,
+    )
+    paste = build_paste(
+        f"docker run vllm/vllm-openai a/b\n{everything}", Redactor(NAMES), truth="x"
+    )
+    scene = MemoryScene()
+    scene.process(7, 3.0, name="python3", title="/home/hopper/bin/cobol-7b --api-key sesame")
+    scene.shm = [{"path": "/dev/shm/hopper", "bytes": 1, "mapped": True}]
+    memory = build_memory(
+        [reduce_snapshot(each) for each in scene.for_(10)],
+        Redactor(NAMES),
+        gpu="GPU-1",
+        truth=everything,
+    )
+
+    for made in (failure, paste, memory):
+        text = document.write(made)
+        assert [each for each in private if each in text.lower()] == []
+        assert document.write(document.read(text)) == text
+
+
+def test_a_launch_of_a_report_can_be_read_again() -> None:
+    launch = Launch(
+        engine="vllm",
+        image="vllm/vllm-openai:v0.20.2",
+        checkpoint="Qwen/Qwen3-8B",
+        flags=("--max-model-len", "32768", "--api-key", "sesame"),
+        env={"HF_TOKEN": "hf_" + "a1" * 20, "NCCL_DEBUG": "INFO"},
+        volumes=("/home/hopper/models:/models:ro",),
+    )
+    made = build_failure(FailureFacts(lines=[(1, "x")], launch=launch), Redactor(NAMES))
+    said = "\n".join(made.texts("launch"))
+
+    read = profiles.read(said, where="The report").launch
+    assert read.flags == ("--max-model-len", "32768", "--api-key", MASK)
+    assert read.env == {"HF_TOKEN": f"hf_{MASK}", "NCCL_DEBUG": "INFO"}
+    assert read.volumes == ("/home/user1/models:/models:ro",)
+
+
+def test_redaction_changes_no_diagnosis() -> None:
+    with Cases() as cases:
+        for path in sorted(LOGS.glob("*.log")):
+            lines = path.read_text().splitlines()
+            redactor = Redactor(NAMES)
+            redactor.learn(lines)
+            with cases.named(path.stem):
+                before, after = report(lines), report(redactor.redact_lines(lines))
+                for key in ("engine", "phases", "outcome", "cause"):
+                    assert after[key] == before[key]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "a.",
+        "1.",
+        "1:",
+        "a@",
+        "/home/",
+        "password=",
+        "--api-key ",
+        "docker login ",
+        "x=eyJ",
+        "'token': '",
+    ],
+)
+def test_a_hostile_line_does_not_hang(part: str) -> None:
+    assert redact(part * (30_000 // len(part)))
+
+
+def test_a_recording_names_programs_and_nothing_of_their_command_lines() -> None:
+    scene = MemoryScene()
+    scene.process(7, 3.0, name="python3", title="/opt/bin/train --customer acme --key open-sesame")
+
+    (line, *_more) = [json.dumps(reduce_snapshot(each)) for each in scene.for_(5)]
+
+    assert '"train"' in line
+    assert "acme" not in line
