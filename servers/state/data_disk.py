@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db.utils import OperationalError
 
 from servers.host.kernel import resources
+from servers.judge.messages import say
 from servers.judge.people import data_disk as judge
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ def check_room() -> None:
     """Raises DiskFullError where the disk has no room for what a start writes."""
     found = disk()
     if found is not None and judge.is_full(found.free, found.total):
-        raise DiskFullError(judge.DATA_FULL)
+        raise DiskFullError(say("people.data-disk-full").text)
 
 
 def describe_full_disk(error: BaseException | None) -> str:
@@ -44,9 +45,9 @@ def describe_full_disk(error: BaseException | None) -> str:
         if isinstance(error, DiskFullError):
             return str(error)
         if getattr(error, "sqlstate", None) == _DISK_FULL:
-            return judge.DATABASE_FULL
+            return say("people.database-disk-full").text
         if isinstance(error, sqlite3.Error) and _is_full(error):
-            return judge.DATA_FULL
+            return say("people.data-disk-full").text
         error = error.__cause__ or error.__context__
     return ""
 

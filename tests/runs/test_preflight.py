@@ -176,7 +176,7 @@ def test_on_unified_memory_servers_share_the_pool_but_load_one_at_a_time() -> No
     loads = around(other_workloads=(neighbour(0, loading=True),))
     found = {i.id: i for i in preflight(spark, loads, None)}["loading"]
     assert found.level == "error"
-    assert "is being filled by glm-5 now" in found.says
+    assert "glm-5 is being loaded on" in found.says
     assert "Wait until glm-5 is ready" in found.remedy
 
 
@@ -205,7 +205,7 @@ def test_a_model_that_was_refused_wants_a_token() -> None:
 def test_disks_that_are_too_small() -> None:
     whole = checked(around(checkpoint="part", missing=200 * GIB))["weights-disk"]
     assert whole.level == "error"
-    assert "200.0 GiB of weights are to be downloaded" in whole.says
+    assert "200.0 GiB of weights have to be downloaded" in whole.says
     little = {"disks": {"images": {"path": "/var/lib/docker", "free": 9 * GIB, "total": 90 * GIB}}}
     assert checked(around(found=little, images={IMAGE: None}))["image-disk"].level == "warning"
     assert checked(around(found=little))["image-disk"].level == "ok"
@@ -458,7 +458,7 @@ def test_the_command_says_the_same_and_its_exit_code_whether_it_may_start(server
     assert code == 1
     assert text.startswith("coder on rtx8: STOPPED")
     assert "ERROR      Image: registry.example/engine on rtx8 is made for arm64" in text
-    assert "→ Take an image that is published for amd64" in text
+    assert "→ Use an image that is published for amd64" in text
 
     HostResources.objects.update(images=image())
     text, code = run_command("coder", "--box", "rtx8", "--json")

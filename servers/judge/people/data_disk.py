@@ -5,9 +5,6 @@ LOW, LOW_SHARE = 2**30, 0.05
 FULL, FULL_SHARE = 64 * 2**20, 0.005
 
 SUBJECT = "data-folder"  # of the alert
-_AGAIN = "Free some space on it, or ask an admin to; all goes on by itself then."
-DATA_FULL = f"The disk of inferdash's data folder is full, so nothing was changed. {_AGAIN}"
-DATABASE_FULL = f"The disk of inferdash's database is full, so nothing was changed. {_AGAIN}"
 
 
 def is_low(free: float, total: int) -> bool:
