@@ -9,7 +9,6 @@ from django.conf import settings
 from django.db.utils import OperationalError
 
 from servers.host.kernel import resources
-from servers.judge.messages import say
 from servers.judge.people import data_disk as judge
 
 log = logging.getLogger(__name__)
@@ -36,7 +35,7 @@ def check_room() -> None:
     """Raises DiskFullError where the disk has no room for what a start writes."""
     found = disk()
     if found is not None and judge.is_full(found.free, found.total):
-        raise DiskFullError(say("people.data-disk-full").text)
+        raise DiskFullError(judge.describe_full())
 
 
 def describe_full_disk(error: BaseException | None) -> str:
@@ -45,9 +44,9 @@ def describe_full_disk(error: BaseException | None) -> str:
         if isinstance(error, DiskFullError):
             return str(error)
         if getattr(error, "sqlstate", None) == _DISK_FULL:
-            return say("people.database-disk-full").text
+            return judge.describe_full(of_database=True)
         if isinstance(error, sqlite3.Error) and _is_full(error):
-            return say("people.data-disk-full").text
+            return judge.describe_full()
         error = error.__cause__ or error.__context__
     return ""
 
