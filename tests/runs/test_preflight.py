@@ -270,7 +270,7 @@ def test_a_start_is_stopped_and_an_editor_may_override_it_with_a_reason(server: 
     path = f"/servers/{server.slug}/start/"
 
     asked = ben.post(path)
-    assert "is made for arm64, and rtx8 is amd64" in asked.content.decode()
+    assert "is built for arm64, and rtx8 is amd64" in asked.content.decode()
     assert "An editor can start it anyway" in asked.content.decode()
     ben.post(path, {"despite": "please"})
     assert not Run.objects.exists()

@@ -50,7 +50,7 @@ def known(**said: Any) -> Subject:
         ("--enforce-eager on", "--enforce-eager takes no value; “on” after it is refused.", ""),
         ("--max-model-len", "--max-model-len needs a value.", ""),
         ("--max-model-len 1 2", "--max-model-len takes one value, not 2.", ""),
-        ("--config-json '{\"a\": b}'", "The value of --config-json is no valid JSON", ""),
+        ("--config-json '{\"a\": b}'", "The value of --config-json is not valid JSON", ""),
         ("-tp 1 -tp 2", "-tp is given 2 times; the last one counts, “2”.", ""),
     ],
 )
