@@ -79,12 +79,12 @@ _KEYS = {field.name for field in fields(Message)}
 
 @cache
 def load_messages(room: str) -> Mapping[str, Message]:
-    """The messages of the files messages.yaml in servers/judge/<room>, by their ids.
+    """The messages of servers/judge/<room>, in files that end in messages.yaml, by their ids.
 
     Raises MessageError.
     """
     found: dict[str, Message] = {}
-    for path in sorted((FOLDER / room).rglob("messages.yaml")):
+    for path in sorted((FOLDER / room).rglob("*messages.yaml")):
         more = parse_messages(room, path.read_text())
         if twice := found.keys() & more.keys():
             raise MessageError(f"{', '.join(sorted(twice))}: there is another one in {room}.")

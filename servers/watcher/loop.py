@@ -364,7 +364,9 @@ class Watcher:
     def _run_registry_checks(self) -> None:
         """Apart from everything else: a registry may not answer for minutes."""
         while not self.stopping.wait(REGISTRIES_EVERY):
-            ask = partial(self.image_inventories.ask_registries, go_on=lambda: not self.stopping.is_set())
+            ask = partial(
+                self.image_inventories.ask_registries, go_on=lambda: not self.stopping.is_set()
+            )
             self._run_safely(ask, may_take=float("inf"))
 
     def _run_alerts(self) -> None:

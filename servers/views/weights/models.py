@@ -86,7 +86,8 @@ def models(request: HttpRequest) -> HttpResponse:
     state = state if state in STATES or state in WHOSE else ""
     person = cast(User, request.user)
     inventories = [
-        _list_models(box, person, text, state) for box in Box.objects.select_related("model_inventory")
+        _list_models(box, person, text, state)
+        for box in Box.objects.select_related("model_inventory")
     ]
     return render(
         request,
