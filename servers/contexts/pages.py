@@ -51,7 +51,7 @@ class Panel:
     hardware: HardwareReport
     owners: tuple[Owner, ...] = ()  # on the box's own page
     claims: tuple[Claim, ...] = ()
-    strangers: int = 0  # engines that others have started and nobody watches
+    unmonitored: int = 0  # external engines that have no server
 
     @property
     def gpu_title(self) -> str:
@@ -78,9 +78,9 @@ MEMORY_LINES = ("MemTotal", "MemAvailable", "MemFree", "Cached", "Shmem", "SwapT
 
 
 def panels(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]) -> list[Panel]:
-    slugs, strangers = _container_names(), workloads.strangers()
+    slugs, unmonitored = _container_names(), workloads.count_unmonitored()
     return [
-        replace(_panel(box, samples[box.slug], slugs), strangers=strangers.get(box.pk, 0))
+        replace(_panel(box, samples[box.slug], slugs), unmonitored=unmonitored.get(box.pk, 0))
         for box in boxes
     ]
 
@@ -131,7 +131,7 @@ def render(
 ) -> str:
     """The fragments of a page that have changed; for ("everything", None) all of them.
 
-    `page` is what the browser shows: dashboard, chat, capture, stock (the models on disks), found (what was
+    `page` is what the browser shows: dashboard, chat, capture, models (those on disks), found (what was
     there before), alerts, channels, a profile, its form, or the server or box with that `pk`.
     """
     if not person.may_view:
@@ -168,12 +168,12 @@ def render(
         for box in (box for box in changed_boxes if box.pk == pk):
             parts += [_detail_html(panel(box)), care.html(box, person), workloads.html(box, person)]
     elif page == "found":
-        keys_of_it = {("box", pk), ("boxes", None), ("stock", None), ("everything", None)}
+        keys_of_it = {("box", pk), ("boxes", None), ("models", None), ("everything", None)}
         if keys & keys_of_it and (mine := next((b for b in boxes if b.pk == pk), None)):
             parts.append(found.html(mine, person))
     elif page in ("profile", "form") and (everything or ("images", None) in keys):
         parts.append(_html("profiles/_live_images.html", mark=ImageFacts.objects.mark()))
-    elif page == "stock" and (everything or ("stock", None) in keys):
+    elif page == "models" and (everything or ("models", None) in keys):
         parts.append(_html("weights/_live_mark.html", mark=ModelInventory.objects.mark()))
     elif page == "chat":
         if is_about_servers:

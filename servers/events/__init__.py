@@ -17,7 +17,7 @@ from servers.state import box_samples, store
 LIVE = "live"  # every page but the log listens here
 
 # server: this card. servers: the list of cards. box: GPUs, memory, facts. images: facts of images,
-# inspections, inventories. jobs: progress of pulls and builds. stock: models on disks, and scans.
+# inspections, inventories. jobs: progress of pulls and builds. models: those on disks, and scans.
 # downloads: their progress. alerts: alerts, acknowledgements, notifications. requests: requests to
 # the gateway. ports: legacy ports. capture: whether calls are captured.
 type Kind = Literal[
@@ -26,7 +26,7 @@ type Kind = Literal[
     "box",
     "images",
     "jobs",
-    "stock",
+    "models",
     "downloads",
     "alerts",
     "requests",
@@ -89,7 +89,7 @@ class Topic(StrEnum):
     JOBS = "jobs"
     ALERTS = "alerts"
     CHECKPOINTS = "checkpoints"
-    STOCK = "stock"
+    MODELS = "models"
     IMAGES = "images"
     FACTS = "facts"  # of the box itself: its cards, its Docker, its limits
 

@@ -79,8 +79,17 @@ _KEYS = {field.name for field in fields(Message)}
 
 @cache
 def load_messages(room: str) -> Mapping[str, Message]:
-    """The messages of servers/judge/<room>/messages.yaml, by their ids. Raises MessageError."""
-    return parse_messages(room, (FOLDER / room / "messages.yaml").read_text())
+    """The messages of servers/judge/<room>, in files that end in messages.yaml, by their ids.
+
+    Raises MessageError.
+    """
+    found: dict[str, Message] = {}
+    for path in sorted((FOLDER / room).rglob("*messages.yaml")):
+        more = parse_messages(room, path.read_text())
+        if twice := found.keys() & more.keys():
+            raise MessageError(f"{', '.join(sorted(twice))}: there is another one in {room}.")
+        found |= more
+    return found
 
 
 def parse_messages(room: str, text: str) -> Mapping[str, Message]:

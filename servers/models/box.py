@@ -27,7 +27,7 @@ class Box(models.Model):
     home = models.CharField(max_length=300, blank=True)
     # Mounted into every engine unless its profile says otherwise.
     hf_cache = models.CharField("Hugging Face cache", max_length=300, blank=True)
-    # One a line; "": the usual ones (lifecycle.stock).
+    # One a line; "": the usual ones (lifecycle.weights.inventory).
     model_folders = models.TextField("Folders with models", blank=True, max_length=4000)
     hf_token = models.ForeignKey(
         Secret, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"

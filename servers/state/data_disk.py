@@ -35,7 +35,7 @@ def check_room() -> None:
     """Raises DiskFullError where the disk has no room for what a start writes."""
     found = disk()
     if found is not None and judge.is_full(found.free, found.total):
-        raise DiskFullError(judge.DATA_FULL)
+        raise DiskFullError(judge.describe_full())
 
 
 def describe_full_disk(error: BaseException | None) -> str:
@@ -44,9 +44,9 @@ def describe_full_disk(error: BaseException | None) -> str:
         if isinstance(error, DiskFullError):
             return str(error)
         if getattr(error, "sqlstate", None) == _DISK_FULL:
-            return judge.DATABASE_FULL
+            return judge.describe_full(of_database=True)
         if isinstance(error, sqlite3.Error) and _is_full(error):
-            return judge.DATA_FULL
+            return judge.describe_full()
         error = error.__cause__ or error.__context__
     return ""
 

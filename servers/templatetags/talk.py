@@ -41,7 +41,7 @@ def chat_pictures(chat: Chat | None) -> str:
 
 
 def _lack(server: Server, lack: MissingFeature, is_saved: bool) -> dict[str, Any]:
-    said = {"key": lack.key, "says": lack.says, "fix": "", "url": "", "edit": ""}
+    said = {"key": lack.key, "says": lack.says.text, "fix": "", "url": "", "edit": ""}
     if is_saved:
         said["says"] += f" The profile has it by now: restart {server}."
     elif server.is_watched:

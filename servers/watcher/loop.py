@@ -61,8 +61,8 @@ AROUND_AT_MOST = 1.0
 ALERTS_EVERY = 2.0
 OTHERS_EVERY = 10.0
 LAST_WORDS = 5.0  # for messages that are on their way when the watcher ends
-STOCK_EVERY = 60.0
-SHELVES_EVERY = 5.0
+MODELS_EVERY = 60.0
+IMAGES_EVERY = 5.0
 REGISTRIES_EVERY = 5.0
 
 
@@ -82,9 +82,9 @@ class Watcher:
         self.left_behind = OrphanMonitor(self.box)
         self.alerts = AlertMonitor(self.box)
         self.sending = NotificationSender(self.box)
-        self.stocktaking = ModelScan(self.box)
-        self.stock_in = STOCK_EVERY  # seconds
-        self.shelves = ImageInventories(self.box)
+        self.model_scan = ModelScan(self.box)
+        self.models_due_in = MODELS_EVERY  # seconds
+        self.image_inventories = ImageInventories(self.box)
         self.asking_hub = inventory.HubSizes()
         self.jobs = JobRunner(
             self.box,
@@ -99,11 +99,11 @@ class Watcher:
         self.job_asked = threading.Event()  # perhaps something for the box itself
         self.to_tidy = threading.Event()  # perhaps something is no longer left behind
         self.around = threading.Event()  # perhaps something of others has begun or ended
-        self.foreign = ExternalEngines(self.box, wake=self.around.set)
+        self.external = ExternalEngines(self.box, wake=self.around.set)
         self.to_send = threading.Event()  # perhaps somebody wants to see whether alerts arrive
         self.checkpoints_asked = threading.Event()  # perhaps a profile names another one
-        self.stock_asked = threading.Event()  # perhaps somebody wants to know what is on the disks
-        self.shelf_asked = threading.Event()  # perhaps something is to be done with images
+        self.models_requested = threading.Event()  # a scan of the disks may be wanted
+        self.images_requested = threading.Event()  # something may have to be done with images
         self.facts_are_old = threading.Event()  # of the box's row: Docker or the GPUs came or went
         self.signed_at = float("-inf")
         self._events = {
@@ -111,8 +111,8 @@ class Watcher:
             events.Topic.JOBS: (self.job_asked,),
             events.Topic.ALERTS: (self.to_send,),
             events.Topic.CHECKPOINTS: (self.checkpoints_asked,),
-            events.Topic.STOCK: (self.stock_asked,),
-            events.Topic.IMAGES: (self.shelf_asked,),
+            events.Topic.MODELS: (self.models_requested,),
+            events.Topic.IMAGES: (self.images_requested,),
             events.Topic.FACTS: (self.facts_are_old, self.wake),
         }
         self.collector = Collector(root=settings.KERNEL_ROOT)
@@ -288,8 +288,8 @@ class Watcher:
     def _on_job_end(self, job: Job) -> None:
         self.job_asked.set()
         if job.kind in OF_IMAGES:
-            self.shelves.look_again()
-            self.shelf_asked.set()
+            self.image_inventories.look_again()
+            self.images_requested.set()
         elif job.kind in ACTIONS:
             self.has_acted = True
             self.to_tidy.set()
@@ -311,7 +311,7 @@ class Watcher:
         while not self.stopping.is_set():
             began = time.monotonic()
             self.around.clear()
-            self._run_safely(lambda: self.foreign.look(self.sample))
+            self._run_safely(lambda: self.external.look(self.sample))
             self._run_safely(self.runs.follow_logs)
             # Where containers come and go all the time, their events would keep it looking.
             self.stopping.wait(max(0.0, began + AROUND_AT_MOST - time.monotonic()))
@@ -323,14 +323,14 @@ class Watcher:
         while not self.stopping.is_set():
             try:
                 events = creation.docker().happenings()
-                self.foreign.listens_anew()
+                self.external.listens_anew()
                 self.around.set()
                 for event in events:
-                    self._run_safely(partial(self.foreign.note_event, event), but=ContainerError)
+                    self._run_safely(partial(self.external.note_event, event), but=ContainerError)
                     self.around.set()
             except ContainerError as error:
                 log.warning("Docker's events of others: %s", error)
-            self.foreign.listens_anew()
+            self.external.listens_anew()
             self.around.set()
             self.stopping.wait(RETRY)
 
@@ -345,26 +345,28 @@ class Watcher:
     def _run_model_scan(self) -> None:
         """Apart from everything else: a disk may be asleep, a share may hang."""
         while not self.stopping.is_set():
-            self.stock_asked.clear()
-            self._run_safely(self._take_stock, may_take=float("inf"))
-            self.stock_asked.wait(self.stock_in)
+            self.models_requested.clear()
+            self._run_safely(self._scan_models, may_take=float("inf"))
+            self.models_requested.wait(self.models_due_in)
 
-    def _take_stock(self) -> None:
-        self.stock_in = STOCK_EVERY
-        due_in = self.stocktaking.look(go_on=lambda: not self.stopping.is_set())
-        self.stock_in = min(STOCK_EVERY, due_in or STOCK_EVERY)
+    def _scan_models(self) -> None:
+        self.models_due_in = MODELS_EVERY
+        due_in = self.model_scan.look(go_on=lambda: not self.stopping.is_set())
+        self.models_due_in = min(MODELS_EVERY, due_in or MODELS_EVERY)
 
     def _run_image_inventory(self) -> None:
         """Apart from everything else: adding up the sizes of images may take a minute."""
         while not self.stopping.is_set():
-            self.shelf_asked.clear()
-            self._run_safely(self.shelves.step, may_take=float("inf"))
-            self.shelf_asked.wait(SHELVES_EVERY)
+            self.images_requested.clear()
+            self._run_safely(self.image_inventories.step, may_take=float("inf"))
+            self.images_requested.wait(IMAGES_EVERY)
 
     def _run_registry_checks(self) -> None:
         """Apart from everything else: a registry may not answer for minutes."""
         while not self.stopping.wait(REGISTRIES_EVERY):
-            ask = partial(self.shelves.ask_registries, go_on=lambda: not self.stopping.is_set())
+            ask = partial(
+                self.image_inventories.ask_registries, go_on=lambda: not self.stopping.is_set()
+            )
             self._run_safely(ask, may_take=float("inf"))
 
     def _run_alerts(self) -> None:
@@ -385,7 +387,7 @@ class Watcher:
             if sample is None:
                 continue
             before = self.sample
-            self.sample = self.foreign.belonging.label_processes(sample)
+            self.sample = self.external.belonging.label_processes(sample)
             self._run_safely(self._tell_sample)
             self._run_safely(lambda: self.releases.see(self.memory.snapshot))
             # The box's row says whether there are GPUs: not seconds after the cards themselves.

@@ -264,7 +264,7 @@ def test_a_download_that_fails_while_nobody_looks_is_told_until_it_is_there(box:
     assert told() == [("download", "rtx8: the download of Qwen/Qwen3-8B failed")]
     alert = Alert.objects.get()
     assert (alert.detail, alert.severity) == ("No room.", "warning")
-    assert alert.advice.startswith("Make room. The page Models")
+    assert alert.advice.startswith("Make room. Resume it on the page Models.")
     assert alert.get_absolute_url() == "/models/#downloads"
     (notice,) = [each for each in needs.now() if each.about == "box" and each.alert]
     assert notice.what == "the download of Qwen/Qwen3-8B failed"

@@ -7,8 +7,11 @@ import yaml
 from django.test import Client
 
 from servers import events
-from servers.models import Box, LogChunk, Profile, Role, Run, Server
-from servers.models.runs.run import RunState
+from servers.judge.memory.release import Release
+from servers.judge.memory.verdicts import MemoryVerdict
+from servers.judge.messages import say
+from servers.models import Box, LogChunk, Profile, Role, Run, RunHealth, Server
+from servers.models.runs.run import RunState, Sleep
 from servers.views.api import api
 from tests import factories, samples
 from tests.api.conftest import ClientOf
@@ -57,6 +60,31 @@ def test_servers_say_where_they_are(client_of: ClientOf, server: Server) -> None
     assert [each["id"] for each in viewer.get("/api/v1/servers/qwen3-8b/runs").json()] == [run.pk]
     missing = viewer.get("/api/v1/servers/none")
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "not_found")
+
+
+def test_what_is_said_in_words_has_a_code_beside_it(client_of: ClientOf, box: Box) -> None:
+    card = samples.card(0, [])
+    said = say("memory.leaked-card", size=40 << 30)
+    verdict = MemoryVerdict.from_sentence(said, "leaked", t=0.0, gpu=card["uuid"])
+    events.publish_sample(
+        box.slug, box.pk, samples.sample([card], [], verdicts=[verdict.to_json()])
+    )
+    server = factories.server(box, "sleeper", checkpoint="a/b")
+    factories.run(server, sleep=Sleep.ASLEEP, sleep_info={"before": 75 << 30, "after": 4 << 30})
+    after = Release(outcome="missing", to_come=20 << 30).to_json()
+    over = factories.run(factories.server(box, "over", checkpoint="a/b"), RunState.STOPPED)
+    RunHealth.objects.filter(run=over).update(memory_after=after)
+
+    viewer = client_of(Role.VIEWER)
+    gpu = viewer.get("/api/v1/boxes/rtx8").json()["gpus"][0]
+    asleep = viewer.get("/api/v1/servers/sleeper").json()["run"]
+    ended = viewer.get("/api/v1/servers/over").json()["run"]
+
+    assert (gpu["reason_code"], gpu["reason"]) == ("memory.leaked-card", said.text)
+    assert (asleep["sleep_code"], asleep["sleep"]) == ("runs.asleep", "asleep: 71 GiB released")
+    assert ended["memory_code"] == "memory.release-missing"
+    assert ended["memory"].startswith("20.0 GiB have not come back")
+    assert (asleep["memory_code"], ended["sleep_code"]) == ("", "")
 
 
 @table(

@@ -161,7 +161,7 @@ def test_the_first_page_names_all_and_only_what_was_asked_for_changes(
     place.run(
         f"Box.objects.update(model_folders='{models}')\n"
         "from django.utils import timezone\nfrom servers import events\n"
-        "ModelInventory.objects.update(wanted_at=timezone.now())\nevents.wake_watcher('rtx8', events.Topic.STOCK)"
+        "ModelInventory.objects.update(wanted_at=timezone.now())\nevents.wake_watcher('rtx8', events.Topic.MODELS)"
     )
     expect(page.get_by_role("link", name="1 model", exact=True)).to_be_visible(timeout=WITHIN)
     assert full.inspected() == before

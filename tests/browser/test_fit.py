@@ -144,7 +144,7 @@ def test_a_port_that_somebody_listens_on_is_named_before_the_start(
 
     dialog = page.locator("#dialog")
     expect(dialog).to_contain_text(f"Port {port} of rtx8 is taken by another program")
-    expect(dialog).to_contain_text("without one a free one is chosen")
+    expect(dialog).to_contain_text("without one, a free port is chosen")
     dialog.get_by_role("button", name="Cancel").click()
     assert place.ask("Run.objects.filter(server__slug='doubled').count()") == 0
 

@@ -80,7 +80,7 @@ def test_images_are_pulled_moved_built_and_removed(
     expect(told).to_contain_text("a newer build is here")
     expect(told).to_contain_text("flags could not be read")
     page.get_by_role("button", name=f"Move the tag to it: {store.image}").click()
-    expect(page.locator("#dialog")).to_contain_text("1 cannot be told")
+    expect(page.locator("#dialog")).to_contain_text("1 unknown")
     assert faults(page) == []
     page.get_by_role("button", name="Move the tag", exact=True).click()
     expect(jobs.first).to_contain_text("the next start takes this one")

@@ -97,7 +97,7 @@ def test_open_pages_are_told_and_it_ends_by_the_clock(
 ) -> None:
     vera = factories.person("vera", Role.VIEWER)
     switched = factories.capture(ada)
-    for page in ("dashboard", "chat", "gateway", "found", "stock", "server"):
+    for page in ("dashboard", "chat", "gateway", "found", "models", "server"):
         for kind in ("capture", "boxes", "everything"):
             said = pages.render({(kind, None)}, vera, page=page)
             assert "wrong answers" in said

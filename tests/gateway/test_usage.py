@@ -149,7 +149,7 @@ async def test_the_file_has_a_line_a_day_and_runs_no_formula(own_redis: object) 
     text = (await whole_of(answer)).decode()
 
     head, *lines = text.splitlines()
-    assert head.startswith("day,model,asked for as,server,key,person,requests,failed")
+    assert head.startswith("day,model,requested as,server,key,person,requests,failed")
     assert lines[0].split(",")[1:6] == ["qwen-3", "'=HYPERLINK()", "coder-1", "", "bob"]
     assert lines[1].split(",")[1:6] == ["", "gpt-4o", "", "", "bob"]
 

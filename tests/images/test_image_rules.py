@@ -110,9 +110,9 @@ def test_a_newer_build_is_told_by_what_it_would_change() -> None:
     assert stale.stale == 1
     four = [same] * 3 + [stale]
     assert names.describe_new_build([*four, renamed, cannot]) == (
-        "4 start as they are, 1 needs a flag renamed, 1 cannot"
+        "4 start as they are, 1 needs a flag renamed, 1 does not start"
     )
-    assert names.describe_new_build([names.explain_unknown_build("why")]) == "1 cannot be told"
+    assert names.describe_new_build([names.explain_unknown_build("why")]) == "1 unknown"
     assert names.describe_new_build([]) == ""
 
 

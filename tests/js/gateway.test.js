@@ -88,7 +88,7 @@ const REFUSALS = [
   ["an error in the stream", data(choice({ content: "a" }), { error: { message: "CUDA", code: "engine_lost" } }), {}, { message: "CUDA", code: "engine_lost", isCut: true, status: 200 }],
   ["an error event without words", "event: error\ndata: {}\n\n", {}, { message: "", isCut: true }],
   ["an end without a finish", data(choice({ content: "a" })), {}, { isCut: true }],
-  ["one piece", "{}", { headers: { "Content-Type": "application/json" } }, { message: "It answered in one piece, although a stream was asked for." }],
+  ["one piece", "{}", { headers: { "Content-Type": "application/json" } }, { message: "It answered in one piece, although a stream was requested." }],
   ["FastAPI's refusal", '{"detail": [{"msg": "no"}]}', { status: 422 }, { message: '[{"msg":"no"}]', status: 422, code: "" }],
   ["a refusal by the gateway", '{"error": {"message": "no"}}', { status: 401, headers: { "x-inferdash-error": "no_key" } }, { message: "no", code: "no_key" }],
   ["a null for an error", '{"error": null, "message": "no"}', { status: 400 }, { message: "no" }],

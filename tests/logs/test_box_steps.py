@@ -84,6 +84,6 @@ def test_a_container_that_no_run_holds_asks_for_attention() -> None:
     client.force_login(factories.person("olga", Role.OPERATOR))
 
     said = " ".join(client.get("/").content.decode().split())
-    assert "1 container runs that no run of the database holds." in said
+    assert "1 container runs that belongs to no run in the database." in said
     said = " ".join(client.get("/boxes/rtx8/").content.decode().split())
     assert 'aria-label="Adopt: container inferdash-1-7"' in said

@@ -42,7 +42,7 @@ def test_a_box_whose_times_are_off_is_told_by_how_much() -> None:
     assert found is not None
     assert ahead is not None
     assert found.level == "warning"
-    assert "42.0 s behind the one that inferdash keeps times by" in found.says
+    assert "42.0 s behind inferdash's own" in found.says
     assert "on spark-1: sudo timedatectl set-ntp true" in found.remedy
     assert "120 min ahead of" in ahead.says
 

@@ -47,7 +47,9 @@ def test_the_words_hold_it_against_what_was_foreseen() -> None:
     for second, left in enumerate((15, 13, 11, 9, 7, 5)):
         told = guard.step(second, available=left * GIB, swapped=0)
 
-    assert told.says == ("The machine has 5.0 GiB left where 9.0 were foreseen, falling 2.0 GiB/s.")
+    assert told.says == (
+        "The machine has 5.0 GiB left where 9.0 GiB were foreseen. It falls by 2.0 GiB/s."
+    )
 
 
 @pytest.mark.parametrize("left", [2.2, 3, 5, 9])
@@ -186,5 +188,5 @@ def test_a_load_that_runs_the_machine_out_of_memory_is_killed_at_once(starting: 
         starting.refresh_from_db()
     assert starting.state == RunState.FAILED
     assert starting.exit_code in (137, 143)
-    assert starting.failure.startswith("The machine has 2.4 GiB left, falling 27.6 GiB/s.")
+    assert starting.failure.startswith("The machine has 2.4 GiB left. It falls by 27.6 GiB/s.")
     assert "INFERDASH_LOADING_STOP_GIB" in starting.failure

@@ -95,7 +95,7 @@ def test_a_process_that_keeps_it_is_named_and_what_it_gave_back_later_too() -> N
     scene.end(101)
     said = followed(before, scene.for_(80, step=5), held=80)
     assert words(said[-1], scene) == (
-        "Released 80.0 GiB in 40 s. Until then process 101 (VLLM::Worker_TP1) held them."
+        "Released 80.0 GiB in 40 s. Process 101 (VLLM::Worker_TP1) held memory until then."
     )
 
 

@@ -79,7 +79,7 @@ def test_nothing_of_the_box_is_on_their_pages(carl: User) -> None:
         "alerts",
         "channels",
         "capture",
-        "stock",
+        "models",
         "found",
     )
     said += [

@@ -39,7 +39,7 @@ def judged(
     ],
 )
 def test_language_is_left_alone(text: str) -> None:
-    assert noise(text) == ""
+    assert noise(text) is None
 
 
 @table(
@@ -49,17 +49,17 @@ def test_language_is_left_alone(text: str) -> None:
         ("the " * 40, "only repeats “the”"),
         ("sky" * 30, "only repeats “sky”"),
         ("\n\n/////////////////x/////////////////////", "only repeats “/”"),
-        ("�� � �� wor �ld� �� �� ��", "has characters that are none"),
+        ("�� � �� wor �ld� �� �� ��", "has characters that could not be decoded"),
         # A model of random weights, as vLLM serves it.
         ("������������ Fr Fr FrBBBBBBBB" + " What" * 20, "gets stuck at “What”"),
         ("The sky is blue because of the aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "gets stuck at “a”"),
-        ("1. 2. 3. 4. 5. 6. 7. 8. 9. 10. 11. 12.", "has hardly a letter"),
-        ('"}],{"":[]}}}(*&^%$#@)-=_+|;:.,<>{}[]', "has hardly a letter"),
+        ("1. 2. 3. 4. 5. 6. 7. 8. 9. 10. 11. 12.", "has hardly any letters"),
+        ('"}],{"":[]}}}(*&^%$#@)-=_+|;:.,<>{}[]', "has hardly any letters"),
         ("ologи鏈n的ΩΩ capt ธаreи的यह कि मेंที่คב של שלי إلى иив", "mixes letters of many alphabets"),
     ],
 )
 def test_noise_is_named(text: str, says: str) -> None:
-    assert noise(text) == says
+    assert str(noise(text)) == f"its first answer {says}"
     assert judged(text=text, tokens=40, finish="length") == (f"its first answer {says}",)
 
 

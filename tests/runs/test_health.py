@@ -95,7 +95,7 @@ def test_requests_that_end_without_a_token_are_no_proof() -> None:
     ("answer", "after", "because"),
     [
         ("refused", 30, "nothing listens on its port, although its container runs"),
-        ("loading", 60, "answers 503 on /health: it has died inside, or is ending"),
+        ("loading", 60, "answers 503 on /health: the engine inside has died, or is shutting down"),
         ("silent", 120, "does not answer /health"),
         ("unhealthy", 120, "answers /health with an error"),
     ],

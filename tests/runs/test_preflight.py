@@ -176,7 +176,7 @@ def test_on_unified_memory_servers_share_the_pool_but_load_one_at_a_time() -> No
     loads = around(other_workloads=(neighbour(0, loading=True),))
     found = {i.id: i for i in preflight(spark, loads, None)}["loading"]
     assert found.level == "error"
-    assert "is being filled by glm-5 now" in found.says
+    assert "glm-5 is being loaded on" in found.says
     assert "Wait until glm-5 is ready" in found.remedy
 
 
@@ -205,7 +205,7 @@ def test_a_model_that_was_refused_wants_a_token() -> None:
 def test_disks_that_are_too_small() -> None:
     whole = checked(around(checkpoint="part", missing=200 * GIB))["weights-disk"]
     assert whole.level == "error"
-    assert "200.0 GiB of weights are to be downloaded" in whole.says
+    assert "200.0 GiB of weights have to be downloaded" in whole.says
     little = {"disks": {"images": {"path": "/var/lib/docker", "free": 9 * GIB, "total": 90 * GIB}}}
     assert checked(around(found=little, images={IMAGE: None}))["image-disk"].level == "warning"
     assert checked(around(found=little))["image-disk"].level == "ok"
@@ -270,7 +270,7 @@ def test_a_start_is_stopped_and_an_editor_may_override_it_with_a_reason(server: 
     path = f"/servers/{server.slug}/start/"
 
     asked = ben.post(path)
-    assert "is made for arm64, and rtx8 is amd64" in asked.content.decode()
+    assert "is built for arm64, and rtx8 is amd64" in asked.content.decode()
     assert "An editor can start it anyway" in asked.content.decode()
     ben.post(path, {"despite": "please"})
     assert not Run.objects.exists()
@@ -396,7 +396,7 @@ def test_another_server_on_the_same_gpu_or_port_is_named(box: Box, server: Serve
     assert [item.id for item in check(server).errors] == ["loading"]
     Run.objects.update(state=RunState.READY)
     assert check(server).errors == []
-    assert "other runs on a GPU" in next(i.says for i in check(server).items if i.id == "shared")
+    assert "other also runs on a GPU" in next(i.says for i in check(server).items if i.id == "shared")
     mine = server.profile.launch
     wants = lifecycle.check(
         LaunchContext(replace(mine, host_port=8000), box, server.profile, server)
@@ -458,7 +458,7 @@ def test_the_command_says_the_same_and_its_exit_code_whether_it_may_start(server
     assert code == 1
     assert text.startswith("coder on rtx8: STOPPED")
     assert "ERROR      Image: registry.example/engine on rtx8 is made for arm64" in text
-    assert "→ Take an image that is published for amd64" in text
+    assert "→ Use an image that is published for amd64" in text
 
     HostResources.objects.update(images=image())
     text, code = run_command("coder", "--box", "rtx8", "--json")

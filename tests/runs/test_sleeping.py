@@ -46,7 +46,7 @@ ABLE = {"engine": "vllm", "flags": ("--enable-sleep-mode",), "env": {"VLLM_SERVE
     ],
 )
 def test_only_what_was_measured_is_said(sleep_info: dict[str, Any], state: str, words: str) -> None:
-    assert judge.describe_sleep(sleep_info, state) == words
+    assert str(judge.describe_sleep(sleep_info, state)) == words
 
 
 def test_what_it_gave_back_must_be_free_before_it_wakes() -> None:

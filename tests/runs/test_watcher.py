@@ -197,7 +197,7 @@ def test_a_run_that_has_moved_on_wakes_who_looks_at_models_and_images(
     of_start = {
         live_events.Topic.RUNS,
         live_events.Topic.CHECKPOINTS,
-        live_events.Topic.STOCK,
+        live_events.Topic.MODELS,
         live_events.Topic.IMAGES,
     }
     assert (said["type"], live_events.topics_of(said["data"])) == ("message", of_start)

@@ -209,7 +209,7 @@ def test_containers_that_come_and_go_do_not_keep_the_watcher_looking(
         if len(looked_at) == 3:
             watcher.stop()
 
-    monkeypatch.setattr(watcher.foreign, "look", look)
+    monkeypatch.setattr(watcher.external, "look", look)
     watcher.boot_is_noted.set()
 
     on_thread("run_external_scan", watcher._run_external_scan)

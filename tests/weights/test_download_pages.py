@@ -209,7 +209,7 @@ def test_the_list_says_how_far_each_is(box: Box, operator: Client) -> None:
         assert words in shown, words
     person = User.objects.get()
     keys: set[tuple[str, int | None]] = {("downloads", None)}
-    pushed = pages.render(keys, person, page="stock")
+    pushed = pages.render(keys, person, page="models")
     assert "10.0 of 40.0 GiB, 25 %" in pushed
     viewer = client_of(Role.VIEWER).get("/models/").content.decode()
     assert "25 %" in viewer

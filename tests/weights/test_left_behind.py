@@ -318,7 +318,7 @@ def test_a_run_that_ended_in_the_database_alone_is_taken_up_again(
     )
 
     (left,) = found(box, "container")
-    assert "its run has ended by the database" in left.why
+    assert "by the database its run has ended" in left.why
     wanted(box, JobKind.ADOPT, left)
 
     run = fresh(run)

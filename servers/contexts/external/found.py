@@ -207,23 +207,23 @@ def _quiet(around: OtherWorkloads | None, sample: Mapping[str, Any]) -> tuple[st
 
 
 def _summarize_models(box: Box) -> ModelsSummary:
-    stock = ModelInventory.objects.filter(box=box).first()
-    stored = box.stored.all()
-    roots = stock.roots if stock else []
+    inventory = ModelInventory.objects.filter(box=box).first()
+    stored = box.checkpoints.all()
+    roots = inventory.roots if inventory else []
     return ModelsSummary(
         count=stored.count(),
         size=stored.aggregate(size=Sum("size"))["size"] or 0,
         incomplete=stored.filter(state="partial").count(),
         folders=tuple((each["path"], each["found"]) for each in roots if each["found"]),
-        looked_at=stock.looked_at if stock else None,
-        is_looking=stock is not None and stock.looking_since is not None,
+        looked_at=inventory.looked_at if inventory else None,
+        is_looking=inventory is not None and inventory.looking_since is not None,
     )
 
 
 def _unseen(box: Box, around: OtherWorkloads | None) -> tuple[MissingPermission, ...]:
     known = [MissingPermission(**each) for each in (around.unseen if around else ())]
-    stock = ModelInventory.objects.filter(box=box).first()
-    hidden = [path for root in (stock.roots if stock else ()) for path in root["hidden"]]
+    inventory = ModelInventory.objects.filter(box=box).first()
+    hidden = [path for root in (inventory.roots if inventory else ()) for path in root["hidden"]]
     folders = [
         MissingPermission(
             what=f"Models in {path}",

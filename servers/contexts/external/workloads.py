@@ -108,7 +108,7 @@ def list_cards(
         )
 
 
-def strangers() -> dict[int, int]:
+def count_unmonitored() -> dict[int, int]:
     """By box, how many of them nobody watches."""
     watched = Run.objects.active().filter_external().values("container_id")
     alone = (

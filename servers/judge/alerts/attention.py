@@ -153,12 +153,9 @@ def _low_memory(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
 def _strays(box: BoxState) -> list[Notice]:
     if not box.strays:
         return []
-    are = (
-        "1 container runs that no run"
-        if box.strays == 1
-        else f"{box.strays} containers run that no run"
-    )
-    return [_notify(box, say("alerts.notice-strays", are=are))]
+    if box.strays == 1:
+        return [_notify(box, say("alerts.notice-stray"))]
+    return [_notify(box, say("alerts.notice-strays", count=box.strays))]
 
 
 def of_finding(finding: Mapping[str, Any]) -> tuple[str, str]:

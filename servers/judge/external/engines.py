@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
+from servers.judge.messages import Sentence, say
 from servers.launch.engines.engine import flag_value
 
 _COMPOSE = "com.docker.compose."
@@ -14,21 +15,21 @@ _INSTALL = "inferdash.install"
 _LONGEST = 200  # characters of a label: anybody may write anything there
 # Labels of what manages containers besides, and what to call it.
 _MANAGERS = (
-    ("io.kubernetes.pod.name", "Kubernetes pod"),
-    ("com.docker.swarm.service.name", "Swarm service"),
-    ("PODMAN_SYSTEMD_UNIT", "systemd unit"),
+    ("io.kubernetes.pod.name", "external.started-by-kubernetes"),
+    ("com.docker.swarm.service.name", "external.started-by-swarm"),
+    ("PODMAN_SYSTEMD_UNIT", "external.started-by-unit"),
 )
 _POLICIES = {
-    "always": "Docker starts it again whenever it ends, and after a restart of the box",
-    "unless-stopped": "Docker starts it again whenever it ends by itself, and after a restart of "
-    "the box",
-    "on-failure": "Docker starts it again when it ends with an error",
+    "always": "external.restarts-always",
+    "unless-stopped": "external.restarts-unless-stopped",
+    "on-failure": "external.restarts-on-failure",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reviver:
-    says: str  # who, and when
+    code: str  # of its message
+    says: str  # what it is, and when
     command: str = ""  # keeps them from it; "" where no command does
 
 
@@ -54,15 +55,15 @@ class Origin:
         cls, labels: Mapping[str, str], policy: str, *, unit: str = "", via: str = ""
     ) -> Self:
         labels = {name: _format_label(value) for name, value in labels.items()}
-        manager = next(
-            (f"{words} {labels[name]}" for name, words in _MANAGERS if labels.get(name)), ""
+        managers = (
+            say(code, name=labels[name]).text for name, code in _MANAGERS if labels.get(name)
         )
         return cls(
             project=labels.get(f"{_COMPOSE}project", ""),
             service=labels.get(f"{_COMPOSE}service", ""),
             number=labels.get(f"{_COMPOSE}container-number", ""),
             folder=labels.get(f"{_COMPOSE}project.working_dir", ""),
-            manager=manager,
+            manager=next(managers, ""),
             install=labels.get(_INSTALL, ""),
             policy=policy,
             unit=unit,
@@ -73,34 +74,45 @@ class Origin:
     def started_by(self) -> str:
         """ "compose project speech (service llm, in /srv/speech)"."""
         if self.install:
-            return f"another inferdash ({self.install[:8]})"
+            return say("external.started-by-inferdash", install=self.install[:8]).text
         if self.manager:
             return self.manager
         if self.unit and self.unit != "session":
-            return f"systemd unit {self.unit}" + (f", as {self.via} says" if self.via else "")
+            if self.via:
+                return say("external.started-by-unit-via", name=self.unit, via=self.via).text
+            return say("external.started-by-unit", name=self.unit).text
         if self.user:
-            return f"{self.user}, {'logged in' if self.unit else 'by hand or by a script'}"
+            login, user = "external.started-by-login", "external.started-by-user"
+            return say(login if self.unit else user, user=self.user).text
         if self.project:
-            folder = f", in {self.folder}" if self.folder else ""
-            return f"compose project {self.project} (service {self.service or '?'}{folder})"
-        return "docker run, by hand or by a script"
+            known = {"project": self.project, "service": self.service or "?"}
+            if self.folder:
+                code = "external.started-by-compose-in-folder"
+                return say(code, **known, folder=self.folder).text
+            return say("external.started-by-compose", **known).text
+        return say("external.started-by-docker").text
 
     @property
     def revived_by(self) -> str:
         """Who starts it again when it ends, as a sentence without its full stop."""
-        if self.install or self.manager:
-            return f"{self.started_by} may start it again".replace("another", "Another", 1)
-        if said := _POLICIES.get(self.policy):
-            return said
+        return self._describe_restart().text
+
+    def _describe_restart(self) -> Sentence:
+        if self.install:
+            return say("external.restarts-by-inferdash", install=self.install[:8])
+        if self.manager:
+            return say("external.restarts-by-manager", manager=self.manager)
+        if code := _POLICIES.get(self.policy):
+            return say(code)
         if self.unit and self.unit != "session":
             scope, _colon, name = self.unit.rpartition(": ")
             way = "systemctl --user" if scope else "systemctl"
-            return f"systemd may start it again; {way} disable --now {name} keeps it from that"
+            return say("external.restarts-by-unit", command=f"{way} disable --now {name}")
         if self.user:
-            return "Nothing starts it again by itself"
+            return say("external.restarts-by-nothing")
         if self.project:
-            return f"Nothing starts it again by itself; docker compose up in project {self.project} would"
-        return "Nothing starts it again by itself: it has no restart policy"
+            return say("external.restarts-by-compose-up", project=self.project)
+        return say("external.restarts-without-policy")
 
     def revivers(self, name: str) -> tuple["Reviver", ...]:
         """Who would start it again when it is stopped by hand, each with what keeps them from it.
@@ -110,28 +122,17 @@ class Origin:
         """
         found = []
         if self.install or self.manager:
-            found.append(Reviver(says=f"{self.started_by}. Stop it there, or it comes back."))
+            said = say("external.returns-by-manager", manager=self.started_by)
+            found.append(_build_reviver(said))
         if self.unit and self.unit != "session":
             scope, _colon, unit = self.unit.rpartition(": ")
             way = "systemctl --user" if scope else "sudo systemctl"
-            found.append(
-                Reviver(
-                    says=f"The systemd unit {unit}, at once or with the box. Not after this:",
-                    command=f"{way} disable --now {shlex.quote(unit)}",
-                )
-            )
+            said = say("external.returns-by-unit", unit=unit)
+            found.append(_build_reviver(said, f"{way} disable --now {shlex.quote(unit)}"))
         if self.policy in ("always", "on-failure", "unless-stopped") and name:
-            when = (
-                "if it is started once more"
-                if self.policy == "unless-stopped"
-                else "when Docker or the box starts anew"
-            )
-            found.append(
-                Reviver(
-                    says=f"Docker, by its restart policy {self.policy}, {when}. Not after this:",
-                    command=f"docker update --restart=no {shlex.quote(name)}",
-                )
-            )
+            once, always = "external.returns-by-policy-once-started", "external.returns-by-policy"
+            said = say(once if self.policy == "unless-stopped" else always, policy=self.policy)
+            found.append(_build_reviver(said, f"docker update --restart=no {shlex.quote(name)}"))
         if self.project and self.service:
             found.append(self._compose())
         return tuple(found)
@@ -139,23 +140,11 @@ class Origin:
     def _compose(self) -> "Reviver":
         project, service = shlex.quote(self.project), shlex.quote(self.service)
         where = f"cd {shlex.quote(self.folder)} && " if self.folder else ""
-        return Reviver(
-            says=f"The compose project {self.project}, when docker compose up is run there. "
-            f"This starts the project without {self.service}:",
-            command=f"{where}docker compose -p {project} up -d $(docker compose -p {project} "
+        return _build_reviver(
+            say("external.returns-by-compose", project=self.project, service=self.service),
+            f"{where}docker compose -p {project} up -d $(docker compose -p {project} "
             f"config --services | grep -vxF {service})",
         )
-
-    @property
-    def short(self) -> str:
-        """One word or two for a table."""
-        if self.install:
-            return f"inferdash {self.install[:8]}"
-        if self.manager:
-            return self.manager
-        if self.policy:
-            return f"Docker ({self.policy})"
-        return f"compose {self.project}" if self.project else "nobody"
 
     def to_json(self) -> dict[str, str]:
         return {name: value for name, value in asdict(self).items() if value}
@@ -166,19 +155,21 @@ class Origin:
         return cls(**known)
 
 
+def _build_reviver(said: Sentence, command: str = "") -> Reviver:
+    return Reviver(code=said.code, says=said.text, command=command)
+
+
 def _format_label(label: str) -> str:
     return "".join(filter(str.isprintable, label[:_LONGEST]))
 
 
 type Answer = Literal["serves", "loading", "locked", "silent", "unasked", "ended"]
 
-WORDS: dict[str, str] = {
-    "serves": "serves",
-    "loading": "loading",
-    "locked": "asks for a key",
-    "silent": "does not answer yet",
-    "unasked": "",
-    "ended": "",
+_ANSWERS = {
+    "serves": "external.answer-serves",
+    "loading": "external.answer-loading",
+    "locked": "external.answer-locked",
+    "silent": "external.answer-silent",
 }
 _SIGNALS = 128
 
@@ -252,15 +243,16 @@ class DiscoveredEngine:
     @property
     def end(self) -> str:
         """How it ended: "exited with 0", "killed by SIGKILL, out of memory", "never started"."""
-        if self.exit_code is None:
-            return "never started"
+        code = self.exit_code
+        if code is None:
+            return say("external.never-started").text
         if self.oom_killed:
-            return f"exited with {self.exit_code}: the kernel killed it for lack of memory"
+            return say("external.exited-out-of-memory", code=code).text
         try:
-            name = signal.Signals(self.exit_code - _SIGNALS).name
+            name = signal.Signals(code - _SIGNALS).name
         except ValueError:
-            return f"exited with {self.exit_code}"
-        return f"exited with {self.exit_code}, by {name}"
+            return say("external.exited", code=code).text
+        return say("external.exited-by-signal", code=code, signal=name).text
 
     @property
     def began(self) -> datetime | None:
@@ -268,8 +260,9 @@ class DiscoveredEngine:
 
     @property
     def says(self) -> str:
-        """What became of asking it; "" for what is never asked."""
-        return WORDS[self.answer]
+        """What a probe of it has found; "" for what is never probed."""
+        code = _ANSWERS.get(self.answer)
+        return say(code).text if code else ""
 
     def to_json(self) -> dict[str, Any]:
         lists = {"models": list(self.models), "pids": list(self.pids)}

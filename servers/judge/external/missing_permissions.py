@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from servers.judge.messages import Sentence, say
+
 
 @dataclass(frozen=True, kw_only=True)
 class MissingPermission:
@@ -13,6 +15,7 @@ class MissingPermission:
     what: str
     why: str
     command: str = ""
+    code: str = ""  # of its message
 
     def to_json(self) -> dict[str, str]:
         return asdict(self)
@@ -44,46 +47,36 @@ def together(found: tuple[MissingPermission, ...]) -> str:
 
 def _docker(standing: WatcherRights) -> Iterator[MissingPermission]:
     if standing.is_docker_refused:
-        yield MissingPermission(
-            what="Containers",
-            why=f"{standing.user} may not use Docker. Its group may; log in anew after the "
-            "command, and restart inferdash.",
-            command=f"sudo usermod -aG docker {shlex.quote(standing.user)}",
+        yield _explain(
+            say("external.unseen-docker-refused", user=standing.user),
+            f"sudo usermod -aG docker {shlex.quote(standing.user)}",
         )
     elif standing.docker_trouble:
-        yield MissingPermission(what="Containers", why=standing.docker_trouble)
+        yield _explain(say("external.unseen-docker", trouble=standing.docker_trouble))
 
 
 def _gpus(sample: Mapping[str, Any] | None) -> Iterator[MissingPermission]:
     if sample is None:
-        yield MissingPermission(what="GPUs", why="Their collector has not reported any yet.")
+        yield _explain(say("external.unseen-gpus-so-far"))
     elif sample.get("error_kind") not in (None, "no_library"):
-        yield MissingPermission(
-            what="GPUs", why=str(sample.get("error") or "NVIDIA's driver does not answer.")
-        )
+        error = sample.get("error") or say("external.unseen-driver").text
+        yield _explain(say("external.unseen-gpus", error=error))
 
 
 def _processes(standing: WatcherRights) -> Iterator[MissingPermission]:
     if standing.is_in_container:
-        yield MissingPermission(
-            what="Engines in no container, and whose process holds which memory",
-            why="inferdash runs in a PID namespace of its own. Its watcher's container needs "
-            "pid: host, which docker-compose.yml of inferdash says.",
-        )
+        yield _explain(say("external.unseen-processes"))
     elif not standing.is_root:
-        yield MissingPermission(
-            what="What other people's processes were started with, and ending them",
-            why=f"inferdash runs as {standing.user}. Its own processes it reads and ends; for "
-            "those of others it would have to run as root, which most boxes do well without.",
-        )
+        yield _explain(say("external.unseen-other-users", user=standing.user))
 
 
 def _kernel_log(sample: Mapping[str, Any] | None) -> Iterator[MissingPermission]:
     log = ((sample or {}).get("unseen") or {}).get("kernel_log")
     if log:
         grants = "may not be read" in log
-        yield MissingPermission(
-            what="The kernel's log: XID errors of GPUs, and whom it killed for lack of memory",
-            why=str(log),
-            command="sudo sysctl -w kernel.dmesg_restrict=0" if grants else "",
-        )
+        said = say("external.unseen-kernel-log", log=log)
+        yield _explain(said, "sudo sysctl -w kernel.dmesg_restrict=0" if grants else "")
+
+
+def _explain(said: Sentence, command: str = "") -> MissingPermission:
+    return MissingPermission(what=said.title, why=said.text, command=command, code=said.code)

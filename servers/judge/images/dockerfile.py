@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from servers.judge.messages import say
+
 LONGEST = 64 << 10  # characters of a Dockerfile
 LONGEST_FILE = 256 << 10
 LONGEST_FILES = 1 << 20  # of all together: a build here has no folder of its own
@@ -118,10 +120,7 @@ def _stages(text: str) -> list[_Stage]:
         image, *others = words or [""]
         image = _fill_arguments(image, defaults)
         if not image or not _PLAIN.match(image):
-            raise ValueError(
-                f"Line {first}: which image FROM means is not known. Write its name, or $NAME "
-                "with a plain ARG NAME=… before it."
-            )
+            raise ValueError(say("images.dockerfile-base-unknown", line=first).text)
         is_stage = image.casefold() in names
         found.append(
             _Stage(
@@ -162,7 +161,7 @@ def faults(text: str, files: Mapping[str, str]) -> list[str]:
 def faults_of_base(image: str, triggers: Sequence[str]) -> list[str]:
     """The same of an image that it begins with; `triggers` are what that has as ONBUILD."""
     return [
-        f"{image} adds to every build that begins with it: “{each[:200]}”. {why}"
+        f"{say('images.dockerfile-trigger', image=image, trigger=each[:200])} {why}"
         for each in triggers
         for why in _of_instructions(each)
     ]
@@ -170,12 +169,12 @@ def faults_of_base(image: str, triggers: Sequence[str]) -> list[str]:
 
 def _of_text(text: str) -> list[str]:
     if len(text) > LONGEST:
-        return [f"The Dockerfile is longer than {LONGEST >> 10} KiB."]
+        return [say("images.dockerfile-too-long", kib=LONGEST >> 10).text]
     said = _of_lines(text)
     found = instructions(text)
     first = next((word for _line, word, _rest in found if word != "ARG"), "")
     if first != "FROM":
-        said.append("The Dockerfile must begin with FROM and the image that it patches.")
+        said.append(say("images.dockerfile-no-from").text)
     said += _of_instructions(text)
     try:
         bases(text)
@@ -189,16 +188,11 @@ def _of_lines(text: str) -> list[str]:
     said = []
     for number, line in enumerate(_lines(text), start=1):
         if _CONTROL.search(line):
-            said.append(f"Line {number} has a control character in it. Remove it.")
+            said.append(say("images.dockerfile-control-character", line=number).text)
         if _ESCAPE.match(line.strip()):
-            said.append(
-                f"Line {number}: the escape directive is not taken. Continue lines with \\."
-            )
+            said.append(say("images.dockerfile-escape", line=number).text)
         if _TWICE.search(line) and not line.lstrip().startswith("#"):
-            said.append(
-                f"Line {number} ends in two backslashes, which Docker's versions read differently. "
-                "Write one to go on in the next line."
-            )
+            said.append(say("images.dockerfile-two-backslashes", line=number).text)
     return said
 
 
@@ -208,19 +202,14 @@ def _of_instructions(text: str) -> list[str]:
         if word == "ADD":
             # Docker's daemon would fetch an address, from where containers may not reach, and
             # what is an address can hang on variables.
-            said.append(
-                f"Line {line}: ADD is not taken. COPY takes the files beside the Dockerfile; let a "
-                "RUN fetch others and unpack archives, with curl and tar."
-            )
+            said.append(say("images.dockerfile-add", line=line).text)
         elif word == "ONBUILD":
-            said.append(f"Line {line}: ONBUILD is not taken. Write what is to be done itself.")
+            said.append(say("images.dockerfile-onbuild", line=line).text)
         elif word not in _KNOWN:
-            said.append(f"Line {line}: “{word[:40]}” is no instruction that is taken here.")
+            code = "images.dockerfile-instruction-unknown"
+            said.append(say(code, line=line, word=word[:40]).text)
         elif word in ("RUN", "COPY") and any(map(_HEREDOC.match, rest.split())):
-            said.append(
-                f"Line {line}: a text that begins with << is not taken, as only BuildKit knows it. "
-                "Put it into a file beside the Dockerfile, and COPY that."
-            )
+            said.append(say("images.dockerfile-heredoc", line=line).text)
     return said
 
 
@@ -228,16 +217,17 @@ def _of_files(text: str, files: Mapping[str, str]) -> list[str]:
     said = []
     for name, content in files.items():
         if not _NAME.match(name) or name.casefold() in ("dockerfile", ".dockerignore"):
-            said.append(f"“{name[:60]}” is no name for a file beside the Dockerfile.")
+            said.append(say("images.build-file-name", name=name[:60]).text)
         if len(content.encode()) > LONGEST_FILE:
-            said.append(f"{name} is larger than {LONGEST_FILE >> 10} KiB.")
+            code = "images.build-file-too-large"
+            said.append(say(code, name=name, kib=LONGEST_FILE >> 10).text)
     if sum(len(each.encode()) for each in files.values()) > LONGEST_FILES:
-        said.append(f"The files together are larger than {LONGEST_FILES >> 20} MiB.")
+        said.append(say("images.build-files-too-large", mib=LONGEST_FILES >> 20).text)
     for line, word, rest in instructions(text):
         if word != "COPY" or "--from" in rest or rest.startswith("["):
             continue
         for source in _without_flags(rest)[:-1]:
             plain = source.removeprefix("./")
             if not set("*?[$") & set(plain) and plain not in ("", ".", *files):
-                said.append(f"Line {line}: {plain} is not among the files beside the Dockerfile.")
+                said.append(say("images.build-file-missing", line=line, name=plain).text)
     return said

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from servers.host.images.images import Layer, PullState
+from servers.judge.messages import say
 from servers.judge.profiles.facts import LintFinding
 from servers.launch.engines.change import LaunchChange
 
@@ -119,13 +120,13 @@ def find_image_name(text: str, names: Mapping[str, str]) -> str:
 
 type Kind = Literal["same", "renamed", "changed", "cannot", "unknown"]
 
-# In the order in which a sentence tells them: for one, and for more.
-_WORDS: dict[Kind, tuple[str, str]] = {
-    "same": ("starts as it is", "start as they are"),
-    "renamed": ("needs a flag renamed", "need a flag renamed"),
-    "changed": ("needs a change", "need a change"),
-    "cannot": ("cannot", "cannot"),
-    "unknown": ("cannot be told", "cannot be told"),
+# Messages for one and for several, in the order in which a sentence names them.
+_MESSAGES: dict[Kind, tuple[str, str]] = {
+    "same": ("images.build-same", "images.build-same-several"),
+    "renamed": ("images.build-renamed", "images.build-renamed-several"),
+    "changed": ("images.build-changed", "images.build-changed-several"),
+    "cannot": ("images.build-cannot", "images.build-cannot-several"),
+    "unknown": ("images.build-unknown", "images.build-unknown-several"),
 }
 
 
@@ -137,6 +138,11 @@ class BuildVerdict:
     fresh: tuple[LintFinding, ...] = ()
     stale: int = 0  # errors that it has today, too
     why: str = ""  # of "unknown"
+
+    @property
+    def says(self) -> str:
+        """A few words."""
+        return say(_MESSAGES[self.kind][0]).text
 
 
 def judge_new_build(now: Iterable[LintFinding], then: Iterable[LintFinding]) -> BuildVerdict:
@@ -162,18 +168,14 @@ def explain_unknown_build(why: str) -> BuildVerdict:
 
 
 def describe_new_build(verdicts: Sequence[BuildVerdict]) -> str:
-    """ "4 start as they are, 1 needs a flag renamed, 1 cannot"; "" without any."""
+    """ "4 start as they are, 1 needs a flag renamed, 1 does not start"; "" without any."""
     counted = Counter(each.kind for each in verdicts)
     parts = [
-        f"{counted[kind]} {one if counted[kind] == 1 else several}"
-        for kind, (one, several) in _WORDS.items()
+        f"{counted[kind]} {say(one if counted[kind] == 1 else several)}"
+        for kind, (one, several) in _MESSAGES.items()
         if counted[kind]
     ]
     return ", ".join(parts)
-
-
-def name_new_build(kind: Kind) -> str:
-    return _WORDS[kind][0]
 
 
 def _only_drops(fix: LaunchChange) -> bool:

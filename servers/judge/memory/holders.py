@@ -18,6 +18,7 @@ class PoolWarning:
     verdict: str
     reason: str
     advice: str
+    code: str = ""  # of its message; "": of an earlier version's watcher
 
     @property
     def level(self) -> str:
@@ -125,7 +126,12 @@ def key(card: Mapping[str, Any]) -> str:
 def _build_warning(said: Mapping[str, Any]) -> PoolWarning | None:
     if said["verdict"] == "ok":
         return None
-    return PoolWarning(verdict=said["verdict"], reason=said["reason"], advice=said["advice"])
+    return PoolWarning(
+        verdict=said["verdict"],
+        reason=said["reason"],
+        advice=said["advice"],
+        code=said.get("code", ""),
+    )
 
 
 def _gpu(card: Mapping[str, Any], of: Ledger | None, verdict: PoolWarning | None) -> GpuMemory:

@@ -13,6 +13,7 @@ from servers.judge.memory import ledger_words
 from servers.judge.memory.advice import has_driver_pool
 from servers.judge.memory.ledger_words import Kind, MemoryHolder, Words
 from servers.judge.memory.pools import BUCKETS, GIB, Pool, sum_page_cache
+from servers.judge.messages import say
 
 TONES = 6  # a bar tells servers apart by shade, and starts over after these
 
@@ -98,7 +99,7 @@ def ledger(
     parts, excess = _fit_parts([part for part in found if part.size or not part.told], of, total)
     notes = [*of.notes]
     if excess:
-        notes.append(ledger_words.excess(excess))
+        notes.append(ledger_words.describe_excess(excess))
     is_shared = of.kind == "unified"
     return Ledger(
         total=total,
@@ -137,13 +138,9 @@ class _Reading:
         self.verdict: Mapping[str, Any] | None = said[0] if said else None
 
     def part(self, kind: Kind, size: int, **more: Any) -> PoolPart:
-        values: dict[str, Any] = {
-            "key": kind,
-            "name": ledger_words.NAMES[kind],
-            "words": ledger_words.words(kind, self.kind),
-            **more,
-        }
-        return PoolPart(kind=kind, size=size, **values)
+        words = more.pop("words", None) or ledger_words.describe_part(kind, self.kind)
+        values: dict[str, Any] = {"key": kind, "name": words.name, **more}
+        return PoolPart(kind=kind, size=size, words=words, **values)
 
     def _fit_own(self) -> None:
         """What programs hold outside the GPU is part of AnonPages, and together not more."""
@@ -152,7 +149,7 @@ class _Reading:
         if told > most:
             self.own = {pid: size * most // told for pid, size in self.own.items()}
             if self.lines:
-                self.notes.append(ledger_words.own_excess(told - most))
+                self.notes.append(ledger_words.describe_own_excess(told - most))
 
     def sum_held(self, holder: MemoryHolder) -> int:
         return (holder.used or 0) + self.own.get(holder.pid, 0)
@@ -167,26 +164,24 @@ def _holders(of: _Reading, tones: dict[str, int]) -> Iterator[PoolPart]:
     found = []
     for key, group in groups.items():
         first, size = group[0], sum(of.sum_held(each) for each in group)
-        lines = [("on the GPU", sum(each.used or 0 for each in group))]
+        words = ledger_words.describe_holder(first, of.kind)
+        on_gpu = say("memory.part-lines-on-gpu").text
+        lines = [(on_gpu, sum(each.used or 0 for each in group))]
         own = sum(of.own.get(each.pid, 0) for each in group)
         found.append(
             of.part(
                 "server" if first.server else "process",
                 size,
                 key=key,
-                name=first.server or _process_name(first),
+                name=first.server or (words.name if first.state == "gone" else first.name),
                 told=all(each.used is not None for each in group),
-                words=ledger_words.of_holder(first, of.kind),
+                words=words,
                 holders=tuple(group),
-                lines=(*lines, ("outside the GPU", own)) if own else (),
+                lines=(*lines, (say("memory.part-lines-outside").text, own)) if own else (),
                 tone=tones.setdefault(first.server, len(tones) % TONES + 1) if first.server else 0,
             )
         )
     yield from sorted(found, key=lambda part: (-part.size, part.key))
-
-
-def _process_name(holder: MemoryHolder) -> str:
-    return f"process {holder.pid}, which has ended" if holder.state == "gone" else holder.name
 
 
 def _machine(of: _Reading) -> Iterator[PoolPart]:
@@ -227,7 +222,7 @@ def _rest(of: _Reading) -> Iterator[PoolPart]:
     kind: Kind = "unattributed" if of.sees_all else "unseen"
     if kind == "unattributed" and of.verdict and of.verdict["verdict"] == "reclaimable":
         kind = "driver_pool" if has_driver_pool(of.sample.get("driver_params") or {}) else kind
-    words = ledger_words.words(kind, of.kind)
+    words = ledger_words.describe_part(kind, of.kind)
     if kind != "unseen" and of.verdict is not None and of.verdict["verdict"] != "ok":
         words = replace(words, remedy=of.verdict["advice"] or words.remedy)
     yield of.part(kind, size, words=words)

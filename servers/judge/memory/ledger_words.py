@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from servers.judge.memory.advice import RECLAIM
 from servers.judge.memory.pools import GIB, held_by_pid
+from servers.judge.messages import Sentence, say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +77,7 @@ def _holder(
     started_at = known.get("started_at")
     return MemoryHolder(
         pid=pid,
-        name=known.get("name") or "unknown process",
+        name=known.get("name") or say("memory.part-no-name").text,
         title=known.get("title") or "",
         user=known.get("user") or "",
         state=(known.get("state") or "") if process is not None else "gone",
@@ -108,176 +109,97 @@ type Kind = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
+    code: str  # of the message
+    name: str
     what: str
     source: str
     remedy: str
 
 
-NAMES: dict[Kind, str] = {
-    "server": "server",
-    "process": "process",
-    "programs": "other programs",
-    "shared": "shared memory",
-    "kernel": "kernel",
-    "hugepages": "huge pages",
-    "reserved": "reserved by the driver",
-    "usual": "always in use",
-    "driver_pool": "driver’s page pool",
-    "unseen": "holder not visible from here",
-    "unattributed": "unattributed",
-    "unknown": "not told apart",
-    "cache": "page cache",
-    "free": "free",
+# What a part is, and where its figure comes from; where it depends on the pool, by the pool's kind.
+_MESSAGES: dict[Kind, tuple[str, str]] = {
+    "programs": ("memory.part-programs", "memory.source-programs"),
+    "shared": ("memory.part-shared", "memory.source-shared"),
+    "kernel": ("memory.part-kernel", "memory.source-kernel"),
+    "hugepages": ("memory.part-hugepages", "memory.source-hugepages"),
+    "reserved": ("memory.part-reserved", "memory.source-reserved"),
+    "usual": ("memory.part-usual", "memory.source-usual"),
+    "driver_pool": ("memory.part-driver-pool", "memory.source-driver-pool"),
+    "unattributed": ("memory.part-unattributed", "memory.source-unattributed"),
+    "unseen": ("memory.part-unseen", "memory.source-unseen"),
+    "unknown": ("memory.part-unknown", "memory.source-unknown"),
+    "cache": ("memory.part-cache", "memory.source-cache"),
+    "free": ("memory.part-free", "memory.source-free-of-card"),
 }
-
-_LISTS = (
-    "NVML, usedGpuMemory in the card’s lists of compute, graphics and MPS clients (a process in "
-    "several lists counts once, with its largest figure)"
-)
-_OWN = "; outside the GPU RssAnon of /proc/<pid>/status"
-_NOTHING = "Nothing needs to be done."
-
-_WORDS: dict[Kind, Words] = {
-    "programs": Words(
-        what="Memory of the box’s programs outside the GPU that is not listed by name: heap and "
-        "stacks, not files.",
-        source="AnonPages of {meminfo}, without what is listed by name.",
-        remedy="ps aux --sort=-rss | head names the largest.",
-    ),
-    "shared": Words(
-        what="Files in memory: /dev/shm and other tmpfs, and what processes share. Engines pass "
-        "tensors between their processes there. It is no page cache: only whoever made it, or "
-        "deleting the file, gives it back.",
-        source="Shmem of {meminfo}.",
-        remedy="ls -lS /dev/shm shows it; what no process maps any more may be deleted.",
-    ),
-    "kernel": Words(
-        what="The kernel’s own: slab, stacks of its threads, page tables, buffers per processor, "
-        "swap that it keeps compressed in memory (zram), the cache of ZFS.",
-        source="The sum of these lines of {meminfo}; Zram is mem_used_total of "
-        "/sys/block/zram*/mm_stat, ZfsArc size of /proc/spl/kstat/zfs/arcstats.",
-        remedy=_NOTHING + " slabtop names what is large in it.",
-    ),
-    "hugepages": Words(
-        what="Huge pages that were set aside, used or not; nothing else can have them.",
-        source="Hugetlb of {meminfo}.",
-        remedy="If nothing needs them: sudo sysctl vm.nr_hugepages=0",
-    ),
-    "reserved": Words(
-        what="What the driver keeps for itself on each card: firmware, page tables, ECC.",
-        source="NVML, “reserved” of nvmlDeviceGetMemoryInfo_v2.",
-        remedy=_NOTHING + " It cannot be had.",
-    ),
-    "usual": Words(
-        what="In use with nobody there, too: what driver and kernel need at work. A verdict "
-        "counts only what exceeds it.",
-        source="{in_use}, without what processes hold; at most the least that was seen "
-        "in use since the boot while nobody was on the GPU (before that was seen, a usual value).",
-        remedy=_NOTHING,
-    ),
-    "driver_pool": Words(
-        what="Pages that the driver got back from programs that have ended, and keeps in a pool "
-        "of its own. The next CUDA program can use them, but they do not count as free.",
-        source="{in_use}, without what processes hold and what is always in use; "
-        "EnableSystemMemoryPools in /proc/driver/nvidia/params is on.",
-        remedy=f"{RECLAIM} (as root, while no engine serves). For good: options nvidia "
-        "NVreg_EnableSystemMemoryPools=0 in /etc/modprobe.d, or a 580 driver.",
-    ),
-    "unattributed": Words(
-        what="In use, more than always, and held by no process that the driver lists: managed "
-        "memory of a running engine, memory on its way back, or lost.",
-        source="{in_use}, without what processes hold and what is always in use.",
-        remedy="Nothing while an engine runs or has just ended; the verdict says when it is lost.",
-    ),
-    "unseen": Words(
-        what="In use by processes that cannot be seen from here.",
-        source="{in_use}, without what the processes hold that can be seen.",
-        remedy="Run inferdash’s watcher on the box itself, or its container with pid: host.",
-    ),
-    "unknown": Words(
-        what="In use; the driver and the kernel do not report what is in it.",
-        source="The total of the card, without what is reported.",
-        remedy="See nvidia-smi on the box.",
-    ),
-    "cache": Words(
-        what="Copies of files that the kernel keeps because nobody else needs the memory. It "
-        "gives them up as soon as a program asks for memory.",
-        source="{cache} of {meminfo}, without Shmem.",
-        remedy=_NOTHING + " Where a program counts only free memory: "
-        "sync; echo 1 > /proc/sys/vm/drop_caches (as root); files are read from disk again then.",
-    ),
-    "free": Words(what="Free at once.", source="{free}.", remedy="A start may take it."),
-}
-
-_FIGURES = {
-    "discrete": {
-        "meminfo": "",
-        "cache": "",
-        "in_use": "NVML, total - free - reserved",
-        "free": "NVML, “free” of nvmlDeviceGetMemoryInfo",
-    },
-    "unified": {
-        "meminfo": "/proc/meminfo",
-        "cache": "Cached + Buffers + SwapCached",
-        "in_use": "MemTotal of /proc/meminfo, without every line of it that has an owner",
-        "free": "MemFree of /proc/meminfo, which is also what CUDA sees; MemAvailable adds the page "
-        "cache that the kernel would give up",
-    },
-    "numa": {
-        "meminfo": "the node’s meminfo (/sys/devices/system/node)",
-        "cache": "FilePages",
-        "in_use": "MemTotal of the node’s meminfo, without every line of it that has an owner",
-        "free": "MemFree of the node’s meminfo",
-    },
-}
+_FREE = {"unified": "memory.source-free-unified", "numa": "memory.source-free"}
+_CACHE = {"unified": "Cached + Buffers + SwapCached", "numa": "FilePages"}
 
 
-def words(kind: Kind, pool: str) -> Words:
-    """What is said of a part of this kind; `pool` is discrete, unified or numa."""
-    found, figures = _WORDS.get(kind, _WORDS["unknown"]), _FIGURES.get(pool, _FIGURES["discrete"])
-    return Words(what=found.what, source=found.source.format_map(figures), remedy=found.remedy)
+def describe_part(kind: Kind, pool: str) -> Words:
+    """What is said of a part of this kind, but server and process; `pool` is discrete, unified or
+    numa."""
+    code, source = _MESSAGES[kind]
+    if kind == "free":
+        source = _FREE.get(pool, source)
+    said = say(code, command=RECLAIM) if kind == "driver_pool" else say(code)
+    return _write(said, say(source, **_figures(source, pool)))
 
 
-def of_holder(holder: MemoryHolder, pool: str) -> Words:
+def _figures(source: str, pool: str) -> dict[str, str]:
+    """What the message of a source names."""
+    shared = pool in ("unified", "numa")
+    node = say("memory.figure-meminfo-of-node").text
+    meminfo = node if pool == "numa" else "/proc/meminfo"
+    match source:
+        case "memory.source-reserved" | "memory.source-unknown" | "memory.source-free-of-card":
+            return {}
+        case (
+            "memory.source-usual"
+            | "memory.source-driver-pool"
+            | "memory.source-unattributed"
+            | "memory.source-unseen"
+        ):
+            of_card = say("memory.figure-in-use-of-card").text
+            in_use = say("memory.figure-in-use", meminfo=meminfo).text
+            return {"in_use": in_use if shared else of_card}
+        case "memory.source-cache":
+            return {"meminfo": meminfo, "cache": _CACHE.get(pool, "Cached")}
+    return {"meminfo": meminfo}
+
+
+def describe_holder(holder: MemoryHolder, pool: str) -> Words:
     """What is said of a server, by one of its processes, or of any other process."""
-    source = _LISTS + (_OWN if pool == "unified" else "") + "."
+    sources = [say("memory.source-clients")]
+    if pool == "unified":
+        sources.append(say("memory.source-own"))
     if holder.server:
-        return Words(
-            what="What the processes in the server’s container hold.",
-            source=source + " The container from /proc/<pid>/cgroup.",
-            remedy="Stop the server, or let it take less: --gpu-memory-utilization (vLLM), "
-            "--mem-fraction-static (SGLang), a shorter context.",
-        )
+        return _write(say("memory.part-server"), *sources, say("memory.source-container"))
     if holder.state == "gone":
-        return Words(
-            what="The process has ended, but the driver still keeps memory for it: its memory is "
-            "on its way back, or another process has inherited its device files.",
-            source=source + " /proc has no such process.",
-            remedy="Wait a minute; then the verdict says what to do.",
-        )
-    where = "in a container that is none of inferdash’s" if holder.container else "on the box"
+        said = say("memory.part-process-ended", pid=holder.pid)
+        return _write(said, *sources, say("memory.source-gone"))
+    own, other = "memory.part-process", "memory.part-process-in-container"
+    return _write(say(other if holder.container else own), *sources)
+
+
+def _write(said: Sentence, *sources: Sentence) -> Words:
     return Words(
-        what=f"A program that inferdash did not start, {where}.",
-        source=source,
-        remedy="The user who started it can end it; inferdash ends nothing that it did not start.",
+        code=said.code,
+        name=said.title,
+        what=said.text,
+        source=" ".join(each.text for each in sources),
+        remedy=said.advice,
     )
 
 
-def excess(size: int) -> str:
+def describe_excess(size: int) -> str:
     """What is said where the figures exceed the pool, by so many bytes."""
-    return (
-        f"The figures exceed the pool by {_gib(size)}: they were read at slightly different "
-        "moments, or memory that processes share counts for each of them. What is shown as free "
-        "is smaller by as much."
-    )
+    return say("memory.figures-exceed", size=_size(size)).text
 
 
-def own_excess(size: int) -> str:
-    return (
-        f"Programs hold {_gib(size)} more outside the GPU than the machine has in use: "
-        "memory that they share counts for each of them, and was counted once here."
-    )
+def describe_own_excess(size: int) -> str:
+    """The same of what programs hold outside the GPU."""
+    return say("memory.figures-exceed-outside", size=_size(size)).text
 
 
-def _gib(size: int) -> str:
+def _size(size: int) -> str:
     return f"{size / GIB:.1f} GiB" if size >= GIB / 20 else f"{size / 2**20:.1f} MiB"

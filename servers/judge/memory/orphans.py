@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 from servers.host.docker.containers import Container
 from servers.host.kernel.processes import WorkerProcess, is_worker
 from servers.host.kernel.shm import SharedSegment
-from servers.judge.messages import say
+from servers.judge.messages import Sentence, say
 
 type Kind = Literal["process", "shm", "container"]
 
@@ -29,12 +29,12 @@ _MOST = 60
 
 # What makes files of these names, by their beginnings.
 MAKERS = {
-    "sgl_shm_mm_": "SGLang makes them for pictures and videos",
-    "vllm_offload_": "vLLM makes them for KV cache that it moves out of the GPU",
-    "psm_": "Python makes them for what processes share, as engines' do",
-    "torch_": "PyTorch makes them for tensors that processes share",
-    "nccl-": "NCCL makes them for what GPUs send each other",
-    "sem.mp-": "Python makes them for locks that processes share",
+    "sgl_shm_mm_": "memory.orphan-made-by-sglang",
+    "vllm_offload_": "memory.orphan-made-by-vllm",
+    "psm_": "memory.orphan-made-by-python",
+    "torch_": "memory.orphan-made-by-pytorch",
+    "nccl-": "memory.orphan-made-by-nccl",
+    "sem.mp-": "memory.orphan-made-for-locks",
 }
 _RUNNING = ("running", "paused", "restarting")
 
@@ -44,7 +44,8 @@ class Orphan:
     key: str  # names it in an address; another process or file never gets the same
     kind: Kind
     what: str
-    why: str  # that it counts as left behind
+    why: str  # it is an orphan
+    code: str = ""  # of the message that begins `why`
     size: int | None = None  # None: not known
     size_of: str = "memory"
     since: float | None = None
@@ -128,7 +129,7 @@ def processes(
         left = Orphan(
             key=f"process-{one.pid}-{one.start}",
             kind="process",
-            what=f"process {one.pid} ({name})",
+            what=say("memory.orphan-of-process", pid=one.pid, name=name).text,
             why="",
             size=on_gpu if one.pid in gpu else worker.memory,
             size_of="GPU memory" if one.pid in gpu else "main memory",
@@ -145,17 +146,16 @@ def _judge(left: Orphan, worker: WorkerProcess, owner: OwnContainer | None) -> O
     state = worker.process.state[:1]
     command = f"sudo kill {left.pid}"
     if owner is None:
-        why = say("memory.orphan-process-unproven").text
-        return _allow_actions(left, why, command=f"ps -o pid,ppid,user,lstart,args -p {left.pid}")
-    why = say("memory.orphan-process", server=owner.server).text
+        command = f"ps -o pid,ppid,user,lstart,args -p {left.pid}"
+        return _explain(left, say("memory.orphan-process-unproven"), command=command)
+    why = say("memory.orphan-process", server=owner.server)
     if state in "ZX":
-        return _allow_actions(left, f"{why} {say('memory.orphan-dead')}")
+        return _explain(left, why, say("memory.orphan-dead"))
     if state == "D":
-        why = f"{why} {say('memory.orphan-in-kernel')}"
-        return _allow_actions(left, why, command="sudo systemctl reboot")
+        return _explain(left, why, say("memory.orphan-in-kernel"), command="sudo systemctl reboot")
     if not worker.may_end:
-        return _allow_actions(left, f"{why} {say('memory.orphan-not-mine')}", command=command)
-    return _allow_actions(left, why, actions=("kill",))
+        return _explain(left, why, say("memory.orphan-not-mine"), command=command)
+    return _explain(left, why, actions=("kill",))
 
 
 def segments(found: Iterable[SharedSegment], *, now: float, sees_all: bool) -> Iterator[Orphan]:
@@ -180,11 +180,13 @@ def segments(found: Iterable[SharedSegment], *, now: float, sees_all: bool) -> I
 
 
 def _file(one: SharedSegment) -> Orphan:
+    why = say("memory.orphan-file")
     return Orphan(
         key=f"shm-{one.inode}",
         kind="shm",
         what=one.path,
-        why=say("memory.orphan-file").text,
+        why=why.text,
+        code=why.code,
         size=one.bytes,
         size_of="shared memory",
         since=one.changed_at,
@@ -194,7 +196,10 @@ def _file(one: SharedSegment) -> Orphan:
 
 def _group(maker: str, members: list[SharedSegment], size: int, sees_all: bool) -> Orphan:
     first = members[0].path
-    what = first if len(members) == 1 else f"{len(members)} files /dev/shm/{maker}*"
+    paths = f"/dev/shm/{maker}*"  # noqa: S108
+    what = first
+    if len(members) > 1:
+        what = say("memory.orphan-of-files", count=len(members), paths=paths).text
     left = Orphan(
         key=f"shm-{re.sub('[^a-z0-9]', '', maker)}",
         kind="shm",
@@ -205,15 +210,14 @@ def _group(maker: str, members: list[SharedSegment], size: int, sees_all: bool) 
         since=min(each.changed_at for each in members),
         files=tuple((each.path, each.inode) for each in members),
     )
-    paths = f"/dev/shm/{maker}*"  # noqa: S108
     command = f"""sudo sh -c 'for f in {paths}; do fuser -s "$f" || rm -v "$f"; done'"""
+    made_by = say(MAKERS[maker]).text
     if not sees_all:
-        why = say("memory.orphan-files-unknown", maker=MAKERS[maker]).text
-        return _allow_actions(left, why, command=command)
-    why = say("memory.orphan-files", maker=MAKERS[maker]).text
+        return _explain(left, say("memory.orphan-files-unknown", maker=made_by), command=command)
+    why = say("memory.orphan-files", maker=made_by)
     if not all(each.may_delete for each in members):
-        return _allow_actions(left, f"{why} {say('memory.orphan-files-not-mine')}", command=command)
-    return _allow_actions(left, why, actions=("unlink",))
+        return _explain(left, why, say("memory.orphan-files-not-mine"), command=command)
+    return _explain(left, why, actions=("unlink",))
 
 
 def containers(found: Iterable[tuple[Container, ContainerRecord]]) -> Iterator[Orphan]:
@@ -226,7 +230,7 @@ def containers(found: Iterable[tuple[Container, ContainerRecord]]) -> Iterator[O
         left = Orphan(
             key=f"container-{one.id[:12]}",
             kind="container",
-            what=f"container {one.name}",
+            what=say("memory.orphan-of-container", name=one.name).text,
             why="",
             size_of="disk",
             since=moment.timestamp() if moment else None,
@@ -240,26 +244,27 @@ def containers(found: Iterable[tuple[Container, ContainerRecord]]) -> Iterator[O
 def _of_container(left: Orphan, known: ContainerRecord) -> Orphan:
     if not left.is_running:
         if not known.has_run:
-            why = say("memory.orphan-container-unknown").text
+            why = say("memory.orphan-container-unknown")
         elif not known.is_read:
-            return _allow_actions(left, say("memory.orphan-container-log").text)
+            return _explain(left, say("memory.orphan-container-log"))
         else:
-            why = say("memory.orphan-container-earlier", server=known.server).text
-        return _allow_actions(left, why, actions=("remove",))
-    why = say("memory.orphan-runs-on" if known.has_run else "memory.orphan-runs-unknown").text
+            why = say("memory.orphan-container-earlier", server=known.server)
+        return _explain(left, why, actions=("remove",))
+    why = say("memory.orphan-runs-on" if known.has_run else "memory.orphan-runs-unknown")
     if not known.server_exists:
-        why = f"{why} {say('memory.orphan-no-server', server=known.server)}"
-        return _allow_actions(left, why, actions=("remove",))
+        no_server = say("memory.orphan-no-server", server=known.server)
+        return _explain(left, why, no_server, actions=("remove",))
     if known.is_busy:
-        why = f"{why} {say('memory.orphan-server-busy', server=known.server)}"
-        return _allow_actions(left, why, actions=("remove",))
-    return _allow_actions(left, why, actions=("adopt", "remove"))
+        busy = say("memory.orphan-server-busy", server=known.server)
+        return _explain(left, why, busy, actions=("remove",))
+    return _explain(left, why, actions=("adopt", "remove"))
 
 
-def _allow_actions(
-    left: Orphan, why: str, *, actions: tuple[str, ...] = (), command: str = ""
+def _explain(
+    left: Orphan, *why: Sentence, actions: tuple[str, ...] = (), command: str = ""
 ) -> Orphan:
-    return replace(left, why=why, actions=actions, command=command)
+    text = " ".join(each.text for each in why)
+    return replace(left, why=text, code=why[0].code, actions=actions, command=command)
 
 
 def order_orphans(found: Iterable[Orphan]) -> list[Orphan]:

@@ -167,7 +167,7 @@ def look(
         is_back = is_back and more <= TOLERANCE[pool.kind]
         doubts += _doubts(pool, foreign, then["others"])
         if not pool.is_listed:
-            doubts.insert(0, "the driver does not list the processes on the GPU")
+            doubts.insert(0, say("memory.doubt-no-list").text)
         for each in own:
             mine[each.pid] = each
             before_that = held.get(each.pid, 0)
@@ -177,7 +177,7 @@ def look(
     left, paths = orphaned_shm(snapshot) if "unified" in kinds else (0, ())
     left = max(0, left - earlier.get("shm", 0))
     if not snapshot.get("sees_host_pids"):
-        doubts.insert(0, "the box's processes cannot be seen from where inferdash runs")
+        doubts.insert(0, say("memory.doubt-no-processes").text)
     return ReleaseLook(
         t=float(snapshot["t"]),
         boot=snapshot.get("boot_id") or "",
@@ -221,7 +221,7 @@ def _judge_within_grace(
 ) -> Release:
     if seen is None or seen.t < ended:
         if now - ended > max(thresholds.grace.values()):
-            why = "the collector reported nothing while it was to come back"
+            why = say("memory.doubt-no-samples").text
             return replace(so_far, outcome="unsure", to_come=0, holders=(), doubt=why)
         return so_far
     is_first = so_far.outcome == ""
@@ -266,7 +266,7 @@ def _judge_after_grace(new: Release, seen: ReleaseLook) -> Release:
         left = tuple(UnreleasedHolder(path=path) for path in paths)
         return replace(new, outcome="shm", to_come=size, holders=left)
     if seen.doubt or new.was_doubted:
-        why = seen.doubt or "other programs on the same GPU have come, gone or grown"
+        why = seen.doubt or say("memory.doubt-others-changed").text
         return replace(new, outcome="unsure", doubt=why)
     return replace(new, outcome="missing")
 
@@ -389,14 +389,14 @@ def describe_missing(before: Held, sample: Mapping[str, Any], members: Members) 
         if index not in before:
             continue
         if any(each["pid"] in pids for each in card.get("processes") or []):
-            return f"the memory of GPU {index}"
+            return say("memory.missing-of-gpu", gpu=index).text
         used, own = before[index]
         now = card.get("used")
         if used is None or own is None or now is None:
             continue
         left = own - (used - now)
         if left > max(_LEAST, own * _SLACK):
-            return f"{left / GIB:.1f} GiB of GPU {index}"
+            return say("memory.missing-size-of-gpu", size=left, gpu=index).text
     return ""
 
 

@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from servers.judge.messages import Sentence, say
+
 
 @dataclass(frozen=True, kw_only=True)
 class GpuRoom:
@@ -149,6 +151,7 @@ class GuardThresholds:
 class GuardWarning:
     level: Level
     says: str = ""
+    code: str = ""  # of the message that begins `says`
 
 
 class MemoryGuard:
@@ -168,14 +171,13 @@ class MemoryGuard:
             self._seen.popleft()
         alarm, stop = self._thresholds.alarm, self._thresholds.stop
         if stop and available < stop:
-            return GuardWarning(level="stop", says=self._words(available))
+            return _warn("stop", self._describe(available))
         if stop and self._swaps and available < max(alarm, stop):
-            return GuardWarning(
-                level="stop", says=f"{self._words(available)} The machine swaps without end."
-            )
+            return _warn("stop", [*self._describe(available), say("memory.guard-swaps")])
         self._is_loud = bool(alarm) and available < alarm * (CALM if self._is_loud else 1)
-        return GuardWarning(level="alarm" if self._is_loud else "fine",
-                    says=self._words(available) if self._is_loud else "")  # fmt: skip
+        if not self._is_loud:
+            return GuardWarning(level="fine")
+        return _warn("alarm", self._describe(available))
 
     @property
     def _took(self) -> float:
@@ -188,11 +190,17 @@ class MemoryGuard:
             return False
         return (self._seen[-1][2] - self._seen[0][2]) / self._took >= STORM
 
-    def _words(self, available: int) -> str:
-        says = f"The machine has {available / GIB:.1f} GiB left"
-        if self._foreseen is not None:
-            says += f" where {max(0, self._foreseen) / GIB:.1f} were foreseen"
+    def _describe(self, available: int) -> list[Sentence]:
+        if self._foreseen is None:
+            said = [say("memory.guard-left", size=available)]
+        else:
+            foreseen = max(0, self._foreseen)
+            said = [say("memory.guard-left-of-foreseen", size=available, foreseen=foreseen)]
         fell = self._seen[0][1] - available
         if self._took and fell / self._took >= GIB / 10:
-            says += f", falling {fell / self._took / GIB:.1f} GiB/s"
-        return f"{says}."
+            said.append(say("memory.guard-falling", rate=fell / self._took))
+        return said
+
+
+def _warn(level: Level, said: list[Sentence]) -> GuardWarning:
+    return GuardWarning(level=level, says=" ".join(map(str, said)), code=said[0].code)

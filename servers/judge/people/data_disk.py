@@ -1,13 +1,12 @@
 """The room that the disk of inferdash's data folder must have."""
 
+from servers.judge.messages import say
+
 # Bytes, and the share of the disk: whichever is less.
 LOW, LOW_SHARE = 2**30, 0.05
 FULL, FULL_SHARE = 64 * 2**20, 0.005
 
 SUBJECT = "data-folder"  # of the alert
-_AGAIN = "Free some space on it, or ask an admin to; all goes on by itself then."
-DATA_FULL = f"The disk of inferdash's data folder is full, so nothing was changed. {_AGAIN}"
-DATABASE_FULL = f"The disk of inferdash's database is full, so nothing was changed. {_AGAIN}"
 
 
 def is_low(free: float, total: int) -> bool:
@@ -18,3 +17,9 @@ def is_low(free: float, total: int) -> bool:
 def is_full(free: int, total: int) -> bool:
     """Bytes. What is left is for the database: a start, with its log, would take it."""
     return free < min(FULL, total * FULL_SHARE)
+
+
+def describe_full(*, of_database: bool = False) -> str:
+    """What is said to whoever wanted to change something. `of_database`: it has a disk of its own."""
+    database, folder = "people.database-disk-full", "people.data-disk-full"
+    return say(database if of_database else folder).text

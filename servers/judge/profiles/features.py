@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from servers.judge.messages import Sentence, say
 from servers.judge.profiles.facts import LaunchFacts, Subject
 from servers.launch.engines import ENGINES, parsers
 from servers.launch.engines.change import FlagValue, LaunchChange
@@ -20,7 +21,7 @@ class MissingFeature:
     """`fix` is None where inferdash does not know what to write."""
 
     key: str  # tools, reasoning, cached, metrics
-    says: str
+    says: Sentence
     fix: LaunchChange | None = None
 
 
@@ -43,35 +44,32 @@ def _tools(facts: LaunchFacts) -> MissingFeature | None:
     parser, auto = facts.flag("--tool-call-parser"), facts.flag("--enable-auto-tool-choice")
     if parser is not None and (facts.engine == "sglang" or auto is not None):
         return None
-    says = f"{title} hands on tool calls only with --tool-call-parser"
-    if facts.engine == "vllm":
-        says += " and --enable-auto-tool-choice"
+    is_vllm = facts.engine == "vllm"
     name = parser.value if parser is not None else _parser(facts, "tools")
     if not name:
-        return MissingFeature(
-            key="tools", says=f"{says}, and which parser this model needs is not known."
-        )
+        vllm, other = "profiles.lacks-tools-unknown-vllm", "profiles.lacks-tools-unknown"
+        return MissingFeature(key="tools", says=say(vllm if is_vllm else other, engine=title))
     flags: dict[str, FlagValue] = {"--tool-call-parser": name}
-    if facts.engine == "vllm":
+    if is_vllm:
         flags = {"--enable-auto-tool-choice": None} | flags
+    vllm, other = "profiles.lacks-tools-vllm", "profiles.lacks-tools"
     return MissingFeature(
         key="tools",
-        says=f"{says}.",
-        fix=_build_change(facts, flags, "So that models can call tools."),
+        says=say(vllm if is_vllm else other, engine=title),
+        fix=_build_change(facts, flags, say("profiles.for-tools")),
     )
 
 
 def _without_jinja(facts: LaunchFacts) -> MissingFeature | None:
     if not _is_off(facts, "--jinja", "LLAMA_ARG_JINJA"):
         return None
-    says = "llama.cpp hands on tool calls only with --jinja, and this profile switches it off."
     fix = LaunchChange(
         set_flags={"--jinja": None},
         drop_flags=("--no-jinja",),
         drop_env=("LLAMA_ARG_JINJA",),
-        reasons={"--jinja": "So that models can call tools."},
+        reasons={"--jinja": say("profiles.for-tools").text},
     )
-    return MissingFeature(key="tools", says=says, fix=fix)
+    return MissingFeature(key="tools", says=say("profiles.lacks-jinja"), fix=fix)
 
 
 def _check_reasoning(facts: LaunchFacts) -> MissingFeature | None:
@@ -80,19 +78,18 @@ def _check_reasoning(facts: LaunchFacts) -> MissingFeature | None:
         if flag is None or flag.value != "none":
             return None
         fix = LaunchChange(drop_flags=("--reasoning-format",))
-        says = "--reasoning-format none leaves reasoning in the answer."
+        says = say("profiles.lacks-reasoning-format")
         return MissingFeature(key="reasoning", says=says, fix=fix)
     if facts.engine not in ("vllm", "sglang") or facts.flag("--reasoning-parser") is not None:
         return None
-    says = f"{_title(facts)} leaves reasoning in the answer without --reasoning-parser"
-    name = _parser(facts, "reasoning")
+    name, engine = _parser(facts, "reasoning"), _title(facts)
     if not name:
-        return MissingFeature(key="reasoning", says=f"{says}, if this model reasons at all.")
-    why = "So that reasoning comes apart from the answer, and is counted."
+        says = say("profiles.lacks-reasoning-unknown", engine=engine)
+        return MissingFeature(key="reasoning", says=says)
     return MissingFeature(
         key="reasoning",
-        says=f"{says}.",
-        fix=_build_change(facts, {"--reasoning-parser": name}, why),
+        says=say("profiles.lacks-reasoning", engine=engine),
+        fix=_build_change(facts, {"--reasoning-parser": name}, say("profiles.for-reasoning")),
     )
 
 
@@ -103,27 +100,27 @@ def _check_cached(facts: LaunchFacts) -> MissingFeature | None:
     name = _CACHED.get(facts.engine)
     if name is None or facts.flag(name) is not None:
         return None
-    says = f"{_title(facts)} says how much of a prompt came from its cache only with {name}."
-    why = "So that answers say how many prompt tokens came from the cache."
+    says = say("profiles.lacks-cached", engine=_title(facts), flag=name)
+    why = say("profiles.for-cached")
     return MissingFeature(key="cached", says=says, fix=_build_change(facts, {name: None}, why))
 
 
 def _metrics(facts: LaunchFacts) -> MissingFeature | None:
-    why = "So that pages can say how many requests run, and how fast."
+    why = say("profiles.for-metrics")
     if facts.engine == "sglang" and facts.flag("--enable-metrics") is None:
-        says = "SGLang reports its metrics only with --enable-metrics."
+        says = say("profiles.lacks-metrics-sglang")
         return MissingFeature(
             key="metrics", says=says, fix=_build_change(facts, {"--enable-metrics": None}, why)
         )
     said = facts.env.get("LLAMA_ARG_ENDPOINT_METRICS") or ""
     if facts.engine == "llamacpp" and facts.flag("--metrics") is None and said in OFF:
-        says = "llama.cpp reports its metrics only with --metrics."
+        says = say("profiles.lacks-metrics-llamacpp")
         return MissingFeature(
             key="metrics", says=says, fix=_build_change(facts, {"--metrics": None}, why)
         )
     flag = facts.flag("--disable-log-stats")
     if facts.engine == "vllm" and flag is not None:
-        says = "--disable-log-stats switches off vLLM's own metrics."
+        says = say("profiles.lacks-metrics-vllm")
         fix = LaunchChange(drop_flags=(flag.word,))
         return MissingFeature(key="metrics", says=says, fix=fix)
     return None
@@ -191,12 +188,12 @@ def _is_off(facts: LaunchFacts, name: str, variable: str) -> bool:
 
 
 def _build_change(
-    facts: LaunchFacts, flags: Mapping[str, FlagValue], why: str
+    facts: LaunchFacts, flags: Mapping[str, FlagValue], why: Sentence
 ) -> LaunchChange | None:
     """None where this release of the engine does not have one of the flags."""
     if facts.flaglist is not None and any(facts.flaglist.find(name) is None for name in flags):
         return None
-    return LaunchChange(set_flags=flags, reasons=dict.fromkeys(flags, why))
+    return LaunchChange(set_flags=flags, reasons=dict.fromkeys(flags, why.text))
 
 
 def _title(facts: LaunchFacts) -> str:

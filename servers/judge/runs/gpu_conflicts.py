@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from servers.judge.memory.pools import Pool as MemoryPool
 from servers.judge.memory.pools import PoolProcess, pools
-from servers.judge.messages import say
+from servers.judge.messages import Sentence, say
 
 GIB = 2**30
 # What an engine keeps of a card that it was given and does not use.
@@ -98,9 +98,10 @@ class GpuConflict:
     def where(self) -> str:
         """ "GPU 3", "GPUs 0-3", "the memory that GPU and machine share"."""
         if self.start.is_unified:
-            return "the memory that GPU and machine share"
+            return say("runs.shared-memory").text
         gpus = self.start.gpus or frozenset()
-        return f"GPU{'' if len(gpus) == 1 else 's'} {ranges(gpus)}"
+        code = "runs.one-gpu"
+        return say(code if len(gpus) == 1 else "runs.several-gpus", indices=ranges(gpus)).text
 
     @property
     def is_loading(self) -> bool:
@@ -116,29 +117,40 @@ class GpuConflict:
         return [holder.other.run for holder in self.holders if holder.other is not None]
 
     def sentence(self) -> str:
-        """For whom a start waits; "" when for nobody."""
+        """For what a start waits; "" when for nothing."""
+        said = self._describe()
+        return said.text if said else ""
+
+    @property
+    def code(self) -> str:
+        """Of the message of sentence(); "" when there is none."""
+        said = self._describe()
+        return said.code if said else ""
+
+    def _describe(self) -> Sentence | None:
         if not self.holders:
-            return ""
-        names, many = self.names, len(self.holders) > 1
+            return None
+        names, where, many = self.names, self.where, len(self.holders) > 1
         is_or_are, has_or_have = ("are", "have") if many else ("is", "has")
         match self._only_kind:
             case "loading":
-                said = say("runs.waits-for-loading", names=names, is_or_are=is_or_are)
+                return say("runs.waits-for-loading", names=names, is_or_are=is_or_are)
             case "behind":
-                said = say("runs.waits-behind", where=self.where, names=names, is_or_are=is_or_are)
+                return say("runs.waits-behind", where=where, names=names, is_or_are=is_or_are)
             case "returning":
-                said = say("runs.waits-for-release", names=names)
+                return say("runs.waits-for-release", names=names)
             case _ if self.start.is_unified:
-                known = {"lacks": self._lacks, "where": self.where, "names": names}
-                said = say("runs.waits-for-shared-memory", **known, has_or_have=has_or_have)
-            case _:
-                said = say("runs.waits-for-gpus", where=self.where, names=names)
-        return said.text
+                known = {"where": where, "names": names, "has_or_have": has_or_have}
+                if not self.start.missing:
+                    return say("runs.waits-for-shared-memory", **known)
+                return say("runs.waits-for-more-shared-memory", **known, gib=self._gib)
+        return say("runs.waits-for-gpus", where=where, names=names)
 
     def why(self) -> str:
         """The same at the end of the wait, to go on after a colon."""
         names, many = self.names, len(self.holders) > 1
         is_or_are, has_or_have = ("are", "have") if many else ("is", "has")
+        known = {"where": self.where, "names": names, "has_or_have": has_or_have}
         match self._only_kind:
             case "loading":
                 said = say("runs.waited-for-loading", names=names, is_or_are=is_or_are)
@@ -146,12 +158,12 @@ class GpuConflict:
                 said = say("runs.waited-behind", names=names, is_or_are=is_or_are)
             case "returning":
                 said = say("runs.waited-for-release", names=names)
+            case _ if self.start.is_unified and self.start.missing:
+                said = say("runs.waited-for-more-shared-memory", **known, gib=self._gib)
             case _ if self.start.is_unified:
-                known = {"lacks": self._lacks, "where": self.where, "names": names}
-                said = say("runs.waited-for-shared-memory", **known, has_or_have=has_or_have)
+                said = say("runs.waited-for-shared-memory", **known)
             case _:
-                known = {"where": self.where, "names": names}
-                said = say("runs.waited-for-gpus", **known, has_or_have=has_or_have)
+                said = say("runs.waited-for-gpus", **known)
         return said.text
 
     @property
@@ -166,8 +178,8 @@ class GpuConflict:
         return kinds.pop() if len(kinds) == 1 else ""
 
     @property
-    def _lacks(self) -> str:
-        return f"{self.start.missing / GIB:.0f} GiB more of " if self.start.missing else ""
+    def _gib(self) -> float:
+        return self.start.missing / GIB
 
 
 def find_conflict(
@@ -279,7 +291,13 @@ def _processes(
                 found[client.pid] = (client, before + (client.used or 0))
     for pid, (client, size) in found.items():
         if size >= PROGRAM:
-            name = f"process {pid} ({client.name[:_TITLE].strip() or 'unnamed'})"
+            title = client.name[:_TITLE].strip()
+            said = (
+                say("runs.process", pid=pid, name=title)
+                if title
+                else say("runs.process-without-name", pid=pid)
+            )
+            name = said.text
             yield GpuHolder(kind="process", name=name, by=users.get(pid, ""), held=size)
 
 
@@ -297,7 +315,7 @@ def ranges(gpus: Collection[int]) -> str:
 def _join_names(names: Sequence[str]) -> str:
     shown = list(names[:_NAMED])
     if len(names) > _NAMED:
-        shown.append(f"{len(names) - _NAMED} more")
+        shown.append(say("runs.more-names", count=len(names) - _NAMED).text)
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 

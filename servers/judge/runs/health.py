@@ -257,25 +257,27 @@ def is_orderly(engine: str, lines: Iterable[str]) -> bool:
     return any(words.search(line) for line in lines)
 
 
-def describe_sleep(sleep_info: Mapping[str, Any], state: str) -> str:
+def describe_sleep(sleep_info: Mapping[str, Any], state: str) -> Sentence:
     """ "asleep: 71 GiB released, wakes in about 3 s"; only what was measured is said.
 
     `sleep_info` is what models.runs.run_parts keeps.
     """
     if state == "falling":
-        return say("runs.sleep-falling").text
+        return say("runs.sleep-falling")
     usual = sleep_info.get("woke_in")
     if state == "waking":
         if not usual:
-            return say("runs.sleep-waking").text
-        return say("runs.sleep-waking-usual", usual=_seconds(usual)).text
-    wakes = f", wakes in about {_seconds(usual)}" if usual else ""
+            return say("runs.sleep-waking")
+        return say("runs.sleep-waking-usual", usual=_seconds(usual))
     back = given_back(sleep_info)
     if back is None:
-        return say("runs.asleep-release-unknown", wakes=wakes).text
-    if back <= 0:
-        return say("runs.asleep-nothing-released", wakes=wakes).text
-    return say("runs.asleep", released=_gib(back), wakes=wakes).text
+        said = "runs.asleep-release-unknown", "runs.asleep-release-unknown-wakes"
+    elif back <= 0:
+        said = "runs.asleep-nothing-released", "runs.asleep-nothing-released-wakes"
+    else:
+        said = "runs.asleep", "runs.asleep-wakes"
+    known = {"released": _gib(back)} if back and back > 0 else {}
+    return say(said[1], **known, wakes=_seconds(usual)) if usual else say(said[0], **known)
 
 
 def given_back(sleep_info: Mapping[str, Any]) -> int | None:

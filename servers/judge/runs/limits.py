@@ -14,6 +14,7 @@ from typing import Any
 
 from servers.host.docker.containers import Spec
 from servers.host.files import paths
+from servers.judge.messages import say
 from servers.judge.runs import hardening
 
 # What a new box lets profiles mount, whether it is there yet or not. Never a whole home: who may
@@ -143,7 +144,7 @@ def read(path: Path) -> Limits:
     try:
         return parse(path.read_text())
     except UnicodeDecodeError as error:
-        raise LimitsError(f"{path} is not UTF-8 and so no TOML.") from error
+        raise LimitsError(say("runs.limits-not-utf8", path=path).text) from error
     except LimitsError as error:
         raise LimitsError(f"{path}: {error}") from error
 
@@ -153,22 +154,20 @@ def parse(text: str) -> Limits:
     try:
         values: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise LimitsError(f"It is not valid TOML: {error}.") from error
+        raise LimitsError(say("runs.limits-not-toml", error=error).text) from error
     defaults = Limits()
     known = {field.name for field in fields(Limits)}
     for name, value in values.items():
         if name not in known:
-            raise LimitsError(f"{name} is not a limit. Known: {', '.join(sorted(known))}.")
+            said = say("runs.limits-unknown", name=name, known=", ".join(sorted(known)))
+            raise LimitsError(said.text)
         if not _is_like(value, getattr(defaults, name)):
-            kinds = {bool: "true or false", int: "a whole number, 0 or more"}
-            kind = kinds.get(type(getattr(defaults, name)), "a list of texts")
-            raise LimitsError(f"{name} must be {kind}.")
+            codes = {bool: "runs.limits-not-a-switch", int: "runs.limits-not-a-number"}
+            code = codes.get(type(getattr(defaults, name)), "runs.limits-not-a-list")
+            raise LimitsError(say(code, name=name).text)
     for realm in values.get("token_realms", ()):
         if not _ORIGIN.fullmatch(realm):
-            raise LimitsError(
-                f"token_realms names {realm}, which is no address of a host: write "
-                "https://auth.example.org, without a path."
-            )
+            raise LimitsError(say("runs.limits-not-a-realm", realm=realm).text)
     allowed: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
     }
@@ -209,30 +208,30 @@ def refusals(
         _of_device(device.split(":")[0], limits, root, manage=manage) for device in spec.devices
     ]
     asked_and_allowed = [
-        (spec.privileged, limits.privileged, "privileged containers", "privileged"),
-        (spec.network == "host", limits.host_network, "the host's network", "host_network"),
-        (spec.ipc == "host", limits.host_ipc, "the host's IPC namespace", "host_ipc"),
-        (spec.pid == "host", limits.host_pid, "the host's processes (pid: host)", "host_pid"),
+        (spec.privileged, limits.privileged, "runs.limit-privileged", "privileged"),
+        (spec.network == "host", limits.host_network, "runs.limit-host-network", "host_network"),
+        (spec.ipc == "host", limits.host_ipc, "runs.limit-host-ipc", "host_ipc"),
+        (spec.pid == "host", limits.host_pid, "runs.limit-host-pid", "host_pid"),
         (
             any(not _is_loopback(port.host_ip) for port in spec.ports),
             limits.open_ports,
-            "ports that other machines can reach",
+            "runs.limit-open-ports",
             "open_ports",
         ),
     ]
     found += [
-        f"This box does not allow {what}. {granted_by(manage, name)}"
-        for asked, allowed, what, name in asked_and_allowed
+        f"{say(code)} {granted_by(manage, name)}"
+        for asked, allowed, code, name in asked_and_allowed
         if asked and not allowed
     ]
     for name in ("network", "ipc", "pid"):
         if getattr(spec, name).startswith("container:"):
-            found.append(f"Sharing another container's {name} namespace is not possible here.")
+            found.append(say("runs.limit-namespace", name=name).text)
     found += [
-        f"This box does not allow {what} {item}. {granted_by(manage, word, item)}"
-        for what, word, items, allowed in (
-            ("the capability", "capability", spec.cap_add, limits.cap_add),
-            ("the security option", "security_opt", spec.security_opt, limits.security_opt),
+        f"{say(code, item=item)} {granted_by(manage, word, item)}"
+        for code, word, items, allowed in (
+            ("runs.limit-capability", "capability", spec.cap_add, limits.cap_add),
+            ("runs.limit-security-option", "security_opt", spec.security_opt, limits.security_opt),
         )
         for item in items
         if item not in allowed and not hardening.takes_privileges(item)
@@ -242,7 +241,7 @@ def refusals(
 
 def granted_by(manage: str, *words: str) -> str:
     """The sentence with the line that allows something on the box. `manage` is a shell's words."""
-    return f"Its administrator can, on the box: `{line(manage, 'allow', *words)}`"
+    return say("runs.limit-allowed-by", line=line(manage, "allow", *words)).text
 
 
 def line(manage: str, *words: str) -> str:
@@ -275,9 +274,11 @@ def mount_refusal(
         return str(error)
     if any(real.is_relative_to(folder) for folder in allowed):
         return ""
-    where = source if str(real) == source else f"{source} (in truth {real})"
-    roots = ", ".join(limits.mount_roots) or "none"
-    says = f"{where} lies outside the folders that this box lets profiles mount ({roots})."
+    roots = ", ".join(limits.mount_roots) or say("runs.limit-no-folders").text
+    if str(real) == source:
+        says = say("runs.limit-mount", path=source, roots=roots)
+    else:
+        says = say("runs.limit-mount-elsewhere", path=source, real=real, roots=roots)
     if held := held_in(str(real), account_places(own, root=root), root=root):
         return f"{says} {whole_home(held)}"
     return f"{says} {granted_by(manage, 'mount', str(real))}"
@@ -299,10 +300,8 @@ def held_in(
 
 def whole_home(held: tuple[str, ...]) -> str:
     """Why a folder that holds these is not to be mounted, and what is."""
-    return (
-        f"It holds {held[0]}, and whoever may write there has that account. Mount what the engine "
-        f"needs of it alone: {', '.join(f'~/{each}' for each in HOME_FOLDERS)}."
-    )
+    folders = ", ".join(f"~/{each}" for each in HOME_FOLDERS)
+    return say("runs.limit-whole-home", held=held[0], folders=folders).text
 
 
 def _kept_from(real: PurePosixPath, source: str, own: Iterable[str], root: Path) -> str:
@@ -311,16 +310,10 @@ def _kept_from(real: PurePosixPath, source: str, own: Iterable[str], root: Path)
     for path in own.box if isinstance(own, OwnLimits) else own:
         kept = paths.resolve(path, root=root)
         if kept.is_relative_to(real) or real.is_relative_to(kept):
-            return (
-                f"{source} holds {kept} or lies in it, which is inferdash's own or Docker's and "
-                "would give the container this box. Mount a folder beside it."
-            )
+            return say("runs.limit-own", path=source, kept=kept).text
     for path in account:
         if real.is_relative_to(paths.follow_links(path, root=root)):
-            return (
-                f"{source} is {path} or lies in it: keys and programs of an account of this box, "
-                "which whoever writes there would have. Mount a folder beside it."
-            )
+            return say("runs.limit-account", path=source, kept=path).text
     return ""
 
 
@@ -334,4 +327,4 @@ def _of_device(device: str, limits: Limits, root: Path, *, manage: str) -> str:
     if device.startswith("/") and any(real.is_relative_to(path) for path in allowed):
         return ""
     grant = granted_by(manage, "device", str(real)) if device.startswith("/") else ""
-    return f"This box does not allow the device {device}. {grant}".rstrip()
+    return f"{say('runs.limit-device', device=device)} {grant}".rstrip()

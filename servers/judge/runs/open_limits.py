@@ -14,9 +14,9 @@ from servers.judge.runs import limits
 from servers.judge.runs.limits import Limits, LimitsError, line, parse, toml
 
 _PARTS = {
-    "capabilities": "capabilities that no engine needs are taken away",
-    "no-new-privileges": "programs gain no privileges (no-new-privileges)",
-    "pids": "the number of processes is limited",
+    "capabilities": "runs.hardening-capabilities",
+    "no-new-privileges": "runs.hardening-no-new-privileges",
+    "pids": "runs.hardening-pids",
 }
 
 
@@ -28,6 +28,7 @@ class MountPermission:
     advice: str = ""
     command: str = ""  # typed on the box; "" where no command closes it
     servers: tuple[str, ...] = ()  # whose profiles would no longer start
+    code: str = ""  # of its message
 
     @classmethod
     def from_sentence(
@@ -40,6 +41,7 @@ class MountPermission:
             advice=said.advice,
             command=command,
             servers=servers,
+            code=said.code,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -123,12 +125,16 @@ def _network(servers: list[PlacedMount], *, manage: str) -> MountPermission:
 
 
 def _left_out(part: str, why: str) -> MountPermission:
-    said = say("runs.opening-not-hardened", part=_PARTS.get(part, part), why=why)
+    name = say(_PARTS[part]).text if part in _PARTS else part
+    said = say("runs.opening-not-hardened", part=name, why=why)
     return MountPermission.from_sentence(said, f"left-out-{part}")
 
 
 def _options(roots: list[MountFolder]) -> MountPermission:
-    named = ", ".join(f"{each.path} ({' and '.join(each.lacks)} missing)" for each in roots)
+    named = ", ".join(
+        say("runs.opening-folder", path=each.path, options=" and ".join(each.lacks)).text
+        for each in roots
+    )
     return MountPermission.from_sentence(
         say("runs.opening-mount-options", folders=named),
         "mount-options",
@@ -195,7 +201,7 @@ def _change_entry(text: str, what: str, values: Iterable[str], *, is_allowed: bo
         made = _with_list(text, name, had, wanted)
     # Whatever was written there, the text says what it was meant to, and nothing else changed.
     if _outcome(made) != replace(before, **{name: wanted}):
-        raise LimitsError(f"{name} is written there in a way that only a person can change.")
+        raise LimitsError(say("runs.limits-not-editable", name=name).text)
     return made
 
 

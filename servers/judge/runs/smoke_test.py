@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import Any, Self
 
 from servers.host.runs.questions import CompletionResult
+from servers.judge.messages import Sentence, say
 
 # Long enough that its speed can be measured, and everyday, so that any model can answer it.
 QUESTION = "Explain in three sentences why the sky is blue."
@@ -49,6 +50,7 @@ class FirstAnswer:
     before: float | None = None
     remarks: tuple[str, ...] = ()
     is_faulty: bool = False  # it did not work, rather than slowly
+    codes: tuple[str, ...] = ()  # of the messages of `remarks`
 
     @classmethod
     def judge(
@@ -64,15 +66,25 @@ class FirstAnswer:
 
         `lacks_gpus`: it wants GPUs, and its log says that it computes without.
         """
-        found = ["it finds no GPU and computes on the CPU"] if lacks_gpus else _faults(answer)
+        found = [say("runs.answer-no-gpu")] if lacks_gpus else _faults(answer)
         is_faulty = bool(found)
         if alone and not found and (slow := slowness(answer.rate, expected, before)):
             found.append(slow)
-        return cls(answer=answer, before=before, remarks=tuple(found), is_faulty=is_faulty)
+        return cls(
+            answer=answer,
+            before=before,
+            remarks=tuple(each.text for each in found),
+            is_faulty=is_faulty,
+            codes=tuple(each.code for each in found),
+        )
 
     def to_json(self) -> dict[str, Any]:
-        judged = {"before": self.before, "remarks": list(self.remarks), "is_faulty": self.is_faulty}
-        return asdict(self.answer) | judged
+        return asdict(self.answer) | {
+            "before": self.before,
+            "remarks": list(self.remarks),
+            "is_faulty": self.is_faulty,
+            "codes": list(self.codes),
+        }
 
 
 def expects(expected: Mapping[str, str]) -> tuple[float, str] | None:
@@ -88,42 +100,41 @@ def expects(expected: Mapping[str, str]) -> tuple[float, str] | None:
     return None
 
 
-def _faults(answer: CompletionResult) -> list[str]:
-    """Phrases that go on after "ready, but "; the first one that holds."""
+def _faults(answer: CompletionResult) -> list[Sentence]:
+    """The first one that holds; phrases that go on after "ready, but "."""
     if answer.status is not None and 400 <= answer.status < 500:
         return []  # base models have no chat template, and other engines no chats
     if answer.error:
-        return [f"its first answer failed: {answer.error[:LONGEST_ERROR].rstrip('.')}"]
+        return [say("runs.answer-failed", error=answer.error[:LONGEST_ERROR].rstrip("."))]
     text = answer.text
     if not text and answer.tokens <= 1:
-        return ["it stopped without an answer"]
+        return [say("runs.answer-none")]
     if not text:
-        return [f"its first answer is empty, after {answer.tokens} tokens"]
+        return [say("runs.answer-empty", tokens=answer.tokens)]
     if answer.tokens == 1 and answer.finish == "stop":
-        return ["it stopped after one token"]
-    if fault := noise(text):
-        return [f"its first answer {fault}"]
-    return []
+        return [say("runs.answer-one-token")]
+    fault = noise(text)
+    return [fault] if fault else []
 
 
-def noise(text: str) -> str:
-    """What makes a text no language, to go on after "its first answer "; "" where it may be one."""
+def noise(text: str) -> Sentence | None:
+    """What makes a first answer no language; None where it may be one."""
     solid = "".join(text.split())
     if len(solid) < ENOUGH:
-        return ""
+        return None
     if repeated := _repeats(text):
-        return f"only repeats “{repeated}”"
+        return say("runs.answer-repeats", text=repeated)
     if stuck := _find_repetition(text):
-        return f"gets stuck at “{stuck}”"
+        return say("runs.answer-stuck", text=stuck)
     lost = sum(each == "\ufffd" or not (each.isprintable() or each.isspace()) for each in text)
     if lost >= LOST * len(solid):
-        return "has characters that are none"
+        return say("runs.answer-not-decoded")
     letters = sum(each.isalpha() for each in solid)
     if letters < LETTERS * len(solid):
-        return "has hardly a letter"
+        return say("runs.answer-no-letters")
     if len(_alphabets(solid)) > MOST_ALPHABETS:
-        return "mixes letters of many alphabets"
-    return ""
+        return say("runs.answer-many-alphabets")
+    return None
 
 
 def _repeats(text: str) -> str:
@@ -170,13 +181,18 @@ def _alphabets(text: str) -> set[str]:
     return {script for script, count in counts.items() if count > 1 and script not in signs}
 
 
-def slowness(rate: float | None, expected: Mapping[str, str], before: float | None) -> str:
-    """What is too slow about so many tokens a second, with the measure; "" where nothing is."""
+def slowness(
+    rate: float | None, expected: Mapping[str, str], before: float | None
+) -> Sentence | None:
+    """What is too slow about so many tokens a second, with the measure; None where nothing is."""
     if rate is None:
-        return ""
+        return None
+    said = f"{rate:.3g}"
     if least := expects(expected):
         figure, words = least
-        return f"{rate:.3g} tok/s; expected {words[:60]}" if rate < SLOW * figure else ""
+        if rate >= SLOW * figure:
+            return None
+        return say("runs.answer-slower-than-expected", rate=said, expected=words[:60])
     if before is not None and rate < SLOW * before:
-        return f"{rate:.3g} tok/s; {before:.3g} the last time"
-    return ""
+        return say("runs.answer-slower-than-before", rate=said, before=f"{before:.3g}")
+    return None

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from servers.judge.messages import Sentence, say
 from servers.judge.profiles.parallelism import WEIGHTS_SHARE
 from servers.judge.weights.fit.attention import text_config, whole
 
@@ -81,20 +82,24 @@ def room(weights: int, cards: Sequence[Mapping[str, Any]] | None) -> WeightsFit 
     if known[0].get("kind") == "unified":
         left = totals[0] - _KEPT_OF_UNIFIED
         if weights <= left * WEIGHTS_SHARE:
-            return WeightsFit(gpus=1, words="fits in its memory")
-        return WeightsFit(gpus=None, words=f"too large for its {totals[0] / GIB:.0f} GiB")
+            return WeightsFit(gpus=1, words=say("weights.held-unified").text)
+        said = say("weights.too-large-for-unified", gib=totals[0] / GIB)
+        return WeightsFit(gpus=None, words=said.text)
     # The group of equal cards with the most memory.
     sizes = {total: totals.count(total) for total in totals}
     total, count = max(sizes.items(), key=lambda each: each[0] * each[1])
     gpus = 1
     while gpus <= count:
         if weights <= gpus * total * WEIGHTS_SHARE:
-            return WeightsFit(gpus=gpus, words=_needs(gpus, count))
+            return WeightsFit(gpus=gpus, words=_describe_needs(gpus, count).text)
         gpus *= 2
-    return WeightsFit(gpus=None, words=f"too large for {count} × {total / GIB:.0f} GiB")
+    said = say("weights.too-large", count=count, gib=total / GIB)
+    return WeightsFit(gpus=None, words=said.text)
 
 
-def _needs(gpus: int, count: int) -> str:
+def _describe_needs(gpus: int, count: int) -> Sentence:
     if count == 1:
-        return "fits on its GPU"
-    return f"fits on one of {count} GPUs" if gpus == 1 else f"needs {gpus} of {count} GPUs"
+        return say("weights.held-by-gpu")
+    if gpus == 1:
+        return say("weights.held-by-one", count=count)
+    return say("weights.held-by-several", gpus=gpus, count=count)

@@ -309,7 +309,12 @@ def let(server: ManagedServer, /, *, by: User) -> bool:
 
 def describe_sleep(run: Run) -> str:
     """ "asleep: 71 GiB released, wakes in about 3 s"; "" of one that is awake."""
-    return health.describe_sleep(run.health.sleep_info, run.sleep) if run.sleeps else ""
+    return health.describe_sleep(run.health.sleep_info, run.sleep).text if run.sleeps else ""
+
+
+def find_sleep_code(run: Run) -> str:
+    """Of the message of describe_sleep(); "" of one that is awake."""
+    return health.describe_sleep(run.health.sleep_info, run.sleep).code if run.sleeps else ""
 
 
 def describe_sleep_clause(run: Run) -> str:

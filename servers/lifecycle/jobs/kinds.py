@@ -52,7 +52,7 @@ KINDS: Mapping[JobKind, JobRules] = {
     JobKind.PROFILE: _in_turn(do=actions.import_profile),
     JobKind.TAKE_OVER: _action(do=actions.take_over, lane="aside"),
     JobKind.DELETE: _action(
-        do=actions.delete, lane="aside", changes=("stock",), wakes=(Topic.STOCK,)
+        do=actions.delete, lane="aside", changes=("models",), wakes=(Topic.MODELS,)
     ),
     JobKind.PULL: _of_image(pulls.pull, pulls.what_stays),
     JobKind.BUILD: _of_image(building.build, lambda: building.STAYS),
@@ -65,7 +65,7 @@ KINDS: Mapping[JobKind, JobRules] = {
         at_once=2,  # more share the line, and the disk
         state=JobState.CHECKING,
         stays=fetch.describe_rest,
-        changes=("stock",),
-        wakes=(Topic.CHECKPOINTS, Topic.STOCK),
+        changes=("models",),
+        wakes=(Topic.CHECKPOINTS, Topic.MODELS),
     ),
 }

@@ -25,6 +25,11 @@ def describe_release(run: Run) -> str:
     return release_words.sentence(read_release(run), now=timezone.now().timestamp())
 
 
+def find_release_code(run: Run) -> str:
+    """Of the first message of describe_release(); "" where there is none."""
+    return release_words.find_code(read_release(run), now=timezone.now().timestamp())
+
+
 def measure_before(
     run: Run, sample: Mapping[str, Any] | None, started_at: datetime | None
 ) -> dict[str, Any] | None:

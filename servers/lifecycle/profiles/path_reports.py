@@ -54,7 +54,9 @@ def wait_for_reports(
 ) -> list[PathReport] | None:
     """What the box says of them, once it was asked; None when it does not answer in time."""
     said = answers.wait_for_answer(question(box, wanted), seconds=seconds)
-    return None if said is None else merge(wanted, said, box, box.stored.defer("texts", "config"))
+    return (
+        None if said is None else merge(wanted, said, box, box.checkpoints.defer("texts", "config"))
+    )
 
 
 def refusals(told: Iterable[PathReport]) -> tuple[str, ...]:

@@ -431,7 +431,7 @@ def _move(run: Run, *, old: list[RunState], new: RunState, **fields: Any) -> boo
             topics = (
                 events.Topic.RUNS,
                 events.Topic.CHECKPOINTS,
-                events.Topic.STOCK,
+                events.Topic.MODELS,
                 events.Topic.IMAGES,
             )
             events.wake_watcher(run.server.box.slug, *topics)

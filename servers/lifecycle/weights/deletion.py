@@ -156,7 +156,7 @@ def delete(box: Box, job: Job) -> str:
     Raises DiscardError.
     """
     path = str(job.params.get("path"))
-    stored = box.stored.select_related("box").filter(path=path).first()
+    stored = box.checkpoints.select_related("box").filter(path=path).first()
     if stored is None:
         raise DiscardError(f"{path} is not among the models of {box} any more.")
     if refused := refusal(stored):

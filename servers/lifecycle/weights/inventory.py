@@ -91,7 +91,7 @@ def report(root: ModelFolder, looked: Looked | None) -> dict[str, Any]:
 def keep(box: Box, found: Iterable[Checkpoint]) -> bool:
     """Make the rows say what was found; whether that is anything new."""
     wanted = {each.path: _values(each) for each in found if len(each.path) <= LONGEST_PATH}
-    rows = {row.path: row for row in box.stored.all()}
+    rows = {row.path: row for row in box.checkpoints.all()}
     gone = [row.pk for path, row in rows.items() if path not in wanted]
     changed = False
     with transaction.atomic():
@@ -139,7 +139,7 @@ def _values(found: Checkpoint) -> dict[str, Any]:
 
 def uses(box: Box, person: User) -> dict[int, list[ModelUse]]:
     """By a stored checkpoint's key, the profiles that name it, as far as this person sees them."""
-    stored = list(box.stored.defer("texts", "config"))
+    stored = list(box.checkpoints.defer("texts", "config"))
     last = dict(
         Run.objects.filter(server__box=box)
         .values_list("version__profile")

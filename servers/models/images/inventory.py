@@ -14,7 +14,7 @@ KEPT = "inferdash/kept"
 
 class ImageInventoryQuerySet(models.QuerySet["ImageInventory"]):
     def mark(self) -> str:
-        """Another text whenever anything on any shelf has changed, or somebody wants a look."""
+        """Another text whenever anything in any inventory has changed, or somebody wants a look."""
         rows = self.order_by("pk").values_list("changed_at", "wanted_at", "looked_at", "error")
         return " ".join(str(each) for row in rows for each in row)
 
@@ -22,7 +22,7 @@ class ImageInventoryQuerySet(models.QuerySet["ImageInventory"]):
 class ImageInventory(models.Model):
     """Of the looking itself; apart from the box's row, which pages read with every server."""
 
-    box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="shelf")
+    box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="image_inventory")
     wanted_at = models.DateTimeField(null=True)  # somebody asked for a look
     looked_at = models.DateTimeField(null=True)  # None: never
     changed_at = models.DateTimeField(default=timezone.now)  # what lies there, or a tag's news
@@ -35,7 +35,7 @@ class ImageInventory(models.Model):
     objects = ImageInventoryQuerySet.as_manager()
 
     class Meta:
-        verbose_name_plural = "shelves"
+        verbose_name_plural = "image inventories"
 
     def __str__(self) -> str:
         return f"images of {self.box_id}"

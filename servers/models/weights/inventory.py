@@ -19,7 +19,7 @@ class ModelInventoryQuerySet(models.QuerySet["ModelInventory"]):
 class ModelInventory(models.Model):
     """Of the looking itself; apart from the box's row, which pages read with every server."""
 
-    box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="stock")
+    box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="model_inventory")
     wanted_at = models.DateTimeField(null=True)  # somebody asked for a look
     looking_since = models.DateTimeField(null=True)  # None: nobody looks now
     looked_at = models.DateTimeField(null=True)  # None: never to the end
@@ -31,10 +31,10 @@ class ModelInventory(models.Model):
     objects = ModelInventoryQuerySet.as_manager()
 
     class Meta:
-        verbose_name_plural = "stock"
+        verbose_name_plural = "model inventories"
 
     def __str__(self) -> str:
-        return f"stock of {self.box_id}"
+        return f"model inventory of {self.box_id}"
 
     @property
     def is_wanted(self) -> bool:
@@ -46,7 +46,7 @@ class ModelInventory(models.Model):
 class StoredCheckpoint(models.Model):
     """One checkpoint on a disk; see host.weights.stored.Checkpoint for what each figure means."""
 
-    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="stored")
+    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="checkpoints")
     path = models.CharField(max_length=LONGEST_PATH)
     name = models.CharField(max_length=300)
     is_hub = models.BooleanField(default=False)

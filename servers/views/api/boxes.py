@@ -37,7 +37,7 @@ def box(request: HttpRequest, slug: str) -> BoxOut:
 def models(request: HttpRequest, slug: str) -> list[StoredOut]:
     """The models on its disks, as its watcher has last seen them."""
     found = errors.find_named(Box.objects.all(), "box", slug)
-    return [StoredOut.from_stored(each) for each in found.stored.defer("texts")]
+    return [StoredOut.from_stored(each) for each in found.checkpoints.defer("texts")]
 
 
 @router.delete(
@@ -48,11 +48,11 @@ def models(request: HttpRequest, slug: str) -> list[StoredOut]:
 def delete_model(request: HttpRequest, slug: str, path: str) -> Status[DeletedOut]:
     """Have the box delete the model at this path; what came of it stands on its page."""
     box = errors.find_named(Box.objects.all(), "box", slug)
-    stored = errors.find_named(box.stored.select_related("box"), "model", path, field="path")
+    stored = errors.find_named(box.checkpoints.select_related("box"), "model", path, field="path")
     if refused := deletion.refusal(stored):
         raise ApiError(CONFLICT, "in_use", refused)
     is_new = actions.ask_to_delete(stored, by=person(request))
-    events.publish_change("stock")
+    events.publish_change("models")
     said = f"{stored} is {'to be deleted' if is_new else 'being deleted already'}."
     return Status(ACCEPTED, DeletedOut(says=said))
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from ninja import Schema
 
-from servers.judge.images import names
 from servers.lifecycle.images.inventory import PruneDecision
 from servers.models import ImageJob
 from servers.views.images.images import ImageRow, TagUpdate
@@ -105,7 +104,7 @@ class NewerOut(Schema):
                 NewerForOut(
                     server=each.server.slug,
                     verdict=each.verdict.kind,
-                    says=each.verdict.why or names.name_new_build(each.verdict.kind),
+                    says=each.verdict.why or each.verdict.says,
                     problems=[str(found.says) for found in each.verdict.fresh],
                 )
                 for each in told.checked

@@ -32,8 +32,10 @@ class RunOut(Schema):
     phase: str  # of a start: where it is; "" otherwise
     percent: int | None
     unhealthy: str  # why; "" when it is well
-    sleep: str  # what it gave back, and how fast it wakes up; "" when it is awake
+    sleep: str  # what it released, and how fast it wakes up; "" when it is awake
+    sleep_code: str  # the id of that message
     memory: str  # of one that has ended: what came back, in words
+    memory_code: str  # the id of that message
     failure: str  # why it failed, in a sentence; "" when it did not
     cause: str  # the id of a known cause; "" otherwise
     log_lines: int
@@ -60,7 +62,9 @@ class RunOut(Schema):
             percent=start.percent if start else None,
             unhealthy=run.health.unhealthy_because if run.is_unhealthy else "",
             sleep=scale_to_zero.describe_sleep(run),
+            sleep_code=scale_to_zero.find_sleep_code(run),
             memory=releases.describe_release(run),
+            memory_code=releases.find_release_code(run),
             failure=run.why if run.state == Run.State.FAILED else "",
             cause=run.log.cause,
             log_lines=run.log.lines,
@@ -209,6 +213,7 @@ class GpuOut(Schema):
     power: float | None  # watts
     verdict: str  # on its memory: ok, settling, page_cache, reclaimable, residual, leaked, unknown
     reason: str
+    reason_code: str  # the id of that message; "" while nothing is wrong
     advice: str
     memory: list[PartOut]
 
@@ -227,6 +232,7 @@ class GpuOut(Schema):
             power=gpu.power,
             verdict=verdict.verdict if verdict else "ok",
             reason=verdict.reason if verdict else "",
+            reason_code=verdict.code if verdict else "",
             advice=verdict.advice if verdict else "",
             memory=[
                 PartOut(kind=part.kind, name=part.name, size=part.size)

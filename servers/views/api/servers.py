@@ -142,6 +142,7 @@ def _refuse(request: HttpRequest, found: Server, how: StartIn) -> None:
             f"{there.where} {'is' if there.start.is_unified else 'are'} taken by "
             f"{', '.join(map(str, there.holders))}.",
             "Send when_taken: “wait” to start it once they are free, or stop who is there.",
+            reason_code=there.code,
             holders=[
                 {"name": each.name, "by": each.by, "kind": each.kind} for each in there.holders
             ],

@@ -178,7 +178,7 @@ def usage(request: PersonRequest) -> HttpResponse:
 async def usage_csv(request: PersonRequest) -> StreamingHttpResponse:
     days = _days(request)
     today = timezone.localdate()
-    head = ["day", "model", "asked for as", "server", "key", "person", *COUNTS]
+    head = ["day", "model", "requested as", "server", "key", "person", *COUNTS]
     rows = _rows(today - timedelta(days=days - 1))
     return spreadsheet.download(f"inferdash-usage-{today:%Y%m%d}-{days}d.csv", head, rows)
 

@@ -95,7 +95,7 @@ def images(request: HttpRequest) -> HttpResponse:
     sort = request.GET.get("sort", "")
     sort = sort if sort in SORTS else "name"
     person = cast(User, request.user)
-    boxes = Box.objects.select_related("shelf", "host_resources")
+    boxes = Box.objects.select_related("image_inventory", "host_resources")
     return render(
         request,
         "images/list.html",
@@ -118,7 +118,7 @@ def _images(box: Box, person: User, text: str, sort: str) -> BoxImages:
     listed = [row for row in shown if _is_listed(row)]
     return BoxImages(
         box=box,
-        inventory=getattr(box, "shelf", None),
+        inventory=getattr(box, "image_inventory", None),
         rows=listed,
         others=[row for row in shown if not _is_listed(row)],
         told=list_tag_updates(box, person),

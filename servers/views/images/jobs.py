@@ -197,7 +197,7 @@ def _target(news: TagNews, way: str) -> str:
 @allow(Permission.ADMINISTER)
 def images_prune(request: HttpRequest, slug: str) -> HttpResponse:
     """What would go, what stays and why: nothing is removed before somebody has said so."""
-    box = get_object_or_404(Box.objects.select_related("shelf"), slug=slug)
+    box = get_object_or_404(Box.objects.select_related("image_inventory"), slug=slug)
     fates = inventory.fates(box)
     going = [each for each in fates if each.may_go]
     return render(

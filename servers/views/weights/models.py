@@ -86,7 +86,8 @@ def models(request: HttpRequest) -> HttpResponse:
     state = state if state in STATES or state in WHOSE else ""
     person = cast(User, request.user)
     inventories = [
-        _list_models(box, person, text, state) for box in Box.objects.select_related("stock")
+        _list_models(box, person, text, state)
+        for box in Box.objects.select_related("model_inventory")
     ]
     return render(
         request,
@@ -104,8 +105,8 @@ def models(request: HttpRequest) -> HttpResponse:
 
 
 def _list_models(box: Box, person: User, text: str, state: str) -> BoxModels:
-    everything = list(box.stored.defer("texts"))
-    shown = _filter_checkpoints(box.stored.defer("texts"), text, state)
+    everything = list(box.checkpoints.defer("texts"))
+    shown = _filter_checkpoints(box.checkpoints.defer("texts"), text, state)
     rows = _rows(box, shown, everything, person)
     if state == "unused":
         rows = [row for row in rows if not row.uses]
@@ -113,7 +114,7 @@ def _list_models(box: Box, person: User, text: str, state: str) -> BoxModels:
         rows = [row for row in rows if row.copies]
     return BoxModels(
         box=box,
-        inventory=getattr(box, "stock", None),
+        inventory=getattr(box, "model_inventory", None),
         rows=rows,
         size=sum(each.size for each in everything),
         count=len(everything),
@@ -157,7 +158,7 @@ def _rows(
 @allow(Permission.VIEW)
 def model(request: HttpRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(StoredCheckpoint.objects.select_related("box"), pk=pk)
-    everything = list(found.box.stored.defer("texts"))
+    everything = list(found.box.checkpoints.defer("texts"))
     row = _rows(found.box, [found], everything, cast(User, request.user))[0]
     return render(
         request,
@@ -187,8 +188,8 @@ def models_look(_request: HttpRequest, slug: str) -> HttpResponse:
     """Ask a box to look at its disks now; the page changes by itself when it has."""
     box = get_object_or_404(Box, slug=slug)
     ModelInventory.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
-    events.publish_change("stock")
-    events.wake_watcher(box.slug, events.Topic.STOCK)
+    events.publish_change("models")
+    events.wake_watcher(box.slug, events.Topic.MODELS)
     return HttpResponse(status=204)
 
 
@@ -217,7 +218,7 @@ def _request_deletion(request: PersonRequest, stored: StoredCheckpoint) -> HttpR
         return redirect("model_delete", pk=stored.pk)
     if not actions.ask_to_delete(stored, by=request.user):
         messages.info(request, f"{stored} is being deleted already.")
-    events.publish_change("stock")
+    events.publish_change("models")
     return redirect("models")
 
 

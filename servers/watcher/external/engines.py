@@ -92,7 +92,7 @@ class ExternalEngines:
             running = list(self._list_found(others))
             # Until this round has looked for them, too, those of the last one.
             external.saw([*running, *self._past])
-            monitored_runs.step(self.box, self._strangers(others, running), sample)
+            monitored_runs.step(self.box, self._find_unmonitored(others, running), sample)
             self._let_go()
         except ContainerError as error:
             if str(error) != self._trouble:
@@ -106,7 +106,7 @@ class ExternalEngines:
         self._tell(others, sample)
         self.belonging.follow(self.box)
 
-    def _strangers(
+    def _find_unmonitored(
         self, others: list[ExternalContainer], running: list[DiscoveredEngine]
     ) -> list[ExternalWorkload]:
         processes = [ProcessWorkload(found) for found in running if found.is_process]

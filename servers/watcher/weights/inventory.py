@@ -55,12 +55,12 @@ class ModelScan:
         # By these settings of now: who changes them and asks during this look is not answered by it.
         self.box.refresh_from_db(fields=["home", "hf_cache", "model_folders"])
         ModelInventory.objects.filter(pk=known.pk).update(looking_since=now)
-        events.publish_change("stock")
+        events.publish_change("models")
         try:
             self._look(known, now, go_on)
         finally:
             ModelInventory.objects.filter(pk=known.pk).update(looking_since=None)
-            events.publish_change("stock")
+            events.publish_change("models")
             ended = time.monotonic()
             self._rests_until = ended + max(REST_AT_LEAST, REST * (ended - began))
         return None

@@ -68,7 +68,7 @@ export async function ask({ path, headers, body, take }, key, { signal, begun })
   const heard = { status: response.status, words: "", thoughts: "", calls: "", finish: "", firstMs: null };
   try {
     if (!response.body || !response.headers.get("Content-Type")?.startsWith("text/event-stream")) {
-      throw new Refused("It answered in one piece, although a stream was asked for.", { status: response.status });
+      throw new Refused("It answered in one piece, although a stream was requested.", { status: response.status });
     }
     for await (const { name, data } of events(response.body)) {
       if (data === "[DONE]") break;

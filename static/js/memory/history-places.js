@@ -12,7 +12,7 @@ const ORDER = [
 const NAMES = {
   others: "other processes", programs: "other programs", shared: "shared memory", hugepages: "huge pages",
   reserved: "reserved by the driver", usual: "always in use", driver_pool: "driver’s page pool",
-  unseen: "holder not visible", unknown: "not told apart", cache: "page cache",
+  unseen: "holder not visible", unknown: "not known", cache: "page cache",
 };
 
 /** Server or process → its shade, for as long as the page is open. @type {Map<string, number>} */

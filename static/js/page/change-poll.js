@@ -1,16 +1,16 @@
 // @ts-check
 // Tells the page that something of which it shows only a mark has changed: what images say
-// (data-images), what lies on the disks (data-stock), which alert was over last (data-over), what a
+// (data-images), what lies on the disks (data-models), which alert was over last (data-over), what a
 // capture has kept (data-captures), which names programs may ask for (data-names), which run of a
 // server is the latest and how it does (data-runs). It is asked for by those who show it, with the
-// trigger "images from:body", "stock from:body", ….
+// trigger "images from:body", "models from:body", ….
 
 import { byId } from "./parts.js";
 
 /** @type {Record<string, string>} */
 const MARKS = {
   "data-images": "images",
-  "data-stock": "stock",
+  "data-models": "models",
   "data-over": "over",
   "data-jobs": "jobs",
   "data-captures": "captures",

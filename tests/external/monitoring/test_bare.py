@@ -101,7 +101,7 @@ def test_the_unit_is_read_from_the_cgroup(cgroup: str, told: str, tmp_path: Path
 def test_who_would_bring_a_process_back_is_told() -> None:
     by_unit = Origin(unit="vllm.service", user="svc")
     assert by_unit.started_by == "systemd unit vllm.service"
-    assert by_unit.revived_by.endswith("systemctl disable --now vllm.service keeps it from that")
+    assert by_unit.revived_by.endswith("systemctl disable --now vllm.service prevents that")
     own = Origin(unit="user: llm.service", user="ada")
     assert "systemctl --user disable --now llm.service" in own.revived_by
     by_hand = Origin(unit="session", user="ada")

@@ -387,7 +387,7 @@ def test_an_ended_engine_is_no_stranger_that_runs(box: Box) -> None:
     told = client().get("/boxes/rtx8/").content.decode()
 
     assert "sglang-server" not in told
-    assert pages.panels([box], {"rtx8": None})[0].strangers == 0
+    assert pages.panels([box], {"rtx8": None})[0].unmonitored == 0
 
 
 def test_the_comparison_is_shown_by_what_differs(box: Box) -> None:

@@ -119,7 +119,7 @@ def test_a_storm_of_swapping() -> None:
         scene.values["swap"] = {"in": second * 150 * MIB, "out": second * 150 * MIB}
         found = scene.pass_(1)
     assert [(each.rule, each.severity) for each in found] == [("swap", "critical")]
-    assert found[0].title == "The box swaps without end"
+    assert found[0].title == "The box swaps all the time"
     assert scene.rules(60) == []
 
 
@@ -135,11 +135,11 @@ def test_a_disk_that_fills_up_is_told_by_its_size_and_ends_when_there_is_room() 
         ("disk", "warning", "/data/hf")
     ]
     assert found[0].title == "The disk of the models' folder (/data/hf) is nearly full"
-    assert found[0].because == "80.0 of 9000 GiB are free."
+    assert found[0].because == "80.0 of 9000.0 GiB are free."
     put(scene, "cache", free=7, total=9000)
     found = scene.pass_(10)
     assert [each.severity for each in found] == ["critical"]
-    assert "No checkpoint can be downloaded any more." in found[0].because
+    assert "No checkpoint can be downloaded until there is space." in found[0].because
     put(scene, "cache", free=105, total=9000)  # a little more is not enough
     assert scene.rules(20) == [("disk", "critical")]
     assert scene.rules(40) == [("disk", "warning")]

@@ -240,10 +240,11 @@ def test_an_uncorrected_error_is_critical_while_it_is_new() -> None:
     scene.cards = [ecc(2)]
     found = scene.pass_(5)
     assert [(each.rule, each.severity) for each in found] == [("ecc_uncorrected", "critical")]
-    assert found[0].because.startswith(
-        "2 errors since the driver was loaded could not be corrected"
+    assert found[0].because == (
+        "Errors that could not be corrected since the driver was loaded: 2, 1 of them in the last "
+        "hour. In the card's life: 3."
     )
-    assert "1 of them in the last hour; 3 in the card's life" in found[0].because
+    assert found[0].code == "memory.ecc-uncorrected-lately"
     assert scene.rules(3700) == [("ecc_uncorrected", "warning")]
     scene.cards = [ecc(0)]
     assert scene.pass_(5) == []
@@ -336,7 +337,7 @@ def test_an_unknown_xid_says_that_it_is_unknown() -> None:
     scene.values["happened"] = [xid(9999)]
     found = scene.pass_(1)
     assert [(each.rule, each.severity) for each in found] == [("xid", "warning")]
-    assert found[0].title == "GPU 0 reported XID 9999: not known here"
+    assert found[0].title == "GPU 0 reported XID 9999: unknown to inferdash"
     assert "catalog" in found[0].advice
 
 

@@ -67,5 +67,5 @@ def test_a_box_without_a_gpu_is_not_said_to_have_a_driver_that_is_well() -> None
     scene.cards = []
     scene.values |= {"error_kind": "no_library", "error": "No GPU …", "collector_ok": False}
     assert unseen(scene.sample()) == {
-        "the driver and its library": "NVIDIA's library is not here, so no GPU is looked at."
+        "the driver and its library": "NVIDIA's library is not installed, so no GPU is looked at."
     }

@@ -61,7 +61,7 @@ def test_a_flag_that_only_older_versions_have_is_told_where_the_version_is_not_k
     finding = found(engine="vllm", flags=gone)["flag-elsewhere"]
 
     assert (finding.severity, finding.fix, finding.about) == ("info", None, gone)
-    assert f" has {gone}, but {newest('vllm').version} has not." in finding.says
+    assert f" has {gone}, but {newest('vllm').version} does not." in finding.says
     assert finding.unknown == ("the flags of this image",)
     assert "flag-elsewhere" not in found(engine="vllm", version=older.version, flags=gone)
 
@@ -111,7 +111,7 @@ def test_an_image_that_told_its_flags_keeps_the_variables_of_its_release() -> No
         ("--tp", "--tp needs a value."),
         ("--tp 2 4", "--tp takes one value, not 2."),
         ("--mem-fraction-static 90%", "--mem-fraction-static takes a number, not “90%”."),
-        ("--trust-remote-code true", "--trust-remote-code takes no value; “true” behind it"),
+        ("--trust-remote-code true", "--trust-remote-code takes no value; “true” after it"),
         ("--cuda-graph 8", "SGLang 0.5.23 does not know what --cuda-graph is short for"),
         ("--enable-nan-detection", "SGLang 0.5.23 has no --enable-nan-detection: it was removed"),
         ("--nsa-decode-backend fa3", "it was removed. Write --dsa-decode-backend."),

@@ -47,10 +47,10 @@ def known(**said: Any) -> Subject:
         ("-tp two", "-tp takes a whole number, not “two”.", ""),
         ("--kv-cache-dtype fp8_e5m3", "vLLM 9.9 does not know “fp8_e5m3”", "fp8_e5m2"),
         ("--kv-cache-dtype zzz", "vLLM 9.9 does not know “zzz” for --kv-cache-dtype.", ""),
-        ("--enforce-eager on", "--enforce-eager takes no value; “on” behind it is refused.", ""),
+        ("--enforce-eager on", "--enforce-eager takes no value; “on” after it is refused.", ""),
         ("--max-model-len", "--max-model-len needs a value.", ""),
         ("--max-model-len 1 2", "--max-model-len takes one value, not 2.", ""),
-        ("--config-json '{\"a\": b}'", "The value of --config-json is no valid JSON", ""),
+        ("--config-json '{\"a\": b}'", "The value of --config-json is not valid JSON", ""),
         ("-tp 1 -tp 2", "-tp is given 2 times; the last one counts, “2”.", ""),
     ],
 )

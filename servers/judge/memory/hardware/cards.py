@@ -10,20 +10,15 @@ from servers.judge.memory.hardware.finding import (
     Lasting,
     Often,
     Severity,
-    build_card_finding,
+    build_finding,
     uuid,
 )
+from servers.judge.messages import Sentence, say
 
 # A reset takes a card away for some seconds, on purpose.
 _LOST_AFTER = 5.0
 _ODD_AFTER = 30.0
 _PERSISTENCE_AFTER = 30.0
-
-_BACK = (
-    "Stop what uses it and restart the box, best by taking its power away. If it happens again, "
-    "look at its power cables and its slot, and swap it with another card to see whether the "
-    "fault goes with it."
-)
 
 
 class Answers:
@@ -45,31 +40,14 @@ class Answers:
         for key, card in (listed | self._known).items():
             kind = _kind(card) if key in listed else "missing"
             if since := self._lost.find_start(key, now.t, kind in ("lost", "missing")):
-                why = (
-                    "The driver no longer lists this GPU, which it had earlier in this boot."
-                    if kind == "missing"
-                    else "NVML answers that this GPU is lost: it fell off the bus, or was taken away."
-                )
-                yield build_card_finding(
-                    card, "gpu_lost", "critical", since,
-                    title="no longer answers", because=why, advice=_BACK,
-                )  # fmt: skip
+                code = "memory.gpu-missing" if kind == "missing" else "memory.gpu-lost"
+                yield build_finding("gpu_lost", key, since, say(code, gpu=card.get("index")))
             if since := self._reset.find_start(key, now.t, kind == "reset"):
-                yield build_card_finding(
-                    card, "gpu_reset", "critical", since,
-                    title="needs a reset",
-                    because="NVML answers that nothing works on this GPU before it is reset.",
-                    advice="Stop what uses it, then run “sudo nvidia-smi --gpu-reset -i "
-                    f"{card.get('index')}”, or restart the box.",
-                )  # fmt: skip
+                said = say("memory.gpu-needs-reset", gpu=card.get("index"))
+                yield build_finding("gpu_reset", key, since, said)
             if since := self._odd.find_start(key, now.t, kind == "odd"):
-                yield build_card_finding(
-                    card, "gpu_answer", "warning", since,
-                    title="gives an unexpected answer",
-                    because=str(card.get("fault")),
-                    advice="Compare with “nvidia-smi -q” on the box, and look for lines with NVRM "
-                    "in “sudo dmesg”. A restart of the box often ends it.",
-                )  # fmt: skip
+                said = say("memory.gpu-odd-answer", gpu=card.get("index"), fault=card.get("fault"))
+                yield build_finding("gpu_answer", key, since, said)
 
 
 def _kind(card: Card) -> str | None:
@@ -93,14 +71,8 @@ class Persistence:
             mode = card.get("persistence")
             is_off = None if mode is None or card.get("kind") == "unified" else not mode
             if since := self._off.find_start(uuid(card), now.t, is_off):
-                yield build_card_finding(
-                    card, "persistence", "info", since,
-                    title="has persistence mode off",
-                    because="While unused, the driver puts this GPU to sleep: the next start "
-                    "waits some seconds for it to wake, and its ECC counts begin anew.",
-                    advice="For now: “sudo nvidia-smi -pm 1”. For good: “sudo systemctl enable "
-                    "--now nvidia-persistenced”.",
-                )  # fmt: skip
+                said = say("memory.persistence-off", gpu=card.get("index"))
+                yield build_finding("persistence", uuid(card), since, said)
 
 
 # Degrees. Near enough to a limit of the card's own to say so.
@@ -115,16 +87,6 @@ _WINDOW, _SOME, _NONE = 60.0, 0.1, 0.02
 _MUCH = 0.5
 # The driver's own slow-down is gentle, so it is told only when it goes on.
 _GENTLE_WINDOW, _GENTLE = 300.0, 0.5
-
-_COOL = (
-    "Look at fans, filters and the air in front of and behind the box; cards beside each other "
-    "need a fan of the server's that is set to full. Until then a lower power limit helps: "
-    "“sudo nvidia-smi -pl WATTS”."
-)
-_COOL_UNIFIED = (
-    "Give the box room on all sides and stop one server; two boxes stacked on each other heat "
-    "each other."
-)
 
 
 class Thermal:
@@ -148,26 +110,28 @@ class Thermal:
             braked = self._braked.find_start(key, now.t, "hw_thermal" in reasons)
             mostly = self._mostly.find_start(key, now.t, "hw_thermal" in reasons)
             slowed = self._slowed.find_start(key, now.t, "sw_thermal" in reasons)
-            part = self._braked.part(key)
             severity: Severity = "critical" if burning or mostly else "warning"
-            causes = [
-                (burning, f"It is at {_degrees(card)}, just below where it turns itself off"),
-                (
-                    braked,
-                    f"Its hardware held the clocks back in {part * 100:.0f} % of the last minute"
-                    f"{_format_place(card)}",
-                ),
-                (hot, f"It is at {_degrees(card)}{_margin(card)}"),
-                (slowed, "The driver has held its clocks back for most of the last five minutes"),
-            ]
-            found = [(since, words) for since, words in causes if since]
-            if found:
-                yield build_card_finding(
-                    card, "thermal", severity, min(since for since, _words in found),
-                    title="is too hot" if burning or hot or braked else "is slowed down by heat",
-                    because=f"{found[0][1]}{_limits(card)}.",
-                    advice=_COOL_UNIFIED if card.get("kind") == "unified" else _COOL,
-                )  # fmt: skip
+            gpu, degrees = card.get("index"), card.get("temperature_c")
+            more: list[Sentence] = []
+            if burning:
+                said = say("memory.gpu-near-shutdown", gpu=gpu, degrees=degrees)
+            elif braked:
+                percent = round(self._braked.part(key) * 100)
+                said = say("memory.gpu-clocks-held-back", gpu=gpu, percent=percent)
+                if degrees is not None:
+                    more.append(say("memory.gpu-temperature", degrees=degrees))
+            elif hot:
+                said = _describe_heat(card)
+            elif slowed:
+                said = say("memory.gpu-slowed-by-heat", gpu=gpu)
+            else:
+                continue
+            advice = say("memory.heat-advice-unified").advice
+            yield build_finding(
+                "thermal", key, min(since for since in (burning, braked, hot, slowed) if since),
+                said, *more, *_limits(card), severity=severity,
+                advice=advice if card.get("kind") == "unified" else "",
+            )  # fmt: skip
 
 
 def _is_burning(card: Card) -> bool | None:
@@ -185,26 +149,23 @@ def _is_hot(card: Card) -> bool | None:
     return bool(degrees >= (_HOT if limit is None else limit - _NEAR_SLOWDOWN))
 
 
-def _degrees(card: Card) -> str:
-    return (
-        f"{card.get('temperature_c')} °C" if card.get("temperature_c") is not None else "its limit"
-    )
+def _describe_heat(card: Card) -> Sentence:
+    gpu, degrees, margin = (card.get(each) for each in ("index", "temperature_c", "margin_c"))
+    if degrees is None:
+        return say("memory.gpu-hot", gpu=gpu)
+    if margin is None:
+        return say("memory.gpu-hot-degrees", gpu=gpu, degrees=degrees)
+    return say("memory.gpu-hot-margin", gpu=gpu, degrees=degrees, margin=max(0, margin))
 
 
-def _format_place(card: Card) -> str:
-    degrees = card.get("temperature_c")
-    return f", at {degrees} °C" if degrees is not None else ""
-
-
-def _limits(card: Card) -> str:
-    known = (("slows down", "slowdown_c"), ("turns off", "shutdown_c"))
-    limits = [f"{word} at {card[key]} °C" for word, key in known if card.get(key) is not None]
-    return f" (it {' and '.join(limits)})" if limits else ""
-
-
-def _margin(card: Card) -> str:
-    margin = card.get("margin_c")
-    return "" if margin is None else f", {max(0, margin)} °C below where it slows down"
+def _limits(card: Card) -> Iterator[Sentence]:
+    slowdown, shutdown = card.get("slowdown_c"), card.get("shutdown_c")
+    if slowdown is not None and shutdown is not None:
+        yield say("memory.gpu-limits", slowdown=slowdown, shutdown=shutdown)
+    elif slowdown is not None:
+        yield say("memory.gpu-slows-down-at", slowdown=slowdown)
+    elif shutdown is not None:
+        yield say("memory.gpu-turns-off-at", shutdown=shutdown)
 
 
 # Parts of the last minute.
@@ -239,22 +200,18 @@ class PowerBrake:
             mostly = self._mostly.find_start(key, now.t, is_braked or is_slowed)
             if since is None:
                 continue
-            part = self._braked.part(key)
-            yield build_card_finding(
-                card, "power_brake", "critical" if mostly else "warning", since,
-                title="is held back by its power supply",
-                because=f"The hardware made this GPU slow down in {part * 100:.0f} % of the last "
-                f"minute, and not for heat{_draws(card)}.",
-                advice="Look at the power cables of the card, at the power supplies (has one of "
-                "them failed?) and at limits that the server's management sets.",
-            )  # fmt: skip
+            percent = round(self._braked.part(key) * 100)
+            said = say("memory.gpu-power-brake", gpu=card.get("index"), percent=percent)
+            severity: Severity = "critical" if mostly else "warning"
+            yield build_finding("power_brake", key, since, said, *_draws(card), severity=severity)
 
 
-def _draws(card: Card) -> str:
+def _draws(card: Card) -> Iterator[Sentence]:
     power, limit = card.get("power_w"), card.get("power_limit_w")
-    if power is None:
-        return ""
-    return f"; it draws {power:.0f}{f' of {limit:.0f}' if limit else ''} W"
+    if power is not None and limit:
+        yield say("memory.gpu-draws-of", watts=round(power), limit=round(limit))
+    elif power is not None:
+        yield say("memory.gpu-draws", watts=round(power))
 
 
 class LowPower:
@@ -275,15 +232,9 @@ class LowPower:
                 since = self._stuck.find_start(key, now.t, is_down)
                 self._seen[key] = _figures(card)
             if since is not None:
-                yield build_card_finding(
-                    card, "low_power", "warning", since,
-                    title="is stuck at low power",
-                    because=f"Busy it ran at {self._seen[key]}, and no reason is reported; at work a "
-                    "GB10 runs at more than 2000 MHz. Engines on it are slow.",
-                    advice="Its firmware holds it back, and only taking its power away helps: "
-                    "shut the box down, pull the power adapter from the wall for a minute, and "
-                    "use the adapter that came with it. A restart alone does not help.",
-                )  # fmt: skip
+                gpu = card.get("index")
+                said = say("memory.gpu-low-power", gpu=gpu, figures=self._seen[key])
+                yield build_finding("low_power", key, since, said)
 
 
 def _is_held_down(card: Card) -> bool | None:

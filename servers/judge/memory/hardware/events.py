@@ -14,19 +14,21 @@ from servers.judge.memory.hardware.finding import (
     HardwareFinding,
     HardwareSample,
     Severity,
+    build_finding,
 )
+from servers.judge.messages import say
 
 FILE = Path(__file__).with_name("xids.yaml")
 
-# Whose fault it mostly is. "driver": the driver's or the firmware's.
+# Whose fault it mostly is, and the message that says so. "driver": the driver's or the firmware's.
 type Origin = Literal["application", "driver", "hardware", "link", "unknown"]
 
 ORIGINS: dict[Origin, str] = {
-    "application": "Mostly a fault of the program, not of the card.",
-    "driver": "A fault of the driver or of the card's firmware.",
-    "hardware": "A fault of the hardware.",
-    "link": "A fault on the way to the card.",
-    "unknown": "inferdash does not know what it means.",
+    "application": "memory.xid-of-program",
+    "driver": "memory.xid-of-driver",
+    "hardware": "memory.xid-of-hardware",
+    "link": "memory.xid-of-link",
+    "unknown": "memory.xid-of-unknown",
 }
 
 
@@ -44,18 +46,16 @@ class Xid:
 
     @property
     def because(self) -> str:
-        return ORIGINS[self.origin]
+        return say(ORIGINS[self.origin]).text
 
 
 def xid_of(number: int) -> Xid:
     """A number that is not in the book says so, and is taken seriously."""
-    return load_shipped().get(number) or Xid(
-        number=number,
-        severity="warning",
-        origin="unknown",
-        means="not known here",
-        advice=f"Look for {number} in NVIDIA's catalog of XID errors "
-        "(docs.nvidia.com/deploy/xid-errors) and at the lines around it in “sudo dmesg”.",
+    if known := load_shipped().get(number):
+        return known
+    said = say("memory.xid-unknown", number=number)
+    return Xid(
+        number=number, severity="warning", origin="unknown", means=said.text, advice=said.advice
     )
 
 
@@ -107,19 +107,22 @@ class XidRule:
 
 def _build_finding(subject: str, where: str, found: list[tuple[Xid, Event]]) -> HardwareFinding:
     worst, event = found[0]
-    often = "" if event["count"] == 1 else f", {event['count']} times"
-    kernel = f" The kernel's log: “{event['said'].rstrip(' .')}”." if event.get("said") else ""
-    others = [f"XID {xid.number} ({xid.means})" for xid, _event in found[1:]]
-    beside = f" Also {', '.join(others)}." if others else ""
-    return HardwareFinding(
-        rule="xid",
-        subject=subject,
-        severity=worst.severity,
-        title=f"{where} reported XID {worst.number}: {worst.means}",
-        because=f"{worst.because}{often and f' It came{often[1:]}.'}{kernel}{beside}",
+    said = say(
+        "memory.xid",
+        where=where,
+        number=worst.number,
+        means=worst.means,
+        origin=worst.because,
         advice=worst.advice,
-        since=event["first"],
     )
+    more = []
+    if event["count"] > 1:
+        more.append(say("memory.happened-often", count=event["count"]))
+    if event.get("said"):
+        more.append(say("memory.xid-kernel-log", said=event["said"].rstrip(" .")))
+    if others := [f"XID {xid.number} ({xid.means})" for xid, _event in found[1:]]:
+        more.append(say("memory.xid-others", others=", ".join(others)))
+    return build_finding("xid", subject, event["first"], said, *more, severity=worst.severity)
 
 
 class DriverMemory:
@@ -132,21 +135,8 @@ class DriverMemory:
         for event in now.sample.get("happened") or []:
             if event["what"] != "no_memory" or now.t - event["last"] > HOUR:
                 continue
-            often = "" if event["count"] == 1 else f" {event['count']} times"
-            yield HardwareFinding(
-                rule="driver_memory",
-                subject=BOX,
-                severity="critical" if now.is_unified else "warning",
-                title="NVIDIA's driver got no memory from the kernel",
-                because=f"The kernel's log says so{often}: “{event['said']}”."
-                + (
-                    " On such a box that often comes right before it hangs."
-                    if now.is_unified
-                    else ""
-                ),
-                advice="Stop a server, or start one with less memory (a smaller "
-                "--gpu-memory-utilization, --mem-fraction-static or context)."
-                if now.is_unified
-                else "Look at main memory: something else has taken it.",
-                since=event["first"],
-            )
+            own, shared = "memory.driver-got-no-memory", "memory.driver-got-no-memory-unified"
+            said = say(shared if now.is_unified else own, said=event["said"])
+            often = [say("memory.happened-often", count=event["count"])]
+            more = often if event["count"] > 1 else []
+            yield build_finding("driver_memory", BOX, event["first"], said, *more)

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, cast
 
+from servers.judge.messages import Sentence
+
 type Severity = Literal["info", "warning", "critical"]
 
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")  # worst first
@@ -15,13 +17,14 @@ BOX = "box"  # the subject of what is not about one card or folder
 class HardwareFinding:
     """Rule and subject together name it for as long as it lasts."""
 
-    rule: str  # a key of RULES
+    rule: str  # one of RULES
     subject: str  # a GPU's UUID, BOX, or a folder
     severity: Severity
     title: str  # short; names the card or the folder
     because: str  # a sentence with the figures
     advice: str  # what to do
     since: float  # unix seconds
+    code: str = ""  # of the message in messages.yaml; "": of an earlier version
 
     @property
     def key(self) -> tuple[str, str]:
@@ -33,7 +36,7 @@ class HardwareFinding:
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> "HardwareFinding":
         """Of to_json(); keys that this version does not know are left out."""
-        values = {name: said[name] for name in cls.__dataclass_fields__}
+        values = {name: said[name] for name in cls.__dataclass_fields__ if name in said}
         values["severity"] = cast(Severity, values["severity"])
         return cls(**values)
 
@@ -72,16 +75,26 @@ def uuid(card: Card) -> str:
     return str(card.get("uuid") or f"gpu-{card.get('index')}")
 
 
-def name(card: Card) -> str:
-    return f"GPU {card.get('index')}"
-
-
-def build_card_finding(
-    card: Card, rule: str, severity: Severity, since: float, **words: str
+def build_finding(
+    rule: str,
+    subject: str,
+    since: float,
+    said: Sentence,
+    *more: Sentence,
+    severity: Severity | None = None,
+    advice: str = "",
 ) -> HardwareFinding:
-    """A finding about a card; `words` are title (after the card's name), because and advice."""
-    words["title"] = f"{name(card)} {words['title']}"
-    return HardwareFinding(rule=rule, subject=uuid(card), severity=severity, since=since, **words)
+    """A finding of a message; `more` goes on after it. `severity` and `advice`: other than its own."""
+    return HardwareFinding(
+        rule=rule,
+        subject=subject,
+        severity=severity or cast(Severity, said.severity),
+        title=said.title,
+        because=" ".join(each.text for each in (said, *more)),
+        advice=advice or said.advice,
+        since=since,
+        code=said.code,
+    )
 
 
 class HardwareRule(Protocol):
@@ -93,28 +106,28 @@ class HardwareRule(Protocol):
     def step(self, now: HardwareSample) -> Iterator[HardwareFinding]: ...
 
 
-RULES = {
-    "gpu_lost": "GPUs that no longer answer",
-    "gpu_reset": "GPUs that need a reset",
-    "gpu_answer": "odd answers of the driver",
-    "driver": "the driver and its library",
-    "collector": "a driver that hangs",
-    "xid": "XID errors",
-    "driver_memory": "memory that the driver did not get",
-    "ecc_uncorrected": "errors of GPU memory that ECC could not correct",
-    "ecc_corrected": "errors of GPU memory that ECC has corrected",
-    "row_remapping": "rows of GPU memory that were replaced",
-    "retired_pages": "pages of GPU memory that are no longer used",
-    "thermal": "temperatures, and clocks held back by heat",
-    "power_brake": "clocks held back by the power supply",
-    "low_power": "a GB10 stuck at low power",
-    "pcie_link": "PCIe links below their best under load",
-    "pcie_replays": "PCIe packets that had to be sent again",
-    "persistence": "persistence mode",
-    "memory_pressure": "programs that wait for memory",
-    "swap": "swap",
-    "disk": "disks that fill up",
-}
+RULES = (
+    "gpu_lost",
+    "gpu_reset",
+    "gpu_answer",
+    "driver",
+    "collector",
+    "xid",
+    "driver_memory",
+    "ecc_uncorrected",
+    "ecc_corrected",
+    "row_remapping",
+    "retired_pages",
+    "thermal",
+    "power_brake",
+    "low_power",
+    "pcie_link",
+    "pcie_replays",
+    "persistence",
+    "memory_pressure",
+    "swap",
+    "disk",
+)
 
 
 # Samples come each second; after a longer pause nobody knows what was in between.

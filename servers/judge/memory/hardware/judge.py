@@ -21,6 +21,7 @@ from servers.judge.memory.hardware.memory_errors import (
     RetiredPagesRule,
     Silence,
 )
+from servers.judge.messages import Sentence, say
 
 ALL: tuple[Callable[[], HardwareRule], ...] = (
     *(Answers, Driver, Silence, XidRule, DriverMemory, EccRule, RemappedRowsRule, RetiredPagesRule),
@@ -58,11 +59,9 @@ class HardwareJudge:
         return worst_first(each for said in self._said.values() for each in said)
 
 
-_ON_CHIP = "A GPU on the chip has none."
-
-
 @dataclass(frozen=True, kw_only=True)
 class CheckedPart:
+    code: str  # of its message
     what: str
     unseen: str = ""  # why it, or a part of it, cannot be seen; "" = it can
 
@@ -74,72 +73,74 @@ class CheckedPart:
 def list_checked_parts(sample: Mapping[str, Any]) -> tuple[CheckedPart, ...]:
     """Of a judged sample, in the order in which people care."""
     cards: list[Card] = list(sample.get("gpus") or [])
-    found = [CheckedPart(what="the driver and its library", unseen=_driver(sample))]
+    found = [_part(say("memory.checked-driver"), _driver(sample))]
     if cards:
-        found += [CheckedPart(what="XID errors", unseen=_xids(sample)), *_of_cards(cards)]
-    found.append(_plain("memory pressure", sample, "pressure", "The kernel does not measure it."))
-    found.append(_plain("swap", sample, "swap", "The kernel does not report it."))
-    disks = sample.get("disks")
-    names = {"images": "Docker's folder", "cache": "the models' folder", "shm": "/dev/shm"}  # noqa: S108
-    missing = [words for name, words in names.items() if name not in (disks or {})]
-    unseen = f"Not known of {_and(missing)}." if missing else ""
-    found.append(CheckedPart(what="disks", unseen=unseen))
+        found += [_part(say("memory.checked-xids"), _xids(sample)), *_of_cards(cards)]
+    for name, said in (
+        ("pressure", say("memory.checked-pressure")),
+        ("swap", say("memory.checked-swap")),
+    ):
+        found.append(_part(said, "" if sample.get(name) is not None else said.text))
+    found.append(_part(say("memory.checked-disks"), _disks(sample.get("disks") or {})))
     return tuple(found)
+
+
+def _part(said: Sentence, unseen: str) -> CheckedPart:
+    return CheckedPart(code=said.code, what=said.title, unseen=unseen)
 
 
 def _driver(sample: Mapping[str, Any]) -> str:
     if sample.get("error_kind") == "no_library":
-        return "NVIDIA's library is not here, so no GPU is looked at."
+        return say("memory.unseen-library").text
     return "" if sample.get("collector_ok", True) else str(sample.get("error") or "")
 
 
 def _xids(sample: Mapping[str, Any]) -> str:
     unseen = sample.get("unseen")
     if unseen is None:
-        return "The collector does not report it."
+        return say("memory.unseen-xids").text
     nvml, log = unseen.get("nvml_xids"), unseen.get("kernel_log")
     if nvml and log:
         return f"{nvml} {log}"
     if log:
-        return f"NVML reports them, but only what comes while inferdash runs. {log}"
+        return f"{say('memory.unseen-xids-before')} {log}"
     if nvml:
-        return f"The kernel's log has them. {nvml}"
+        return f"{say('memory.unseen-xids-of-nvml')} {nvml}"
     return ""
 
 
+def _disks(disks: Mapping[str, Any]) -> str:
+    names = {
+        "images": say("memory.folder-images").text,
+        "cache": say("memory.folder-models").text,
+        "shm": "/dev/shm",  # noqa: S108
+    }
+    missing = [words for name, words in names.items() if name not in disks]
+    return say("memory.unseen-disks", folders=_and(missing)).text if missing else ""
+
+
 def _of_cards(cards: list[Card]) -> Iterator[CheckedPart]:
-    yield _each("errors of GPU memory (ECC)", cards, "ecc")
-    yield CheckedPart(what="replaced rows and pages", unseen=_silent(cards, "rows", "retired"))
-    yield CheckedPart(
-        what="temperatures and clocks held back",
-        unseen=_silent(cards, "throttle") or _silent(cards, "temperature_c"),
-    )
-    own = [card for card in cards if card.get("kind") != "unified"]
-    yield (
-        _each("PCIe links under load", own, "pcie_gen")
-        if own
-        else CheckedPart(what="PCIe links", unseen=_ON_CHIP)
-    )
-    yield _each("persistence mode", cards, "persistence")
-
-
-def _each(what: str, cards: list[Card], name: str) -> CheckedPart:
-    return CheckedPart(what=what, unseen=_silent(cards, name))
+    yield _part(say("memory.checked-ecc"), _silent(cards, "ecc"))
+    yield _part(say("memory.checked-rows"), _silent(cards, "rows", "retired"))
+    unseen = _silent(cards, "throttle") or _silent(cards, "temperature_c")
+    yield _part(say("memory.checked-heat"), unseen)
+    if own := [card for card in cards if card.get("kind") != "unified"]:
+        yield _part(say("memory.checked-links"), _silent(own, "pcie_gen"))
+    else:
+        on_chip = say("memory.checked-links-on-chip")
+        yield _part(on_chip, on_chip.text)
+    yield _part(say("memory.checked-persistence"), _silent(cards, "persistence"))
 
 
 def _silent(cards: list[Card], *names: str) -> str:
-    """Which cards tell none of these."""
+    """Which cards report none of these."""
     found = [card for card in cards if all(card.get(name) is None for name in names)]
     if not found:
         return ""
     if len(found) == len(cards):
-        return "The GPU does not report it." if len(cards) == 1 else "The GPUs do not report it."
+        return say("memory.unseen-gpu" if len(cards) == 1 else "memory.unseen-gpus").text
     which = _and([str(card.get("index")) for card in found])
-    return f"GPU {which} does not report it."
-
-
-def _plain(what: str, sample: Mapping[str, Any], name: str, why: str) -> CheckedPart:
-    return CheckedPart(what=what, unseen="" if sample.get(name) is not None else why)
+    return say("memory.unseen-gpus-of", gpus=which).text
 
 
 def _and(words: list[str]) -> str:

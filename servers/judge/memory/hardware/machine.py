@@ -12,10 +12,10 @@ from servers.judge.memory.hardware.finding import (
     HardwareSample,
     Lasting,
     Often,
-    Severity,
-    build_card_finding,
+    build_finding,
     uuid,
 )
+from servers.judge.messages import Sentence, say
 
 MIB = 2**20
 
@@ -31,8 +31,6 @@ _USED_AFTER, _UNUSED_AFTER = 60.0, 60.0
 _STORM = 100 * MIB  # bytes a second in and out
 _STORM_WITHIN = 10.0
 _STORM_AFTER, _STORM_OVER = 5.0, 30.0
-
-_FREE_IT = "Stop a server, or end what needs much beside the engines (“ps aux --sort=-rss | head”)."
 
 
 class PressureRule:
@@ -55,17 +53,14 @@ class PressureRule:
         if pressed is None or pressure is None:
             return
         left = (now.sample.get("meminfo") or {}).get("MemAvailable")
-        available = f" {left / GIB:.1f} GiB are available." if left is not None else ""
-        severity: Severity = "critical" if halted else "warning"
-        yield HardwareFinding(
-            rule="memory_pressure",
-            subject=BOX,
-            severity=severity,
-            title="Memory pressure",
-            because=f"PSI of the last ten seconds: some {some:.0f} %, full {full:.0f} %.{available}",
-            advice=_FREE_IT
-            + (" A box like this hangs when it runs out of memory." if now.is_unified else ""),
-            since=pressed,
+        code = "memory.pressure-unified" if now.is_unified else "memory.pressure"
+        yield build_finding(
+            "memory_pressure",
+            BOX,
+            pressed,
+            say(code, some=some, full=full),
+            *([] if left is None else [say("memory.available", size=left)]),
+            severity="critical" if halted else "warning",
         )
 
 
@@ -87,33 +82,19 @@ class Swap:
         is_used = None if used is None else used >= _USED
         storm = self._storm.find_start(BOX, now.t, is_storm)
         in_use = self._used.find_start(BOX, now.t, is_used)
-        holds = "" if used is None or total is None else _format_share(used, total)
+        known = {"used": used, "total": total}
         if storm:
-            yield HardwareFinding(
-                rule="swap",
-                subject=BOX,
+            yield build_finding(
+                "swap",
+                BOX,
+                storm,
+                say("memory.swap-storm", mib=(rate or 0) / MIB),
+                *([] if used is None else [say("memory.swap-share", **known)]),
                 severity="critical" if now.is_unified else "warning",
-                title="The box swaps without end",
-                because=f"{(rate or 0) / MIB:.0f} MiB a second go to and from swap.{holds}",
-                advice=_FREE_IT + " Until then everything on the box is slow.",
-                since=storm,
             )
-        elif in_use:
-            yield HardwareFinding(
-                rule="swap",
-                subject=BOX,
-                severity="warning" if now.is_unified else "info",
-                title="Swap is in use",
-                because=holds.strip()
-                + (
-                    " GPU and machine share their memory here, so it may be an engine's."
-                    if now.is_unified
-                    else " What lies there is slow to come back, and mostly not missed."
-                ),
-                advice="When enough memory is free: “sudo swapoff -a && sudo swapon -a” brings it "
-                "back. So that it does not happen again, leave the machine more memory.",
-                since=in_use,
-            )
+        elif in_use and used is not None:
+            code = "memory.swap-in-use-unified" if now.is_unified else "memory.swap-in-use"
+            yield build_finding("swap", BOX, in_use, say(code, **known))
 
     def _rate(self, now: HardwareSample) -> float | None:
         """Bytes a second in and out; None until it was watched for some seconds."""
@@ -130,10 +111,6 @@ class Swap:
         return (moved - seen[0][1]) / took if took >= _STORM_WITHIN / 2 else None
 
 
-def _format_share(used: int, total: int) -> str:
-    return f" {used / GIB:.1f} of {total / GIB:.1f} GiB of swap are in use."
-
-
 # An idle link drops to its first generation on purpose. Under load (percent) it may not.
 _LOAD = 50
 _WINDOW, _LOW, _WELL = 20.0, 0.9, 0.5
@@ -142,16 +119,6 @@ _WINDOW, _LOW, _WELL = 20.0, 0.9, 0.5
 _REPLAYS_A_MINUTE = 8
 _REPLAYS_WITHIN = 300.0
 _REPLAYS_CALM = 600.0
-
-_SEAT = (
-    "Shut the box down and seat the card and its riser anew; then see in the BIOS whether the "
-    "slot is set to its full width and generation, and whether it shares lanes with another one."
-)
-
-
-_LANES = (
-    "Many boards give a card half its lanes when two slots are in use; then all is well. If not: "
-)
 
 
 class Link:
@@ -162,7 +129,7 @@ class Link:
 
     def __init__(self) -> None:
         self._low = Often(window=_WINDOW, enter=_LOW, leave=_WELL)
-        self._seen: dict[str, tuple[Severity, str]] = {}  # at the last load
+        self._seen: dict[str, Sentence] = {}  # of the last load
 
     def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         for card in now.cards:
@@ -171,16 +138,9 @@ class Link:
             if is_low is not None:
                 since = self._low.find_start(key, now.t, is_low)
                 if is_low:
-                    self._seen[key] = _severity(card), _figures(card)
+                    self._seen[key] = _describe_link(card)
             if since is not None:
-                severity, figures = self._seen[key]
-                yield build_card_finding(
-                    card, "pcie_link", severity, since,
-                    title="has a slow PCIe link" if severity == "warning" else "has half its lanes",
-                    because=f"Under load its link ran at {figures}. Models load slower, "
-                    "and with several GPUs every token waits for it.",
-                    advice=_SEAT if severity == "warning" else _LANES + _SEAT,
-                )  # fmt: skip
+                yield build_finding("pcie_link", key, since, self._seen[key])
 
 
 def _is_low(card: Card) -> bool | None:
@@ -195,16 +155,16 @@ def _is_low(card: Card) -> bool | None:
     return gen < gen_max or width < width_max
 
 
-def _severity(card: Card) -> Severity:
-    """Half the width at full speed is what many boards are built for."""
+def _describe_link(card: Card) -> Sentence:
+    # Half the width at full speed is what many boards are built for.
     is_fast = card["pcie_gen"] >= card["pcie_gen_max"]
     is_half = card["pcie_width"] * 2 >= card["pcie_width_max"]
-    return "info" if is_fast and is_half else "warning"
-
-
-def _figures(card: Card) -> str:
-    now = f"Gen{card.get('pcie_gen')} ×{card.get('pcie_width')}"
-    return f"{now} instead of Gen{card.get('pcie_gen_max')} ×{card.get('pcie_width_max')}"
+    return say(
+        "memory.link-half" if is_fast and is_half else "memory.link-slow",
+        gpu=card.get("index"),
+        now=f"Gen{card['pcie_gen']} ×{card['pcie_width']}",
+        best=f"Gen{card['pcie_gen_max']} ×{card['pcie_width_max']}",
+    )
 
 
 class Replays:
@@ -227,13 +187,9 @@ class Replays:
             if since := self._many.find_start(key, now.t, is_many):
                 if is_many:
                     self._most[key] = rate
-                yield build_card_finding(
-                    card, "pcie_replays", "warning", since,
-                    title="has errors on its PCIe link",
-                    because=f"{self._most[key]:.0f} packets a minute had to be sent again "
-                    f"({count} since the driver was loaded).",
-                    advice="Nothing is lost, but the link is not sound. " + _SEAT,
-                )  # fmt: skip
+                gpu, rate = card.get("index"), self._most[key]
+                said = say("memory.link-replays", gpu=gpu, rate=rate, count=count)
+                yield build_finding("pcie_replays", key, since, said)
 
     def _rate(self, key: str, t: float, count: int) -> float:
         """A minute, over the last five."""
@@ -249,19 +205,11 @@ class Replays:
         return (count - first) / (_REPLAYS_WITHIN / 60)
 
 
-# What a full one stops, by the names of models.memory.host_resources.
-_WHAT = {
-    "images": ("Docker's folder", "no image can be pulled and no log be written"),
-    "cache": ("the models' folder", "no checkpoint can be downloaded"),
-    "shm": ("shared memory", "engines with several GPUs cannot start"),
-}
-_ADVICE = {
-    "images": "For Docker: “docker system df” shows what takes room, “docker image prune -a” removes images "
-    "that no container uses; those of profiles are pulled again when they are needed.",
-    "cache": "For checkpoints: “hf cache ls” shows which checkpoints lie there; remove those that no profile names, "
-    "or move the folder to a larger disk.",
-    "shm": "“ls -lhS /dev/shm” shows what lies there; the page of the box lists what no process "
-    "uses any more.",
+# By the names of models.memory.host_resources: what each is, what a full one stops, what helps.
+_PARTS = {
+    "images": "memory.disk-of-images",
+    "cache": "memory.disk-of-models",
+    "shm": "memory.disk-of-shm",
 }
 
 # The larger of GiB and part, but no more than the last: 5 % of a large disk is plenty.
@@ -308,23 +256,21 @@ class Disks:
         since = self._told.find_start(path, now.t, is_little or is_soon)
         if since is None:
             return
-        severity: Severity = "critical" if is_full else "warning"
-        what = " and ".join(_WHAT[each][0] for each in kinds)
-        stops = ", and ".join(_WHAT[each][1] for each in kinds)
-        stopped = f" {stops[0].upper()}{stops[1:]} any more." if severity == "critical" else ""
-        soon = ""
+        parts = [say(_PARTS[each]) for each in kinds]
+        known = {"path": path, "free": free, "total": total}
+        if is_shm:
+            said = say("memory.shm-full" if is_full else "memory.shm-nearly-full", **known)
+        else:
+            nearly = "memory.disk-nearly-full" if is_little else "memory.disk-soon-full"
+            code = "memory.disk-full" if is_full else nearly
+            said = say(code, **known, what=" and ".join(each.title for each in parts))
+        more = []
         if left is not None and is_soon:
-            soon = f", and it fills by {pace / MIB:.0f} MiB/s: full in {_span(left)}"
-        yield HardwareFinding(
-            rule="disk",
-            subject=path,
-            severity=severity,
-            title=f"{'Shared memory' if is_shm else f'The disk of {what}'} ({path}) "
-            f"{_how(severity, is_little)}",
-            because=f"{free / GIB:.1f} of {total / GIB:.0f} GiB are free{soon}.{stopped}",
-            advice=" ".join(_ADVICE[each] for each in kinds),
-            since=since,
-        )
+            more.append(say("memory.disk-pace", mib=pace / MIB, span=_span(left)))
+        if is_full:
+            more += parts
+        advice = " ".join(each.advice for each in parts)
+        yield build_finding("disk", path, since, said, *more, advice=advice)
 
     def _pace(self, path: str, t: float, free: int) -> float:
         """Bytes a second that it fills by; 0 while it does not, or was not watched for long."""
@@ -343,7 +289,7 @@ class Disks:
 def _by_place(disks: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     """Names of disks; those that lie on one file system together."""
     places: dict[Any, list[str]] = {}
-    for kind in _WHAT:
+    for kind in _PARTS:
         if kind in disks:
             place = disks[kind].get("device") or kind
             places.setdefault(place, []).append(kind)
@@ -356,12 +302,6 @@ def _limits(total: int, is_shm: bool) -> tuple[int, int]:
     least, none = (min(max(size, int(total * part)), most) for size, part, most in (_LITTLE, _NONE))
     # A disk that is smaller than that is judged by its parts alone.
     return min(least, total // 5), min(none, total // 20)
-
-
-def _how(severity: Severity, is_little: bool) -> str:
-    if severity == "critical":
-        return "is full"
-    return "is nearly full" if is_little else "is soon full"
 
 
 def _span(seconds: float) -> str:

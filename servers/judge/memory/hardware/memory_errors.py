@@ -10,10 +10,10 @@ from servers.judge.memory.hardware.finding import (
     HardwareFinding,
     HardwareSample,
     Lasting,
-    Severity,
-    build_card_finding,
+    build_finding,
     uuid,
 )
+from servers.judge.messages import Sentence, say
 
 # Seconds for which an error that was seen to happen is news.
 _NEWS = 3600.0
@@ -49,19 +49,14 @@ class EccRule:
         since = self._there.find_start(key, now.t, None if count is None else count > 0)
         if since is None or not count:
             return
-        ever = ecc.get("uncorrected_ever")
-        in_all = f"; {ever} in the card's life" if ever is not None else ""
-        news = f", {grown} of them in the last hour" if grown else ""
-        yield build_card_finding(
-            card, "ecc_uncorrected", "critical" if grown else "warning", since,
-            title="has lost data in its memory",
-            because=f"{_times(count, 'error')} since the driver was loaded could not be corrected"
-            f"{news}{in_all}.",
-            advice="What ran on the card then has ended, or may compute nonsense: restart its "
-            "servers. Reset the card when it is free (“sudo nvidia-smi --gpu-reset "
-            f"-i {card.get('index')}”), so that it replaces the bad row. If it comes back, the "
-            "card is one for its maker.",
-        )  # fmt: skip
+        gpu, ever = card.get("index"), ecc.get("uncorrected_ever")
+        said = (
+            say("memory.ecc-uncorrected-lately", gpu=gpu, count=count, grown=grown)
+            if grown
+            else say("memory.ecc-uncorrected", gpu=gpu, count=count)
+        )
+        more = [] if ever is None else [say("memory.ecc-uncorrected-ever", ever=ever)]
+        yield build_finding("ecc_uncorrected", key, since, said, *more)
 
     def _find_corrected(
         self, now: HardwareSample, card: Card, ecc: Mapping[str, Any]
@@ -70,14 +65,8 @@ class EccRule:
         grown = self._corrected.add(key, now.t, count)
         is_much = None if count is None else grown >= _MANY_CORRECTED
         if since := self._many.find_start(key, now.t, is_much):
-            yield build_card_finding(
-                card, "ecc_corrected", "info", since,
-                title="corrects many memory errors",
-                because=f"{grown} in the last hour, {count} since the driver was loaded. "
-                "No data were lost.",
-                advice="Nothing to do now. Memory that does so more and more often wears out: "
-                "keep an eye on errors that cannot be corrected.",
-            )  # fmt: skip
+            said = say("memory.ecc-corrected", gpu=card.get("index"), grown=grown, count=count)
+            yield build_finding("ecc_corrected", key, since, said)
 
 
 class RemappedRowsRule:
@@ -99,36 +88,22 @@ class RemappedRowsRule:
             full = self._full.find_start(key, now.t, rows and bool(rows["without_spare"]))
             if not rows:
                 continue
-            replaced = (
-                f"{_times(rows['uncorrected'], 'row')} replaced so far after errors that could not "
-                f"be corrected, {rows['corrected']} after others"
+            gpu = card.get("index")
+            replaced = say(
+                "memory.rows-replaced",
+                uncorrected=rows["uncorrected"],
+                corrected=rows["corrected"],
             )
             if failed:
-                yield build_card_finding(
-                    card, "row_remapping", "critical", failed,
-                    title="could not replace a bad row of its memory",
-                    because=f"A row of its memory is bad, and no spare one could take its place "
-                    f"({replaced}).",
-                    advice="Take the card out of use: this is what its maker replaces it for. "
-                    "“nvidia-smi -q -d ROW_REMAPPER” is the proof that they ask for.",
-                )  # fmt: skip
+                said, since = say("memory.row-not-replaced", gpu=gpu), failed
             elif pending:
-                yield build_card_finding(
-                    card, "row_remapping", "warning", pending,
-                    title="waits for a reset to replace a bad row of its memory",
-                    because=f"The row is known and avoided ({replaced}).",
-                    advice="What runs may go on. When the card is free: “sudo nvidia-smi "
-                    f"--gpu-reset -i {card.get('index')}”, or restart the box.",
-                )  # fmt: skip
+                said, since = say("memory.row-waits-for-reset", gpu=gpu), pending
             elif full:
-                yield build_card_finding(
-                    card, "row_remapping", "warning", full,
-                    title="has used up spare rows of its memory",
-                    because=f"In {_times(rows['without_spare'], 'bank')} of its memory no spare row "
-                    f"is left ({replaced}).",
-                    advice="It works. The next bad row there cannot be replaced, so plan for "
-                    "another card.",
-                )  # fmt: skip
+                banks = rows["without_spare"]
+                said, since = say("memory.rows-without-spare", gpu=gpu, banks=banks), full
+            else:
+                continue
+            yield build_finding("row_remapping", key, since, said, replaced)
 
 
 class RetiredPagesRule:
@@ -149,22 +124,13 @@ class RetiredPagesRule:
             many = self._many.find_start(key, now.t, is_end)
             if not retired:
                 continue
-            so_far = f"{_times(retired['pages'], 'page')} of its memory are no longer used"
+            gpu, pages = card.get("index"), retired["pages"]
             if many:
-                yield build_card_finding(
-                    card, "retired_pages", "critical", many,
-                    title="has lost too many pages of its memory",
-                    because=f"{so_far}; its maker takes it back at {_PAGES_END}.",
-                    advice="Take the card out of use and have it replaced.",
-                )  # fmt: skip
+                said = say("memory.pages-too-many", gpu=gpu, pages=pages, most=_PAGES_END)
+                yield build_finding("retired_pages", key, many, said)
             elif pending:
-                yield build_card_finding(
-                    card, "retired_pages", "warning", pending,
-                    title="waits for a reset to leave out a bad page",
-                    because=f"{so_far}, and one more will be after a reset.",
-                    advice="When the card is free: “sudo nvidia-smi --gpu-reset "
-                    f"-i {card.get('index')}”, or restart the box.",
-                )  # fmt: skip
+                said = say("memory.page-waits-for-reset", gpu=gpu, pages=pages)
+                yield build_finding("retired_pages", key, pending, said)
 
 
 class _Counts:
@@ -187,45 +153,15 @@ class _Counts:
         return count - seen[0][1]
 
 
-def _times(count: int, word: str) -> str:
-    return f"1 {word}" if count == 1 else f"{count} {word}s"
-
-
 # While a driver is being installed it is away for a moment.
 _AFTER = 5.0
 _SILENT_AFTER = 5.0
 
-type _Words = tuple[Severity, str, str, str]
-
-# A box without NVIDIA's library ("no_library") has no such GPU, as far as anybody knows.
-_WORDS: dict[str, _Words] = {
-    "driver_mismatch": (
-        "critical",
-        "The NVIDIA driver and its library are of different versions",
-        "The driver was updated while its old kernel module {driver}is still loaded. Engines that "
-        "run go on; none can be started, and no GPU can be read.",
-        "Stop the servers and restart the box. So that updates do not do this by themselves: "
-        "“sudo apt-mark hold” for the driver's packages.",
-    ),
-    "driver_not_loaded": (
-        "critical",
-        "The NVIDIA driver is not loaded",
-        "NVML is there, but the kernel module is not: no GPU can be used.",
-        "Run “sudo modprobe nvidia”; if that fails, “sudo dmesg” says why. After an update of the "
-        "kernel the module may have to be built anew: “sudo dkms autoinstall”.",
-    ),
-    "no_permission": (
-        "warning",
-        "The GPUs may not be read",
-        "The watcher's user may not open /dev/nvidia*.",
-        "See who may with “ls -l /dev/nvidia*”, and run inferdash's watcher as such a user.",
-    ),
-    "other": (
-        "critical",
-        "NVML cannot be used",
-        "{error}",
-        "Compare with “nvidia-smi” on the box, and look for lines with NVRM in “sudo dmesg”.",
-    ),
+# A box without NVIDIA's library ("no_library") has no such GPU, as far as is known.
+_CODES = {
+    "driver_mismatch": "memory.driver-mismatch",
+    "driver_not_loaded": "memory.driver-not-loaded",
+    "no_permission": "memory.driver-no-permission",
 }
 
 
@@ -241,23 +177,20 @@ class Driver:
     def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         if now.sample.get("stale_s") is not None:
             return
-        words = _WORDS.get(str(now.sample.get("error_kind")))
-        if (since := self._broken.find_start(BOX, now.t, words is not None)) and words:
-            severity, title, because, advice = words
-            driver = now.sample.get("driver")
-            said = {
-                "driver": f"{driver} " if driver else "",
-                "error": now.sample.get("error") or "It gives no reason.",
-            }
-            yield HardwareFinding(
-                rule="driver",
-                subject=BOX,
-                severity=severity,
-                title=title,
-                because=because.format(**said),
-                advice=advice,
-                since=since,
-            )
+        kind = str(now.sample.get("error_kind"))
+        is_broken = kind == "other" or kind in _CODES
+        if (since := self._broken.find_start(BOX, now.t, is_broken)) and is_broken:
+            yield build_finding("driver", BOX, since, *_describe_driver(kind, now))
+
+
+def _describe_driver(kind: str, now: HardwareSample) -> Iterator[Sentence]:
+    if kind == "other":
+        error = now.sample.get("error") or say("memory.driver-no-reason").text
+        yield say("memory.driver-unusable", error=error)
+        return
+    yield say(_CODES[kind])
+    if kind == "driver_mismatch" and (driver := now.sample.get("driver")):
+        yield say("memory.driver-loaded", driver=driver)
 
 
 class Silence:
@@ -272,14 +205,6 @@ class Silence:
     def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         stale = now.sample.get("stale_s")
         if self._silent.find_start(BOX, now.t, stale is not None) and stale is not None:
-            yield HardwareFinding(
-                rule="collector",
-                subject=BOX,
-                severity="critical",
-                title="NVIDIA's driver does not answer",
-                because=str(now.sample.get("error") or f"No sample arrived for {stale:.0f} s."),
-                advice="See whether “nvidia-smi” answers on the box. If it hangs too, stop the "
-                "engines and restart the box; “ps -eo pid,stat,comm” shows by a D who is stuck "
-                "in the driver.",
-                since=now.t - float(stale),
-            )
+            silent = say("memory.driver-no-sample", seconds=stale).text
+            said = say("memory.driver-silent", error=now.sample.get("error") or silent)
+            yield build_finding("collector", BOX, now.t - float(stale), said)

@@ -114,6 +114,6 @@ function alternatives([token, logprob, others]) {
     return row;
   });
   const head = element("tr", "", ...["Token", "Probability", "Logprob"].map((title) => element("th", "", title)));
-  const note = others.length ? [] : [element("p", "note", "No alternatives were asked for: set logprobs above 0.")];
+  const note = others.length ? [] : [element("p", "note", "No alternatives were requested: set logprobs above 0.")];
   return [element("table", "", element("thead", "", head), element("tbody", "", ...body)), ...note];
 }

@@ -61,7 +61,7 @@ class FlagHelp {
     try {
       list = await fetchList(address, isNews);
     } catch (error) {
-      trouble = `${error instanceof Error ? error.message : error}: no help and completion here. The list of flags is asked for again when you come back to this box.`;
+      trouble = `${error instanceof Error ? error.message : error}: no help and completion here. The list of flags is requested again when you come back to this box.`;
     }
     if (this.wanted !== address || (list && list === this.list)) return;
     this.list = list;
