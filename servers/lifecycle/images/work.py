@@ -28,6 +28,11 @@ def ask_to_pull(
     return _ask(box, JobKind.PULL, by, reference, params)
 
 
+def ask_for_start(box: Box, reference: str, *, by: User | None) -> ImageJob | None:
+    """Whoever starts a server wants its image, whatever speaks against the pull."""
+    return _ask(box, JobKind.PULL, by, reference, {"for_start": True, "despite": True})
+
+
 def ask_to_build(box: Box, reference: str, version: ProfileVersion, *, by: User) -> ImageJob | None:
     return _ask(box, JobKind.BUILD, by, reference, {}, version)
 
@@ -41,7 +46,7 @@ def ask_to_prune(box: Box, images: list[str], *, by: User) -> ImageJob | None:
 
 
 def _ask(
-    box: Box, kind: JobKind, by: User, what: str, params: dict[str, Any],
+    box: Box, kind: JobKind, by: User | None, what: str, params: dict[str, Any],
     version: ProfileVersion | None = None,
 ) -> ImageJob | None:  # fmt: skip
     return commands.ask(

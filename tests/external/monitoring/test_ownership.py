@@ -10,7 +10,6 @@ import pytest
 from django.db.models import Model
 
 from servers import lifecycle
-from servers.host.docker.containers import ContainerError
 from servers.lifecycle.external import ProcessWorkload, monitored_runs, monitoring
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
@@ -25,7 +24,6 @@ from tests.external.monitoring import rows
 
 ADA = factories.person
 KINDS = (ManagedRun, ManagedServer, ExternalRun, ExternalServer)
-ERROR = ContainerError("gone", kind="away")
 LIFE = ProcessWorkload(rows.found(container="pid-4711-99", pid=4711))
 
 # Each line is an error of mypy's that is expected: an ignore that ignores nothing is one, too.
@@ -38,8 +36,6 @@ VERBS: dict[str, Callable[[ExternalServer, ExternalRun], object]] = {
     "runs.commands.queue": lambda _, run: commands.queue(run, by=None, action="start"),  # type: ignore[arg-type]
     "runs.commands.stop": lambda _, run: commands.stop(run, by=None),  # type: ignore[arg-type]
     "runs.reconcile.advance": lambda _, run: reconcile.advance(run),  # type: ignore[arg-type]
-    "runs.reconcile.finish_pull": lambda _, run: reconcile.finish_pull(run),  # type: ignore[arg-type]
-    "runs.reconcile.pull_failed": lambda _, run: reconcile.pull_failed(run, ERROR),  # type: ignore[arg-type]
     "runs.reconcile.check_limit": lambda _, run: reconcile.check_limit(run),  # type: ignore[arg-type]
     "runs.reconcile.observe": lambda _, run: reconcile.observe(run),  # type: ignore[arg-type]
     "runs.creation.create": lambda _, run: creation.create(run),  # type: ignore[arg-type]
