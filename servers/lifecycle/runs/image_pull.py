@@ -5,15 +5,17 @@ from django.db import transaction
 from servers.host.images.registry import familiar
 from servers.lifecycle.images import work
 from servers.lifecycle.jobs import commands
+from servers.lifecycle.runs.ownership import verb
 from servers.models import ImageJob, Run, User
 from servers.models.jobs.job import JobKind, JobState
 from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import DesiredState, RunState
 
 
-def find_or_request(run: ManagedRun) -> ImageJob | None:
+@verb
+def find_or_request(run: ManagedRun, /) -> ImageJob | None:
     """The job that the run waits for; None until one of the same name is out of the way."""
-    job = ImageJob.objects.filter(pk=run.start.pull_id).first()
+    job = run.start.pull
     # One that ended with its watcher says nothing of the image.
     if job is not None and not job.was_cut:
         return job
@@ -36,10 +38,11 @@ def find_or_request(run: ManagedRun) -> ImageJob | None:
     return job
 
 
-def let_go(run: ManagedRun) -> None:
+@verb
+def let_go(run: ManagedRun, /) -> None:
     """Cancel the pull that only the start has asked for, unless others wait for it, too."""
     with transaction.atomic():
-        mine = ImageJob.objects.open().filter(pk=run.start.pull_id)
+        mine = ImageJob.objects.open().filter(pk=run.start.pull_id or 0)
         job = mine.select_for_update(of=("self",)).select_related("box").first()
         if job is not None:
             _cancel_unless_awaited(job, by=run.stopped_by)
