@@ -6,6 +6,7 @@ from typing import Any
 from django.utils import timezone
 
 from servers.host.docker.containers import ContainerError, DockerContainers, Image
+from servers.host.images.registry import familiar
 from servers.judge.sizes import gib
 from servers.lifecycle.images import inventory
 from servers.lifecycle.jobs import commands
@@ -25,12 +26,13 @@ def ask_to_pull(
 ) -> ImageJob | None:
     """`server` is whose page or box has asked for it. None where somebody pulls the same."""
     params = {"digest": digest} | ({"server": server} if server else {})
-    return _ask(box, JobKind.PULL, by, reference, params)
+    return _ask(box, JobKind.PULL, by, familiar(reference), params)
 
 
 def ask_for_start(box: Box, reference: str, *, by: User | None) -> ImageJob | None:
     """Whoever starts a server wants its image, whatever speaks against the pull."""
-    return _ask(box, JobKind.PULL, by, reference, {"for_start": True, "despite": True})
+    params = {"for_start": True, "despite": True}
+    return _ask(box, JobKind.PULL, by, familiar(reference), params)
 
 
 def ask_to_build(box: Box, reference: str, version: ProfileVersion, *, by: User) -> ImageJob | None:
