@@ -170,7 +170,7 @@ def test_a_start_pulls_what_a_person_has_yet_to_decide_on(box: Box) -> None:
 
 def test_what_brings_something_else_is_waited_out(box: Box) -> None:
     """A newer build beside the tag, and a pull that is about to be cancelled."""
-    others = (
+    others: tuple[dict[str, Any], ...] = (
         {"params": {"digest": shelves.image_id(7)}},
         {"wanted": "cancelled", "params": {"for_start": True}},
     )
