@@ -43,6 +43,7 @@ from servers.models.profiles.environment import only_variables
 from servers.models.runs.ownership import ExternalRun, ManagedRun, ManagedServer
 from servers.models.runs.run import ENDED, PARTS, DesiredState, RunState
 from servers.watcher.memory import monitor
+from tests import shelves
 from tests.awkward import LEFT
 from tests.samples import GIB, card, process, sample, unified
 
@@ -118,7 +119,7 @@ def server(on: Box, name: str = "qwen3-8b", model: str = "", **launch: Any) -> M
 
 
 def _name_by_table(values: dict[str, Any]) -> dict[str, Any]:
-    """Columns of a run's other tables as "start__pulled"."""
+    """Columns of a run's other tables as "start__pull"."""
     tables = {
         field.name: f"{part}__{field.name}"
         for part, table in PARTS.items()
@@ -302,7 +303,11 @@ def busy_team() -> tuple[Box, Box]:
         started_at=timezone.now() - timedelta(seconds=660),
     )
     embed = server(rtx8, "qwen3-embedding", model="qwen3-8b", gpus="4")
-    run(embed, RunState.PULLING, age=48, pulled=int(3.4 * GIB), pull_total=int(11.8 * GIB))
+    pull = shelves.image_job(
+        rtx8, reference=embed.launch.image, state="doing", ended_at=None, said="",
+        done=int(3.4 * GIB), total=int(11.8 * GIB),
+    )  # fmt: skip
+    run(embed, RunState.PULLING, age=48, pull=pull)
     server(rtx8, "llama-scout-test", model="gemma-tiny", gpus="5")
 
     small = server(spark, "qwen3-8b")

@@ -15,6 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
 from urllib.parse import parse_qs, urlsplit
 
+from servers.host.docker.containers import DockerContainers
+
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 CONFIG = "application/vnd.docker.container.image.v1+json"
 LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
@@ -44,6 +46,11 @@ class Registry:
     @property
     def image(self) -> str:
         return f"127.0.0.1:{self.port}/{self.name}:1"
+
+
+def pull(docker: DockerContainers, reference: str) -> None:
+    for _line in docker.begin_pull(reference):
+        pass
 
 
 @contextmanager

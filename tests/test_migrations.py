@@ -21,6 +21,7 @@ JOBS = {
         {"repository": "what", "key": "target", "moved_at": "changed_at"},
     ),
 }
+PULL = ("pulled", "pull_total")
 CODE = f"""
 import json
 from importlib import import_module
@@ -58,6 +59,9 @@ def test_every_row_is_kept_on_the_way_to_the_new_names_and_back(kind: str, tmp_p
     before, after, back, tables, columns, moved, new, upgraded = told
 
     assert len(before) > 45, "every table has a row"
+    # How far a pull was: it is a job now, and begins anew.
+    assert [back["servers_run"].pop(name) for name in PULL] == [None, None]
+    assert [before["servers_run"].pop(name) for name in PULL] == [2**40, 2**40]
     assert back == before
     assert upgraded == new, "a new database starts with the tables of an upgraded one"
     renamed = {f"servers_{old.lower()}": f"servers_{new.lower()}" for old, new in tables}

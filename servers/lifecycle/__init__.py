@@ -9,9 +9,7 @@ from servers.lifecycle.runs.reconcile import (
     advance,
     check_limit,
     clear,
-    finish_pull,
     observe,
-    pull_failed,
     reached_ready,
 )
 from servers.lifecycle.runs.restart_policy import start_due
@@ -22,11 +20,9 @@ __all__ = [
     "call_off",
     "check_limit",
     "clear",
-    "finish_pull",
     "note_boot",
     "observe",
     "preview",
-    "pull_failed",
     "reached_ready",
     "remove",
     "restart",

@@ -284,6 +284,8 @@ def test_a_failed_pull_is_told_until_somebody_has_read_it(box: Box) -> None:
     assert told() == [("pull", "rtx8: the pull of vllm/vllm-openai:v0.21.0 failed")]
     assert Alert.objects.get().get_absolute_url() == "/images/"
     type(job).objects.filter(pk=job.pk).update(dismissed=True)
+    # Of a start's, its run tells.
+    shelves.image_job(box, params={"for_start": True}, **ended(600))
     watcher.step(None)
     assert told() == []
 

@@ -13,6 +13,7 @@ from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint
 from tests.base_images import BASE, ENGINE
 from tests.containers.specs import shell, spec
+from tests.registry import pull
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.docker
@@ -123,7 +124,7 @@ def test_a_missing_device_is_told(docker: DockerContainers) -> None:
 
 def test_a_reference_that_cannot_be_one_is_told(docker: DockerContainers) -> None:
     with pytest.raises(ContainerError) as caught:
-        docker.pull("Team/Engine:1", lambda progress: True)
+        pull(docker, "Team/Engine:1")
 
     assert caught.value.kind == "bad_reference"
 
@@ -226,7 +227,7 @@ def test_an_unknown_network_is_told(docker: DockerContainers) -> None:
 
 def test_a_registry_out_of_reach_is_told(docker: DockerContainers) -> None:
     with pytest.raises(ContainerError) as caught:
-        docker.pull("registry.invalid/engine:1", lambda progress: True)
+        pull(docker, "registry.invalid/engine:1")
 
     assert caught.value.kind == "no_network"
 

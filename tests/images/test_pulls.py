@@ -5,9 +5,9 @@ import pytest
 from docker import APIClient
 from docker.errors import ImageNotFound
 
-from servers.host.docker.containers import ContainerError, DockerContainers, PullState
-from tests.registry import Registry, registry
-from tests.waiting import PATIENCE
+from servers.host.docker.containers import ContainerError, DockerContainers
+from servers.host.images.images import PullProgress, PullState
+from tests.registry import Registry, pull, registry
 
 pytestmark = pytest.mark.docker
 
@@ -21,13 +21,8 @@ def shelf(docker: DockerContainers) -> Iterator[Registry]:
 
 
 def test_a_pull_counts_bytes_up_to_the_whole(docker: DockerContainers, shelf: Registry) -> None:
-    told: list[PullState] = []
-
-    def tell(progress: PullState) -> bool:
-        told.append(progress)
-        return True
-
-    docker.pull(shelf.image, tell)
+    heard = PullProgress()
+    told = [heard.hear(line) for line in docker.begin_pull(shelf.image)]
 
     whole = sum(len(blob) for blob in shelf.blobs.values() if blob[:2] == b"\x1f\x8b")
     assert told[-1] == PullState(done=whole, total=whole)
@@ -40,22 +35,9 @@ def test_a_pull_counts_bytes_up_to_the_whole(docker: DockerContainers, shelf: Re
     assert image.digests[0].startswith(f"{shelf.image.removesuffix(':1')}@sha256:")
 
 
-def test_a_pull_that_is_given_up_ends_at_docker_too(
-    docker: DockerContainers, shelf: Registry
-) -> None:
-    shelf.hold = True
-
-    with pytest.raises(ContainerError) as caught:
-        docker.pull(shelf.image, lambda progress: not progress.total)
-
-    assert caught.value.kind == "given_up"
-    assert shelf.left.wait(PATIENCE)
-    assert docker.image(shelf.image) is None
-
-
 def test_a_tag_that_is_not_there_is_told(docker: DockerContainers, shelf: Registry) -> None:
     with pytest.raises(ContainerError) as caught:
-        docker.pull(shelf.image.removesuffix(":1") + ":2", lambda progress: True)
+        pull(docker, shelf.image.removesuffix(":1") + ":2")
 
     assert caught.value.kind == "no_image"
     assert "tag" in str(caught.value)

@@ -17,10 +17,9 @@ from servers.lifecycle.runs.ownership import require_managed
 from servers.models import AuditEntry, Box, Role, Run, Server
 from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import RunState
-from servers.watcher.runs import runs as watcher
-from tests import factories
+from tests import factories, jobs
 from tests.base_images import ENGINE
-from tests.registry import Registry, registry
+from tests.registry import Registry, pull, registry
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
 
@@ -192,7 +191,7 @@ def shelf(docker: DockerContainers) -> Iterator[Registry]:
 def test_an_image_that_is_gone_is_pulled_by_the_digest_that_it_had(
     box: Box, docker: DockerContainers, worker: None, shelf: Registry
 ) -> None:
-    docker.pull(shelf.image, lambda progress: True)
+    pull(docker, shelf.image)
     image = docker.image(shelf.image)
     assert image is not None
     run = tuesday(box, image_id=image.id, image_digest=image.digests[0])
@@ -203,7 +202,8 @@ def test_an_image_that_is_gone_is_pulled_by_the_digest_that_it_had(
 
         again = repeated(run)
         assert again.state == RunState.PULLING
-        watcher.pull(again)
+        jobs.obey(box)
+        lifecycle.advance(again)
 
         again.refresh_from_db()
         assert docker.image(image.id) is not None

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.host.docker.containers import ContainerError, DockerContainers
+from servers.host.docker.containers import DockerContainers
 from servers.judge.memory.room import compute_unheld
 from servers.lifecycle.runs import creation, restart_policy
 from servers.lifecycle.runs.ownership import require_managed
@@ -316,13 +316,3 @@ def test_an_image_that_is_gone_is_told_and_not_tried_again(box: Box, worker: Non
     assert again.state == RunState.FAILED
     assert again.failure.startswith("The image that it ran, sha256:abababababab, is no longer on")
     assert again.restart_at is None
-
-
-def test_a_registry_that_is_away_is_asked_again(box: Box) -> None:
-    run = factories.run(factories.server(box, restart="on-failure"), RunState.PULLING)
-
-    lifecycle.pull_failed(run, ContainerError("The registry does not answer."))
-
-    run.refresh_from_db()
-    assert run.state == RunState.FAILED
-    assert run.restart_at is not None

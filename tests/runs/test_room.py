@@ -12,7 +12,7 @@ from servers.judge.memory import room
 from servers.models import Box, Run, Server
 from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import RunState
-from tests import factories, samples
+from tests import factories, samples, shelves
 from tests.base_images import ENGINE
 from tests.samples import GIB
 
@@ -110,12 +110,12 @@ def test_a_box_that_says_nothing_of_its_memory_is_not_waited_for(box: Box) -> No
 
 def test_after_a_pull_it_waits_too(box: Box) -> None:
     run = queued(box)
-    Run.objects.filter(pk=run.pk).update(state=RunState.PULLING)
+    pull = shelves.image_job(box, reference=ENGINE, state="done")
+    Run.objects.filter(pk=run.pk).write(state=RunState.PULLING, start__pull=pull)
     factories.tell(box, holding(0, 90, 0))
 
-    lifecycle.finish_pull(Run.objects.filter_managed().get(pk=run.pk))
+    run = advanced(run)
 
-    run.refresh_from_db()
     assert run.state == RunState.QUEUED
     assert "waits for" in run.status_message
 

@@ -30,11 +30,11 @@ def test_columns_of_several_tables_are_written_where_the_filters_hold(run: Run) 
 
     assert mine.filter(state=RunState.READY).write(failure="no", log__lines=7) == 0
     assert mine.filter(state=RunState.STARTING).write(failure="yes", log__lines=8) == 1
-    assert mine.move(old=[RunState.STARTING], new=RunState.READY, start__pulled=9)
-    assert not mine.move(old=[RunState.STARTING], new=RunState.FAILED, start__pulled=10)
+    assert mine.move(old=[RunState.STARTING], new=RunState.READY, start__docker_run="a")
+    assert not mine.move(old=[RunState.STARTING], new=RunState.FAILED, start__docker_run="b")
 
     run.refresh_from_db()
-    assert (run.failure, run.log.lines, run.start.pulled) == ("yes", 8, 9)
+    assert (run.failure, run.log.lines, run.start.docker_run) == ("yes", 8, "a")
     assert run.state == RunState.READY
 
 

@@ -12,7 +12,7 @@ from servers.lifecycle.runs.ownership import require_managed
 from servers.models import AuditEntry, Box, Run, Server
 from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import RunState
-from tests import factories, samples
+from tests import factories, samples, shelves
 from tests.base_images import ENGINE
 from tests.samples import GIB
 
@@ -260,13 +260,11 @@ def test_a_start_that_somebody_insists_on_waits_for_nobody(spark: Box) -> None:
 def test_a_pulled_image_goes_back_to_wait(spark: Box) -> None:
     factories.run(server(spark, "glm-5"), RunState.STARTING)
     run = queued(server(spark, "qwen"), waits=False)
-    Run.objects.filter(pk=run.pk).update(state=RunState.PULLING)
+    pull = shelves.image_job(spark, reference=ENGINE, state="done")
+    Run.objects.filter(pk=run.pk).write(state=RunState.PULLING, start__pull=pull)
 
-    lifecycle.finish_pull(
-        Run.objects.filter_managed().select_related("server__box", "version").get(pk=run.pk)
-    )
+    run = advanced(run)
 
-    run.refresh_from_db()
     assert (run.state, has_begun(run)) == (RunState.QUEUED, False)
 
 

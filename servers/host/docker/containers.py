@@ -28,7 +28,6 @@ from servers.host.docker.facts import (
     unix_time,
 )
 from servers.host.images.builds import Builds
-from servers.host.images.images import PullState
 from servers.host.kernel.ports import listener
 from servers.host.logs.log_stream import LogStream, LogStreamError
 from servers.launch import numbers
@@ -45,7 +44,6 @@ __all__ = [
     "RegistryAuth",
     "Mount",
     "Port",
-    "PullState",
     "Spec",
 ]
 

@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -238,20 +238,6 @@ class DockerImages(DockerReader):
                 if "already running" not in str(error) or time.monotonic() > deadline:
                     raise translate(str(error), doing="the sizes of images") from error
             time.sleep(_LOOK_EVERY)
-
-    def pull(self, reference: str, tell: Callable[[PullState], bool]) -> None:
-        """Pull an image. `tell` hears of progress and returns False to give up.
-
-        Raises ContainerError, also when it was given up.
-        """
-        progress = PullProgress()
-        stream = self.begin_pull(reference)
-        with closing(stream):
-            for line in stream:
-                if not tell(progress.hear(line)):
-                    raise ContainerError("The pull was given up.", kind="given_up")
-        if self.image(reference) is None:
-            raise ContainerError(f"{reference} was pulled but is not there.", kind="no_image")
 
     def begin_pull(self, reference: str) -> DockerStream:
         """Begin a pull: the stream is Docker's own lines, for PullProgress. Raises ContainerError.

@@ -6,6 +6,7 @@ from typing import Any
 from django.utils import timezone
 
 from servers.host.docker.containers import ContainerError, DockerContainers, Image
+from servers.host.images.registry import familiar
 from servers.judge.sizes import gib
 from servers.lifecycle.images import inventory
 from servers.lifecycle.jobs import commands
@@ -25,7 +26,13 @@ def ask_to_pull(
 ) -> ImageJob | None:
     """`server` is whose page or box has asked for it. None where somebody pulls the same."""
     params = {"digest": digest} | ({"server": server} if server else {})
-    return _ask(box, JobKind.PULL, by, reference, params)
+    return _ask(box, JobKind.PULL, by, familiar(reference), params)
+
+
+def ask_for_start(box: Box, reference: str, *, by: User | None) -> ImageJob | None:
+    """Whoever starts a server wants its image, whatever speaks against the pull."""
+    params = {"for_start": True, "despite": True}
+    return _ask(box, JobKind.PULL, by, familiar(reference), params)
 
 
 def ask_to_build(box: Box, reference: str, version: ProfileVersion, *, by: User) -> ImageJob | None:
@@ -41,7 +48,7 @@ def ask_to_prune(box: Box, images: list[str], *, by: User) -> ImageJob | None:
 
 
 def _ask(
-    box: Box, kind: JobKind, by: User, what: str, params: dict[str, Any],
+    box: Box, kind: JobKind, by: User | None, what: str, params: dict[str, Any],
     version: ProfileVersion | None = None,
 ) -> ImageJob | None:  # fmt: skip
     return commands.ask(

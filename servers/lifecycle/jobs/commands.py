@@ -7,8 +7,9 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from servers import events
-from servers.models import AuditEntry, Box, Job, ProfileVersion, User
+from servers.models import AuditEntry, Box, Job, ProfileVersion, Run, User
 from servers.models.jobs.job import OF_IMAGES, OVER, DesiredJobState, JobKind, JobState
+from servers.models.runs.run import RunState
 
 _UNBEGUN = "Cancelled before it had begun."
 
@@ -18,7 +19,7 @@ def ask[J: Job](
     box: Box,
     kind: JobKind,
     *,
-    by: User,
+    by: User | None,
     what: str,
     target: str = "",
     params: dict[str, Any] | None = None,
@@ -42,14 +43,15 @@ def ask[J: Job](
 def ask_again[J: Job](job: J, *, by: User) -> J | None:
     """The same once more, after it has ended."""
     dismiss(job)
-    params = {name: value for name, value in job.params.items() if name != "despite"}
+    once = ("despite", "for_start")
+    params = {name: value for name, value in job.params.items() if name not in once}
     return ask(
         type(job), job.box, JobKind(job.kind), by=by, what=job.what, target=job.target,
         params=params, version=job.version,
     )  # fmt: skip
 
 
-def want(job: Job, wanted: DesiredJobState, action: str, *, by: User, **params: Any) -> bool:
+def want(job: Job, wanted: DesiredJobState, action: str, *, by: User | None, **params: Any) -> bool:
     """Whether it was open, and nobody had asked for this, or for its end, before."""
     mine = Job.objects.open().filter(pk=job.pk)
     changed = mine.exclude(wanted__in=(wanted, DesiredJobState.CANCELLED)).update(
@@ -61,7 +63,7 @@ def want(job: Job, wanted: DesiredJobState, action: str, *, by: User, **params: 
     return bool(changed)
 
 
-def cancel(job: Job, *, by: User) -> bool:
+def cancel(job: Job, *, by: User | None) -> bool:
     """End it, if it has begun; whether it was still open."""
     if not want(job, DesiredJobState.CANCELLED, f"cancel {job.kind} of image", by=by):
         return False
@@ -72,7 +74,7 @@ def cancel(job: Job, *, by: User) -> bool:
     return True
 
 
-def go_on(job: Job, *, by: User) -> bool:
+def go_on(job: Job, *, by: User | None) -> bool:
     """Do what it was held for all the same; whether it was held."""
     held = Job.objects.filter(pk=job.pk, state=JobState.HELD, wanted=DesiredJobState.GO)
     params = job.params | {"despite": True}
@@ -109,5 +111,9 @@ def publish(job: Job) -> None:
         return
     if job.kind in OF_IMAGES:
         events.publish_change("jobs")
+    if job.kind == JobKind.PULL:
+        waiting = Run.objects.filter(start__pull=job.pk, state=RunState.PULLING)
+        for server in waiting.values_list("server", flat=True):
+            events.publish_change("server", server)
     if job.kind not in OF_IMAGES or "server" in job.params:
         events.publish_change("box", job.box_id)

@@ -29,7 +29,9 @@ _action = partial(
 _in_turn = partial(_action, lane="actions", at_once=1)
 
 
-def _of_image(do: Callable[[JobWork[Any]], str], what: Callable[[], str]) -> JobRules:
+def _of_image(
+    do: Callable[[JobWork[Any]], str], what: Callable[[], str], wakes: tuple[Topic, ...] = ()
+) -> JobRules:
     """`what` is said of one that was cut off, or cancelled while it was done."""
     return JobRules(
         model=ImageJob,
@@ -39,6 +41,7 @@ def _of_image(do: Callable[[JobWork[Any]], str], what: Callable[[], str]) -> Job
         cut=lambda: f"{_CUT} {what()}",
         stays=lambda work: what(),
         changes=("images",),
+        wakes=wakes,
     )
 
 
@@ -54,7 +57,7 @@ KINDS: Mapping[JobKind, JobRules] = {
     JobKind.DELETE: _action(
         do=actions.delete, lane="aside", changes=("models",), wakes=(Topic.MODELS,)
     ),
-    JobKind.PULL: _of_image(pulls.pull, pulls.what_stays),
+    JobKind.PULL: _of_image(pulls.pull, pulls.what_stays, wakes=(Topic.RUNS,)),
     JobKind.BUILD: _of_image(building.build, lambda: building.STAYS),
     JobKind.MOVE: _of_image(work.move_tag, lambda: "Look which image the tag means now."),
     JobKind.PRUNE: _of_image(work.prune, lambda: "The list shows what is still there."),

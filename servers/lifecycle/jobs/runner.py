@@ -240,7 +240,7 @@ class JobRunner:
                 if work.job.move(JobState.HELD, said=str(held)):
                     commands.publish(work.job)
             except (ContainerError, JobError) as error:
-                more = {name: getattr(error, name, "") for name in ("command", "advice")}
+                more = {name: getattr(error, name, "") for name in ("command", "advice", "detail")}
                 self._end(work, rules, rules.bad_end, str(error), **more)
             except Exception:
                 # The thread's end must not leave a row behind that says for ever that it goes on.
@@ -262,7 +262,7 @@ class JobRunner:
     def _end_cut(self, work: JobWork[Any], rules: JobRules) -> None:
         with self._in_thread(work):
             assert rules.cut is not None
-            self._end(work, rules, rules.bad_end, rules.cut())
+            self._end(work, rules, rules.bad_end, rules.cut(), was_cut=True)
 
     @contextmanager
     def _in_thread(self, work: JobWork[Any]) -> Iterator[None]:

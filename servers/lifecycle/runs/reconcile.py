@@ -20,6 +20,7 @@ from servers.lifecycle.runs import (
     commands,
     creation,
     gpu_conflicts,
+    image_pull,
     out_of_band,
     restart_policy,
     secret_env,
@@ -28,6 +29,7 @@ from servers.lifecycle.runs.creation import lock_creation
 from servers.lifecycle.runs.gpu_assignment import CardsError
 from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import Box, Run
+from servers.models.jobs.job import JobState
 from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import DesiredState, RunState
 from servers.state import box_samples
@@ -46,6 +48,8 @@ def advance(run: ManagedRun, /) -> None:
         _wind_down(run)
     elif run.state == RunState.QUEUED:
         _begin(run)
+    elif run.state == RunState.PULLING:
+        _await_pull(run)
     elif run.state == RunState.CREATING:
         _create(run, old=RunState.CREATING)
     elif run.state in (RunState.STARTING, RunState.READY, RunState.STOPPING):
@@ -68,9 +72,8 @@ def _begin(run: ManagedRun) -> None:
     if image is not None:
         if _has_room(run):
             _create(run, old=RunState.QUEUED)
-    elif _move(run, old=[RunState.QUEUED], new=RunState.PULLING):
-        # A pull can take an hour: it is the watcher's.
-        events.wake_watcher(run.server.box.slug, events.Topic.RUNS)
+    elif _move(run, old=[RunState.QUEUED], new=RunState.PULLING, start__pull=None):
+        _await_pull(run)
 
 
 def _has_room(run: ManagedRun) -> bool:
@@ -92,18 +95,25 @@ def _has_room(run: ManagedRun) -> bool:
     return not wait
 
 
-@verb
-def finish_pull(run: ManagedRun, /) -> None:
+def _await_pull(run: ManagedRun) -> None:
+    """A pull can take an hour: it is a job of the watcher's, whose end wakes whoever calls this."""
+    job = image_pull.find_or_request(run)
+    if job is None or job.is_open:
+        return
+    if job.state == JobState.DONE:
+        _finish_pull(run)
+    elif job.state == JobState.CANCELLED:
+        _fail(run, f"The pull of {job.subject} was cancelled. Start again to pull it.")
+    else:
+        _fail(run, job.said, detail=job.detail, may_pass=True)
+
+
+def _finish_pull(run: ManagedRun) -> None:
     """The image is there now."""
     if not run.version.launch.free_memory and not run.waits:
         _create(run, old=RunState.PULLING)
     elif _move(run, old=[RunState.PULLING], new=RunState.QUEUED):
         _begin(run)
-
-
-@verb
-def pull_failed(run: ManagedRun, /, error: ContainerError) -> None:
-    _fail(run, str(error), detail=error.detail, may_pass=True)
 
 
 def _create(run: ManagedRun, *, old: RunState) -> None:
@@ -221,6 +231,7 @@ def _wind_down(run: ManagedRun) -> None:
     if run.state in (RunState.QUEUED, RunState.PULLING):
         ended = {"ended_at": timezone.now(), "status_message": ""}
         if _move(run, old=[RunState.QUEUED, RunState.PULLING], new=RunState.STOPPED, **ended):
+            image_pull.let_go(run)
             gpu_conflicts.leave_queue(run)
             _follow_up(run)
     elif run.state == RunState.CREATING:

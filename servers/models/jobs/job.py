@@ -167,6 +167,8 @@ class Job(models.Model):
     # To be typed on the box where inferdash may not; or the way back.
     command = JobValue[str]("result", "")
     advice = JobValue[str]("result", "")  # of a failed one
+    detail = JobValue[str]("result", "")  # of its failure, in Docker's own words
+    was_cut = JobValue[bool]("result", False)  # it ended with its watcher
     # Names of what it has made, or brought back.
     profile = JobValue[str]("result", "")
     server = JobValue[str]("result", "")
@@ -240,6 +242,7 @@ class ImageJob(Job):
     # Ids of images: those that may go (prune), the one that the tag is to mean (move).
     images = JobValue[list[str]]("params", [])
     despite = JobValue[bool]("params", False)  # what it was held for
+    for_start = JobValue[bool]("params", False)  # nobody else has asked for it
     # A pull's layers, as servers.host.images.images.Layer says them.
     layers = JobValue[list[dict[str, Any]]]("result", [])
     # Whether the registry has told how much it is; else total grows as Docker begins layers.

@@ -105,7 +105,7 @@ class RunQuerySet[R: "Run"](models.QuerySet[R]):
         return run
 
     def write(self, **fields: Any) -> int:
-        """update() of the run and its other tables, "start__pulled" and the like, or of none."""
+        """update() of the run and its other tables, "start__pull" and the like, or of none."""
         own, parts = _split_by_table(fields)
         if not parts:
             return self.update(**own)
@@ -137,7 +137,7 @@ PARTS: "dict[str, type[RunPlan | RunStart | RunLog | RunHealth]]" = {
 
 
 def _split_by_table(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """The run's own values, and by part those of "start__pulled" and the like."""
+    """The run's own values, and by part those of "start__pull" and the like."""
     own: dict[str, Any] = {}
     parts: dict[str, dict[str, Any]] = defaultdict(dict)
     for name, value in fields.items():

@@ -41,9 +41,10 @@ class RunStart(models.Model):
     )
     pulling_at = models.DateTimeField(null=True)
     creating_at = models.DateTimeField(null=True)
-    # Pulling: bytes so far and in all; None until Docker tells.
-    pulled = models.BigIntegerField(null=True)
-    pull_total = models.BigIntegerField(null=True)
+    # The pull that it waits for, or waited for last.
+    pull = models.ForeignKey(
+        "servers.ImageJob", null=True, on_delete=models.SET_NULL, related_name="+"
+    )
 
     # What a tag cannot say.
     image_digest = models.CharField(max_length=300, blank=True)

@@ -233,7 +233,8 @@ def _fetches(box: Box) -> list[Fetch]:
     pulls = ImageJob.objects.for_page().filter(box=box, kind=ImageJob.Kind.PULL).order_by("pk")
     tries: list[tuple[str, str, str, Download | ImageJob]] = [
         *(("download", row.target, str(row), row) for row in downloads),
-        *(("pull", row.source, row.source, row) for row in pulls),
+        # What a start has asked for fails with its run, which tells it.
+        *(("pull", x.source, x.source, x) for x in pulls if x.state != "failed" or not x.for_start),
     ]
     found = {
         (kind, subject): Fetch(

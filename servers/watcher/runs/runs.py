@@ -1,20 +1,17 @@
-"""The box's runs: reconciled, pulled, followed, probed."""
+"""The box's runs: reconciled, followed, probed."""
 
 import logging
 import math
-import threading
 import time
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from django.db import close_old_connections
 from django.db.models import Q
 from django.utils import timezone
 
 from servers import events, lifecycle
-from servers.host.docker.containers import ContainerError, PullState
 from servers.host.runs.probes import HealthAnswer
 from servers.host.runs.questions import CompletionResult
 from servers.judge.memory.holders import memory_by_container
@@ -24,9 +21,9 @@ from servers.launch.engines import ENGINES, Engine, other
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.people import claims
-from servers.lifecycle.runs import creation, health, secret_env
+from servers.lifecycle.runs import health, secret_env
 from servers.models import Box, Run, RunHealth
-from servers.models.runs.ownership import ManagedRun, is_managed
+from servers.models.runs.ownership import is_managed
 from servers.models.runs.run import ENDED, PARTS, DesiredState, RunQuerySet, RunState
 from servers.watcher.error_isolation import ErrorIsolation
 from servers.watcher.logs import follower
@@ -46,7 +43,6 @@ from servers.watcher.runs.start_tracker import StartTracker
 
 log = logging.getLogger(__name__)
 
-PROGRESS_EVERY = 0.5  # seconds between two words on a pull
 # So long after it became ready its first answer still tells of the start.
 FIRST_ANSWER = timedelta(minutes=10)
 ASK_EVERY = 2.0  # seconds between two questions to a ready engine
@@ -57,7 +53,6 @@ LONGEST_ROUND = 30.0
 class Runs:
     def __init__(self, box: Box) -> None:
         self.box = box
-        self._pulls: dict[int, threading.Thread] = {}
         self._asked: dict[int, float] = {}
         self._generated: dict[int, EngineReading] = {}
         self._questions: Questions[tuple[Run, ReadinessProbe | StatusProbe]] = Questions("ask")
@@ -77,10 +72,7 @@ class Runs:
         with ErrorIsolation() as apart:
             for run in self.mine().filter_managed().fetch_any():
                 with apart.each(run):
-                    if run.state == RunState.PULLING and run.wanted == DesiredState.RUNNING:
-                        self._pull(run)
-                    else:
-                        lifecycle.advance(run)
+                    lifecycle.advance(run)
             with apart.each("what nobody has taken up"):
                 lifecycle.take_up(self.box)
             with apart.each("logs"):
@@ -116,14 +108,6 @@ class Runs:
                     if size > (run.health.peak_memory or 0):
                         RunHealth.objects.filter(run=run.pk).update(peak_memory=size)
                     self._starts.judge(run, sample)
-
-    def _pull(self, run: ManagedRun) -> None:
-        running = self._pulls.get(run.pk)
-        if running is not None and running.is_alive():
-            return
-        thread = threading.Thread(target=pull, args=[run], name=f"pull-{run.pk}", daemon=True)
-        self._pulls[run.pk] = thread
-        thread.start()
 
     def tick(self, *, within: float = LONGEST_ROUND) -> None:
         """Ask engines: every second while they start, every other when they serve.
@@ -278,27 +262,3 @@ class Runs:
             return None, False
         rate = compute_figures(book, before, new).generation
         return (None if rate is None else round(rate, 1)), is_speed(book, before, new)
-
-
-def pull(run: ManagedRun) -> None:
-    """Pull the run's image, telling how far it is, until it is there or no longer wanted."""
-    last_told = 0.0
-
-    def tell(progress: PullState) -> bool:
-        nonlocal last_told
-        now = time.monotonic()
-        if now - last_told < PROGRESS_EVERY:
-            return True
-        last_told = now
-        wanted = Run.objects.filter(pk=run.pk, state=RunState.PULLING, wanted=DesiredState.RUNNING)
-        told = wanted.write(start__pulled=progress.done, start__pull_total=progress.total)
-        events.publish_change("server", run.server_id)
-        return told == 1
-
-    try:
-        creation.docker().pull(run.image_to_pull, tell)
-        lifecycle.finish_pull(run)
-    except ContainerError as error:
-        lifecycle.pull_failed(run, error)
-    finally:
-        close_old_connections()

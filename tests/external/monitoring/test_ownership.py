@@ -10,12 +10,18 @@ import pytest
 from django.db.models import Model
 
 from servers import lifecycle
-from servers.host.docker.containers import ContainerError
 from servers.lifecycle.external import ProcessWorkload, monitored_runs, monitoring
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.lifecycle.memory import load_guard
-from servers.lifecycle.runs import commands, creation, gpu_conflicts, reconcile, restart_policy
+from servers.lifecycle.runs import (
+    commands,
+    creation,
+    gpu_conflicts,
+    image_pull,
+    reconcile,
+    restart_policy,
+)
 from servers.lifecycle.runs.ownership import ExternalRunError, require_external, require_managed
 from servers.models import Run, Server
 from servers.models.runs.ownership import ExternalRun, ExternalServer, ManagedRun, ManagedServer
@@ -25,7 +31,6 @@ from tests.external.monitoring import rows
 
 ADA = factories.person
 KINDS = (ManagedRun, ManagedServer, ExternalRun, ExternalServer)
-ERROR = ContainerError("gone", kind="away")
 LIFE = ProcessWorkload(rows.found(container="pid-4711-99", pid=4711))
 
 # Each line is an error of mypy's that is expected: an ignore that ignores nothing is one, too.
@@ -38,10 +43,10 @@ VERBS: dict[str, Callable[[ExternalServer, ExternalRun], object]] = {
     "runs.commands.queue": lambda _, run: commands.queue(run, by=None, action="start"),  # type: ignore[arg-type]
     "runs.commands.stop": lambda _, run: commands.stop(run, by=None),  # type: ignore[arg-type]
     "runs.reconcile.advance": lambda _, run: reconcile.advance(run),  # type: ignore[arg-type]
-    "runs.reconcile.finish_pull": lambda _, run: reconcile.finish_pull(run),  # type: ignore[arg-type]
-    "runs.reconcile.pull_failed": lambda _, run: reconcile.pull_failed(run, ERROR),  # type: ignore[arg-type]
     "runs.reconcile.check_limit": lambda _, run: reconcile.check_limit(run),  # type: ignore[arg-type]
     "runs.reconcile.observe": lambda _, run: reconcile.observe(run),  # type: ignore[arg-type]
+    "runs.image_pull.find_or_request": lambda _, run: image_pull.find_or_request(run),  # type: ignore[arg-type]
+    "runs.image_pull.let_go": lambda _, run: image_pull.let_go(run),  # type: ignore[arg-type]
     "runs.creation.create": lambda _, run: creation.create(run),  # type: ignore[arg-type]
     "runs.creation.remove_predecessors": lambda _, run: creation.remove_predecessors(run),  # type: ignore[arg-type]
     "runs.creation.remove_container": lambda _, run: creation.remove_container(run),  # type: ignore[arg-type]

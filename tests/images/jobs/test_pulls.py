@@ -17,7 +17,7 @@ from servers.models import (
 from servers.watcher.images.inspection import ImageInventories
 from tests import factories, jobs, shelves
 from tests.images.jobs.steps import done
-from tests.registry import Registry, registry
+from tests.registry import Registry, pull, registry
 from tests.waiting import PATIENCE, wait_until
 
 pytestmark = [
@@ -158,7 +158,7 @@ def test_a_log_in_that_is_kept_opens_a_registry(
     assert pulled is not None
     docker.drop_image(pulled.id)
     # The pull of a run goes the same way.
-    docker.pull(store.image, lambda progress: True)
+    pull(docker, store.image)
     assert bool(store.tokens) is by_token
 
     login.keep("wrong-password")

@@ -22,7 +22,7 @@ from servers.models.runs.run import RunState
 from servers.watcher.images.inspection import ImageInventories
 from tests import factories, shelves
 from tests.images.jobs.steps import done, look
-from tests.registry import Registry, registry
+from tests.registry import Registry, pull, registry
 
 pytestmark = [
     pytest.mark.docker,
@@ -103,7 +103,7 @@ def test_what_a_container_of_others_was_made_from_stays(
 def test_the_watcher_writes_down_what_lies_there(
     box: Box, store: Registry, docker: DockerContainers
 ) -> None:
-    docker.pull(store.image, lambda progress: True)
+    pull(docker, store.image)
     shelves_of = ImageInventories(box)
     shelves_of.step()
 
