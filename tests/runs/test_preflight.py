@@ -89,7 +89,7 @@ def test_an_image_for_another_processor() -> None:
     found = checked(around(found={"architecture": "aarch64"}))["image"]
 
     assert found.level == "error"
-    assert "made for amd64, and rtx8 is arm64" in found.says
+    assert "built for amd64, and rtx8 is arm64" in found.says
     assert "published for arm64" in found.remedy
     absent = checked(around(images={IMAGE: None}))
     assert absent["image"].level == "ok"
