@@ -89,7 +89,7 @@ def test_an_image_for_another_processor() -> None:
     found = checked(around(found={"architecture": "aarch64"}))["image"]
 
     assert found.level == "error"
-    assert "made for amd64, and rtx8 is arm64" in found.says
+    assert "built for amd64, and rtx8 is arm64" in found.says
     assert "published for arm64" in found.remedy
     absent = checked(around(images={IMAGE: None}))
     assert absent["image"].level == "ok"
@@ -457,7 +457,7 @@ def test_the_command_says_the_same_and_its_exit_code_whether_it_may_start(server
     text, code = run_command("coder")
     assert code == 1
     assert text.startswith("coder on rtx8: STOPPED")
-    assert "ERROR      Image: registry.example/engine on rtx8 is made for arm64" in text
+    assert "ERROR      Image: registry.example/engine on rtx8 is built for arm64" in text
     assert "→ Use an image that is published for amd64" in text
 
     HostResources.objects.update(images=image())

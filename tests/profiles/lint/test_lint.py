@@ -131,7 +131,7 @@ def test_what_the_engines_parser_would_refuse_is_told(flags: str, says: str) -> 
 
 def test_json_that_is_none_is_told() -> None:
     assert (
-        "is no valid JSON"
+        "is not valid JSON"
         in found(
             engine="vllm", version="0.33.0", flags="""--speculative-config '{"method": ngram}'"""
         )["flag-value"].says
