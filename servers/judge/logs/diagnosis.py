@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal
 
-from servers.judge.logs import evidence, failure_catalog, parsing, phases, wrapping
+from servers.judge.logs import circumstances, evidence, failure_catalog, parsing, phases, wrapping
 from servers.judge.logs.evidence import EvidenceLine, EvidenceLog, Oom
 from servers.judge.logs.failure_catalog import Failure
+from servers.judge.logs.remedies import list_texts
 from servers.judge.profiles.facts import LaunchFacts, Subject
 from servers.launch.engines import ENGINES, SERVING
 
@@ -74,6 +75,7 @@ class _Hit:
     failure: Failure
     line: EvidenceLine
     groups: Mapping[str, str]
+    log: EvidenceLog
 
 
 def head_and_tail(
@@ -183,7 +185,7 @@ def _hit(failure: Failure, line: EvidenceLine, log: EvidenceLog, ending: Ending)
         if _lacks(failure, line, log):
             return None
         groups = {name: _cut(said) for name, said in match.groupdict().items() if said}
-        return _Hit(failure=failure, line=line, groups=_more(groups, ending))
+        return _Hit(failure=failure, line=line, groups=_more(groups, ending), log=log)
     return None
 
 
@@ -284,7 +286,7 @@ def _conclude_known(best: _Hit, hits: list[_Hit]) -> Diagnosis:
         cause=failure.id,
         summary=failure.sentence(best.groups),
         evidence=_evidence([best.line, *same], most=3),
-        groups=best.groups,
+        groups={**circumstances.read(best.log, best.line), **best.groups},
     )
 
 
@@ -432,8 +434,8 @@ def fixes(found: Diagnosis, engine: str) -> list[str]:
     """In words, best first."""
     if found.cause is None:
         return []
-    remedies = failure_catalog.by_id()[found.cause].remedies
-    return [each.text(found.groups) for each in remedies if each.fits(engine, found.groups)]
+    known = failure_catalog.by_id()[found.cause].remedies
+    return list(list_texts(known, engine, found.groups))
 
 
 def readable(told: dict[str, Any]) -> str:

@@ -141,7 +141,7 @@ def test_json_that_is_none_is_told() -> None:
 def test_a_rule_that_knows_more_speaks_alone() -> None:
     rules = found(version="0.5.23", flags="--tool-call-parser qwen3 --cuda-graph-max-bs 8")
 
-    assert "tool-parser-qwen3" in rules
+    assert "tool-parser-qwen3-plain" in rules
     assert "cuda-graph-max-bs-renamed" in rules
     assert not {"flag-value", "unknown-flag"} & set(rules)
     rules = found(version="0.5.23", env={"SGLANG_ENABLE_SPEC_V2": "1"})

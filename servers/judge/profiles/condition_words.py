@@ -1,0 +1,79 @@
+"""Conditions of rules in words, for where it is not known whether they hold."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_BOXES = {
+    "unified": "where GPU and machine share one memory",
+    "discrete": "where the GPU has memory of its own",
+    "numa": "where the GPU's memory is a NUMA node of the machine",
+}
+_ABSENT = re.compile(r"(\S+) absent")
+_ON_OFF = re.compile(r"(\S+) (on|off)")
+
+
+def describe_condition(said: Any) -> str:
+    """A condition as a part of a sentence: "on a GPU of SM 12.0, and where --tp is set".
+
+    Raises ValueError for one that has no words here.
+    """
+    if isinstance(said, list):
+        return ", and ".join(describe_condition(each) for each in said)
+    if not isinstance(said, Mapping):
+        raise ValueError(f"{said!r} is no condition")
+    return ", and ".join(_describe(str(key), value) for key, value in said.items())
+
+
+def _describe(key: str, value: Any) -> str:
+    if key == "any":
+        return ", or ".join(describe_condition(each) for each in value)
+    if key == "all":
+        return describe_condition(value)
+    if key == "not":
+        return f"not {describe_condition(value)}"
+    if key not in _WORDS:
+        raise ValueError(f"a condition on {key} has no words")
+    return _WORDS[key](str(value))
+
+
+def _list_or(text: str) -> str:
+    *first, last = [each.strip() for each in re.split(r"[,|]", text)]
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _plain(pattern: str) -> str:
+    """What a simple pattern finds."""
+    return re.sub(r"\\(.)|\(\?i\)", r"\1", pattern)
+
+
+def _named(text: str) -> str:
+    if found := _ABSENT.fullmatch(text):
+        return f"where {found[1]} is not set"
+    if found := _ON_OFF.fullmatch(text):
+        return f"where {found[1]} is {found[2]}"
+    return f"where {text}" if " " in text else f"where {text} is set"
+
+
+def _sizes(what: str) -> Callable[[str], str]:
+    return lambda text: f"where the {what} is {text}"
+
+
+_WORDS: dict[str, Callable[[str], str]] = {
+    "version": lambda text: f"version {text}",
+    "driver": lambda text: f"driver {text}",
+    "box": lambda text: _BOXES[text],
+    "sm": lambda text: f"on a GPU of SM {_list_or(text)}",
+    "sm_other_than": lambda text: f"on a GPU that is not of SM {_list_or(text)}",
+    "gpu": lambda text: f"on a GPU named {_list_or(_plain(text))}",
+    "image": lambda text: f"where the image is {_list_or(_plain(text))}",
+    "model": lambda text: f"where the model is {_list_or(_plain(text))}",
+    "flag": _named,
+    "env": _named,
+    "launch": _named,
+    "tp": _sizes("tensor-parallel size"),
+    "pp": _sizes("pipeline-parallel size"),
+    "ep": _sizes("expert-parallel size"),
+    "nodes": _sizes("number of machines"),
+    "gpu_count": _sizes("number of GPUs"),
+}
