@@ -12,6 +12,8 @@ from servers.judge.logs.evidence import READY, EvidenceLine, EvidenceLog
 # What wanted the memory that was not there.
 type MemoryPart = Literal["weights", "activations", "kv_cache", "graphs", "compute", "serving"]
 PARTS: tuple[MemoryPart, ...] = get_args(MemoryPart.__value__)
+# Of a remedy that is told only where the log does not tell what ran out.
+UNKNOWN = "unknown"
 
 # Groups that this module adds to those of a failure's pattern.
 PART, VERSION, CAPABILITY = "part", "engine_version", "card_sm"
@@ -23,19 +25,19 @@ GIVEN = frozenset({PART, VERSION, CAPABILITY, CARD_GIB, WEIGHTS_GIB, OTHERS_GIB}
 FRAMES_BACK, LINES_ON = 120, 12
 
 _FRAME = re.compile(r'File "[^"]{1,300}", line \d+, in (\w{1,80})')
-# In this order: a graph is captured by running the model, and so is the profile of its memory.
+# Functions of the engines; the innermost of them counts: all are called by what starts the engine.
 _OF_FRAMES: tuple[tuple[MemoryPart, re.Pattern[str]], ...] = (
     (
         "kv_cache",
-        re.compile(r"initialize_kv_cache|_allocate_kv_cache|init_memory_pool|_create_buffers"),
+        re.compile(
+            r"initialize_kv_cache|initialize_kv_cache_tensors|_allocate_kv_cache\w*|init_memory_pool|"
+            r"_create_buffers|alloc_memory_pool|_init_pools"
+        ),
     ),
-    ("graphs", re.compile(r"capture|init_\w*graphs?$|compile_or_warm_up_model")),
+    ("graphs", re.compile(r"\w*capture\w*|init_\w*graphs?|compile_or_warm_up_model")),
     ("activations", re.compile(r"profile_run|determine_available_memory|init_attention_backend")),
-    (
-        "weights",
-        re.compile(r"load_model|load_weights|create_weights|process_weights|__init__model"),
-    ),
-    ("serving", re.compile(r"execute_model|event_loop|run_batch|process_batch")),
+    ("weights", re.compile(r"load_model|load_weights|create_weights|process_weights\w*")),
+    ("serving", re.compile(r"execute_model|event_loop\w*|run_batch|process_batch\w*")),
 )
 # llama.cpp's words of the same failure, from the first that counts.
 _OF_LLAMACPP: tuple[tuple[MemoryPart, re.Pattern[str]], ...] = (
@@ -117,8 +119,10 @@ def _find_part(log: EvidenceLog, line: EvidenceLine) -> str:
     if told := _first(_OF_LLAMACPP, on):
         return told
     functions = [found[1] for text in _traceback(log, line) for found in _FRAME.finditer(text)]
-    if told := _first(_OF_FRAMES, functions):
-        return told
+    for function in reversed(functions):
+        for part, pattern in _OF_FRAMES:
+            if pattern.fullmatch(function):
+                return part
     return _of_step(line.step)
 
 

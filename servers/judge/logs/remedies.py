@@ -1,7 +1,8 @@
 """Remedies of known failures: a change of the launch, an action on the box, or advice.
 
 engine   only for this one
-part     only where this ran out of memory, see circumstances.PARTS; one of them, or several
+part     only where this ran out of memory, see circumstances.PARTS: one of them, or several;
+         unknown: only where the log does not tell
 where    {group: pattern}: only where a group of the failure's pattern says so
 when     a condition on launch, version and card, see conditions.py; where it is not known whether it
          holds, the remedy is told with the condition in words, and is no button
@@ -115,7 +116,7 @@ class Remedy:
             adjust["start"] = adjust.pop("from")
         parts = said.get("part", [])
         parts = frozenset(parts if isinstance(parts, list) else [parts])
-        if unknown := parts - set(circumstances.PARTS):
+        if unknown := parts - {*circumstances.PARTS, circumstances.UNKNOWN}:
             raise ValueError(f"part: {', '.join(sorted(unknown))} is none of {circumstances.PARTS}")
         when = said.get("when")
         if when:
@@ -160,14 +161,19 @@ class Remedy:
             return False
         if not all(said.search(groups[name]) for name, said in self.where.items()):
             return False
-        told = groups.get(circumstances.PART, "")
-        if self.parts and told and told not in self.parts:
+        told = groups.get(circumstances.PART, circumstances.UNKNOWN)
+        if self.parts and not self._is_for_part(told, engine or ""):
             return False
         if not self._text(groups, engine or "", facts) or self._is_too_little(groups, facts):
             return False
         around = _fill_in(facts, engine or "", groups)
-        truth = True if self.when is None else _judge(self.when, around, is_log=facts is None)
-        return None if truth and self.parts and not told else truth
+        return True if self.when is None else _judge(self.when, around, is_log=facts is None)
+
+    def _is_for_part(self, told: str, engine: str) -> bool:
+        """Where the log does not tell what ran out, each may be it: of the engine, if that is known."""
+        if told != circumstances.UNKNOWN or circumstances.UNKNOWN in self.parts:
+            return told in self.parts
+        return bool(engine) or not self.engine
 
     def fits(
         self, engine: str | None, groups: Mapping[str, str], facts: LaunchFacts | None = None
@@ -186,8 +192,11 @@ class Remedy:
         if self.when is not None:
             around = _fill_in(facts, engine, groups)
             is_sure = _judge(self.when, around, is_log=facts is None)
-            condition = "" if is_sure else f" ({self.condition})"
-        return self._text(groups, engine, facts, condition)
+            condition = "" if is_sure else self.condition
+        said = self._text(groups, engine, facts)
+        if not condition:
+            return said
+        return f"{condition[0].upper()}{condition[1:]}: {_begin_inside(said)}"
 
     def apply(self, facts: LaunchFacts, groups: Mapping[str, str]) -> LaunchChange | None:
         """The change for this launch; None where it has none, or it would change nothing."""
@@ -207,14 +216,8 @@ class Remedy:
             said = {**said, "rename_flags": _respelt(words, facts.engine, facts)}
         return adapt_fix(Fix.from_json(said), facts, reason="") if said else None
 
-    def _text(
-        self,
-        groups: Mapping[str, str],
-        engine: str,
-        facts: LaunchFacts | None,
-        condition: str = "",
-    ) -> str:
-        """ "" where it has nothing to say of this case."""
+    def _text(self, groups: Mapping[str, str], engine: str, facts: LaunchFacts | None) -> str:
+        """What it says without its condition; empty where it has nothing to say of this case."""
         said = _fill_groups(self.change, groups)
         if any(_is_none(value) for value in said.get("set_flags", {}).values()):
             return ""
@@ -227,9 +230,6 @@ class Remedy:
             return ""
         if self.says:
             parts.append(fill(self.says, groups))
-        at = -2 if self.says and len(parts) > 1 else -1
-        if condition:
-            parts[at] = f"{parts[at].rstrip('.')}{condition}."
         return " ".join(parts)
 
     def _is_too_little(self, groups: Mapping[str, str], facts: LaunchFacts | None) -> bool:
@@ -260,8 +260,17 @@ def list_texts(
 ) -> Iterator[str]:
     """What to do in words, best first."""
     for each in remedies:
-        if each.fits(engine, groups, facts):
-            yield each.text(groups, engine=engine, facts=facts)
+        truth = each.judge(engine, groups, facts)
+        if truth is False:
+            continue
+        if facts is not None and truth and each.is_change and each.apply(facts, groups) is None:
+            continue  # the profile says so already
+        yield each.text(groups, engine=engine, facts=facts)
+
+
+def _begin_inside(said: str) -> str:
+    """A sentence as it begins behind a colon."""
+    return f"{said[0].lower()}{said[1:]}" if said[1:2].islower() else said
 
 
 def _is_none(value: object) -> bool:

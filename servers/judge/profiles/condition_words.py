@@ -42,9 +42,30 @@ def _list_or(text: str) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
+# In the order of their years.
+_CAPABILITIES = (
+    *("5.0", "5.2", "6.0", "6.1", "7.0", "7.5", "8.0", "8.6", "8.7", "8.9", "9.0"),
+    *("10.0", "10.3", "12.0", "12.1"),
+)
+
+
+def _list_capabilities(text: str) -> str:
+    """As “SM 7.0 or before”, “SM 12.0 or later”, “SM 7.5 to 9.0”, or each by itself."""
+    named = [each.strip() for each in text.split(",")]
+    known = sorted(_CAPABILITIES.index(each) for each in named if each in _CAPABILITIES)
+    is_row = len(known) == len(named) > 1 and known[-1] - known[0] == len(known) - 1
+    if is_row and known[0] == 0:
+        return f"SM {_CAPABILITIES[known[-1]]} or before"
+    if is_row and known[-1] == len(_CAPABILITIES) - 1:
+        return f"SM {_CAPABILITIES[known[0]]} or later"
+    if is_row and len(known) > 2:
+        return f"SM {_CAPABILITIES[known[0]]} to {_CAPABILITIES[known[-1]]}"
+    return f"SM {_list_or(text)}"
+
+
 def _plain(pattern: str) -> str:
     """What a simple pattern finds."""
-    return re.sub(r"\\(.)|\(\?i\)", r"\1", pattern)
+    return re.sub(r"\\(.)|\(\?i\)|\?", r"\1", pattern)
 
 
 def _named(text: str) -> str:
@@ -60,11 +81,11 @@ def _sizes(what: str) -> Callable[[str], str]:
 
 
 _WORDS: dict[str, Callable[[str], str]] = {
-    "version": lambda text: f"version {text}",
-    "driver": lambda text: f"driver {text}",
+    "version": lambda text: f"with version {text}",
+    "driver": lambda text: f"with driver {text}",
     "box": lambda text: _BOXES[text],
-    "sm": lambda text: f"on a GPU of SM {_list_or(text)}",
-    "sm_other_than": lambda text: f"on a GPU that is not of SM {_list_or(text)}",
+    "sm": lambda text: f"on a GPU of {_list_capabilities(text)}",
+    "sm_other_than": lambda text: f"on a GPU that is not of {_list_capabilities(text)}",
     "gpu": lambda text: f"on a GPU named {_list_or(_plain(text))}",
     "image": lambda text: f"where the image is {_list_or(_plain(text))}",
     "model": lambda text: f"where the model is {_list_or(_plain(text))}",
