@@ -204,7 +204,7 @@ class FlagList:
         if dashed in self._by_name:
             return dashed
         if not dashed.startswith("--"):
-            return self._find_long(dashed) if len(dashed) > 2 else None
+            return self._find_short(dashed, values) if len(dashed) > 2 else None
         synonym = find_synonym(self.engine, dashed)
         if synonym is not None and synonym in self._by_name:
             return synonym
@@ -213,10 +213,18 @@ class FlagList:
         meant = {self._by_name[each].names for each in close}
         return close[0] if len(meant) == 1 else None
 
-    def _find_long(self, typed: str) -> str | None:
-        """The long flag that was typed, or begun, with one dash."""
-        long = [each for each in self.names if each.startswith(f"-{typed}")]
-        return long[0] if len({self._by_name[each].names for each in long}) == 1 else None
+    def _find_short(self, typed: str, values: Sequence[str] | None) -> str | None:
+        """The long flag that was typed, or begun, with one dash; else the short one with a slip."""
+        if f"-{typed}" in self._by_name:
+            return f"-{typed}"
+        found = [each for each in self.names if each.startswith(f"-{typed}")]
+        if not found:
+            short = [each for each in self.names if not each.startswith("--")]
+            found = [each for each in short if spelling.count_changes(typed, each) == 1]
+            found = [each for each in found if self._could_take(each, values)]
+            begun = [each for each in found if typed.startswith(each) or each.startswith(typed)]
+            found = begun or found
+        return found[0] if len({self._by_name[each].names for each in found}) == 1 else None
 
     @cached_property
     def _long_names(self) -> tuple[str, ...]:

@@ -103,12 +103,12 @@ def _count_slips(one: str, other: str) -> int | None:
         return None
     if min(len(one), len(other)) < SHORT - 1:
         return None
-    distance = _distance(one, other)
+    distance = count_changes(one, other)
     return distance if distance <= most else None
 
 
-def _distance(one: str, other: str) -> int:
-    """Damerau and Levenshtein's: two letters that changed places count once."""
+def count_changes(one: str, other: str) -> int:
+    """Damerau and Levenshtein's distance: two letters that changed places count once."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, letter in enumerate(one, start=1):
