@@ -15,7 +15,7 @@ from tests import factories
 pytestmark = pytest.mark.django_db
 
 OOM = """\
-(EngineCore pid=64) INFO 11-21 08:00:03 [gpu_model_runner.py:3157] Starting to load model a/b...
+(EngineCore pid=64) INFO 11-21 08:00:03 [kv_cache_utils.py:1087] GPU KV cache size: 60,224 tokens
 (EngineCore pid=64) ERROR 11-21 08:00:03 [core.py:936] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
 RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"""
 

@@ -351,7 +351,7 @@ def _list_values(words: Sequence[str], at: int) -> tuple[str, ...] | None:
 
 
 def fill(text: str, groups: Mapping[str, str]) -> str:
-    return _BLANK.sub(lambda blank: groups.get(blank[1], blank[0]), text)
+    return _BLANK.sub(lambda blank: groups.get(blank[1], blank[0]).strip(), text)
 
 
 def _fill_groups(said: Mapping[str, Any], groups: Mapping[str, str]) -> dict[str, Any]:
