@@ -23,6 +23,8 @@ GIVEN = frozenset({PART, VERSION, CAPABILITY, CARD_GIB, WEIGHTS_GIB, OTHERS_GIB}
 # Lines of a traceback that are looked at, and lines after it in which llama.cpp goes on to say what
 # the memory was for.
 FRAMES_BACK, LINES_ON = 120, 12
+# Lines at a log's front in which an engine says its version.
+HEAD = 3000
 
 _FRAME = re.compile(r'File "[^"]{1,300}", line \d+, in (\w{1,80})')
 # Functions of the engines; the innermost of them counts: all are called by what starts the engine.
@@ -81,8 +83,8 @@ def read(log: EvidenceLog, line: EvidenceLine) -> dict[str, str]:
         WEIGHTS_GIB: "",
     }
     capabilities: set[str] = set()
-    for text in log.texts:
-        if not found[VERSION] and (told := _VERSION.search(text)):
+    for at, text in enumerate(log.texts):
+        if at < HEAD and not found[VERSION] and (told := _VERSION.search(text)):
             found[VERSION] = next(filter(None, told.groups()))
         if "capability" in text or "sm_" in text or "compute_" in text:
             capabilities.update(_read_capabilities(text))
