@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from servers.judge.profiles import lint_rules
 from servers.judge.profiles.lint import lint
 from servers.launch.engines import SERVING
 from servers.launch.engines.flaglist import all_shipped, load_shipped, nearest_value, newest
@@ -84,6 +85,29 @@ def test_a_rule_is_as_loud_as_what_is_known(
     found = {each.rule: each.severity for each in lint(subject(said))}
 
     assert found.get(rule) == severity
+
+
+# Errors whatever the version, and why.
+TIMELESS = {
+    "fa3-needs-sm90": "the check of the card is in every release that has fa3",
+    "fa3-prefill-needs-sm90": "the same",
+    "fa3-decode-needs-sm90": "the same",
+    "sm120-deepseek-v4-sglang-patch": "about one image",
+    "sm120-deepseek-v4-patch-not-mounted": "about one image",
+    "driver-too-old": "about the driver and the card",
+    "driver-too-old-for-cuda13": "about the driver and the card",
+    "network-none": "about the container",
+    "glm5-mtp-checkpoint": "about one checkpoint",
+    "oneshot-vs-expandable-segments": "about a flag of two builds alone",
+    "vllm-auto-tool-choice": "the check is in 0.10.2 as in 0.33.0",
+}
+
+
+def test_an_error_names_the_releases_that_it_is_known_of() -> None:
+    errors = [each for each in lint_rules.load_shipped() if each.severity == "error"]
+    without = {each.id for each in errors if "version" not in each.kinds}
+
+    assert without == set(TIMELESS)
 
 
 @table(
