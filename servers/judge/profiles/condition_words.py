@@ -68,7 +68,7 @@ def _plain(pattern: str) -> str:
     return re.sub(r"\\(.)|\(\?i\)|\?", r"\1", pattern)
 
 
-def _named(text: str) -> str:
+def _describe_named(text: str) -> str:
     if found := _ABSENT.fullmatch(text):
         return f"where {found[1]} is not set"
     if found := _ON_OFF.fullmatch(text):
@@ -89,9 +89,9 @@ _WORDS: dict[str, Callable[[str], str]] = {
     "gpu": lambda text: f"on a GPU named {_list_or(_plain(text))}",
     "image": lambda text: f"where the image is {_list_or(_plain(text))}",
     "model": lambda text: f"where the model is {_list_or(_plain(text))}",
-    "flag": _named,
-    "env": _named,
-    "launch": _named,
+    "flag": _describe_named,
+    "env": _describe_named,
+    "launch": _describe_named,
     "tp": _sizes("tensor-parallel size"),
     "pp": _sizes("pipeline-parallel size"),
     "ep": _sizes("expert-parallel size"),

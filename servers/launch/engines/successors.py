@@ -25,11 +25,11 @@ class Successor:
         return self.write[0] if len(self.write) == 1 else None
 
 
-def _to(*write: str) -> Successor:
+def _write(*write: str) -> Successor:
     return Successor(write=write)
 
 
-def _gone(says: str) -> Successor:
+def _explain(says: str) -> Successor:
     return Successor(says=says)
 
 
@@ -45,53 +45,53 @@ _LONG = "--long-prefill-token-threshold says how much of a long prompt is read a
 _V0 = "It was of vLLM's first engine (V0), which is gone."
 
 _VLLM: Mapping[str, Successor] = {
-    "--calculate-kv-scales": _gone("The scales come from the checkpoint, or are 1."),
-    "--no-calculate-kv-scales": _gone("It never calculates them now."),
-    "--max-num-partial-prefills": _gone(_LONG),
-    "--max-long-partial-prefills": _gone(_LONG),
+    "--calculate-kv-scales": _explain("The scales come from the checkpoint, or are 1."),
+    "--no-calculate-kv-scales": _explain("It never calculates them now."),
+    "--max-num-partial-prefills": _explain(_LONG),
+    "--max-long-partial-prefills": _explain(_LONG),
     "--override-attention-dtype": NOTHING,
-    "--cuda-graph-sizes": _gone(
+    "--cuda-graph-sizes": _explain(
         "--cudagraph-capture-sizes lists them, and --max-cudagraph-capture-size bounds them."
     ),
-    "--max-seq-len-to-capture": _gone(
+    "--max-seq-len-to-capture": _explain(
         "Graphs are captured by batch size: --max-cudagraph-capture-size."
     ),
-    "--max-context-len-to-capture": _gone(
+    "--max-context-len-to-capture": _explain(
         "Graphs are captured by batch size: --max-cudagraph-capture-size."
     ),
-    "--disable-mm-preprocessor-cache": _to("--mm-processor-cache-gb=0"),
-    "--enable-multimodal-encoder-data-parallel": _to("--mm-encoder-tp-mode=data"),
-    "--override-pooler-config": _to("--pooler-config"),
-    "--task": _gone("--runner and --convert say what the model is used for now."),
-    "--rope-scaling": _gone(_ROPE),
-    "--rope-theta": _gone(_ROPE),
-    "--guided-decoding-backend": _to("--structured-outputs-config.backend"),
-    "--guided-decoding-disable-fallback": _gone(_GUIDED),
-    "--guided-decoding-disable-any-whitespace": _gone(_GUIDED),
-    "--guided-decoding-disable-additional-properties": _gone(_GUIDED),
-    "--num-redundant-experts": _gone(_EPLB),
-    "--eplb-window-size": _gone(_EPLB),
-    "--eplb-step-interval": _gone(_EPLB),
-    "--eplb-log-balancedness": _gone(_EPLB),
-    "--swap-space": _gone("Nothing is swapped to main memory now; see --kv-offloading-size."),
-    "--preemption-mode": _gone("A preempted request is always computed again."),
-    "--num-lookahead-slots": _gone("They follow from --speculative-config."),
-    "--scheduler-delay-factor": _gone(_V0),
-    "--disable-async-output-proc": _gone(_V0),
-    "--num-scheduler-steps": _gone(_V0),
-    "--multi-step-stream-outputs": _gone(_V0),
-    "--use-v2-block-manager": _gone(_V0),
-    "--logits-processor-pattern": _gone("--logits-processors names them instead."),
-    "--enable-lora-bias": _gone("Adapters with a bias are refused now."),
-    "--lora-extra-vocab-size": _gone("Adapters may add no words now."),
-    "--enable-reasoning": _gone("--reasoning-parser alone switches it on."),
-    "--worker-use-ray": _to("--distributed-executor-backend=ray"),
-    "--engine-use-ray": _gone(_V0),
-    "--speculative-model": _gone(_SPECULATION),
-    "--num-speculative-tokens": _gone(_SPECULATION),
-    "--ngram-prompt-lookup-max": _gone(_SPECULATION),
-    "--ngram-prompt-lookup-min": _gone(_SPECULATION),
-    "--device": _gone("The platform is found by itself."),
+    "--disable-mm-preprocessor-cache": _write("--mm-processor-cache-gb=0"),
+    "--enable-multimodal-encoder-data-parallel": _write("--mm-encoder-tp-mode=data"),
+    "--override-pooler-config": _write("--pooler-config"),
+    "--task": _explain("--runner and --convert say what the model is used for now."),
+    "--rope-scaling": _explain(_ROPE),
+    "--rope-theta": _explain(_ROPE),
+    "--guided-decoding-backend": _write("--structured-outputs-config.backend"),
+    "--guided-decoding-disable-fallback": _explain(_GUIDED),
+    "--guided-decoding-disable-any-whitespace": _explain(_GUIDED),
+    "--guided-decoding-disable-additional-properties": _explain(_GUIDED),
+    "--num-redundant-experts": _explain(_EPLB),
+    "--eplb-window-size": _explain(_EPLB),
+    "--eplb-step-interval": _explain(_EPLB),
+    "--eplb-log-balancedness": _explain(_EPLB),
+    "--swap-space": _explain("Nothing is swapped to main memory now; see --kv-offloading-size."),
+    "--preemption-mode": _explain("A preempted request is always computed again."),
+    "--num-lookahead-slots": _explain("They follow from --speculative-config."),
+    "--scheduler-delay-factor": _explain(_V0),
+    "--disable-async-output-proc": _explain(_V0),
+    "--num-scheduler-steps": _explain(_V0),
+    "--multi-step-stream-outputs": _explain(_V0),
+    "--use-v2-block-manager": _explain(_V0),
+    "--logits-processor-pattern": _explain("--logits-processors names them instead."),
+    "--enable-lora-bias": _explain("Adapters with a bias are refused now."),
+    "--lora-extra-vocab-size": _explain("Adapters may add no words now."),
+    "--enable-reasoning": _explain("--reasoning-parser alone switches it on."),
+    "--worker-use-ray": _write("--distributed-executor-backend=ray"),
+    "--engine-use-ray": _explain(_V0),
+    "--speculative-model": _explain(_SPECULATION),
+    "--num-speculative-tokens": _explain(_SPECULATION),
+    "--ngram-prompt-lookup-max": _explain(_SPECULATION),
+    "--ngram-prompt-lookup-min": _explain(_SPECULATION),
+    "--device": _explain("The platform is found by itself."),
 }
 
 _PIECEWISE = "Graphs of the prefill are chosen with --cuda-graph-backend-prefill now."
@@ -100,65 +100,67 @@ _CP = "--cp-strategy says how the tokens are divided: interleave or zigzag."
 _BS = "--cuda-graph-bs-prefill and --cuda-graph-max-bs-prefill say what is captured."
 
 _SGLANG: Mapping[str, Successor] = {
-    "--collect-tokens-histogram": _gone("--enable-metrics collects them by itself."),
-    "--cuda-graph-bs": _to("--cuda-graph-bs-decode"),
-    "--cuda-graph-max-bs": _to("--cuda-graph-max-bs-decode"),
-    "--custom-sigquit-handler": _gone("It was for programs that embed SGLang, not for a server."),
-    "--debug-tensor-dump-inject": _gone("It was for debugging SGLang itself."),
-    "--disable-piecewise-cuda-graph": _to("--cuda-graph-backend-prefill=disabled"),
-    "--enable-piecewise-cuda-graph": _gone(_PIECEWISE),
-    "--enforce-piecewise-cuda-graph": _gone(_PIECEWISE),
-    "--enable-breakable-cuda-graph": _to("--cuda-graph-backend-prefill=breakable"),
-    "--piecewise-cuda-graph-compiler": _gone(_PIECEWISE),
-    "--piecewise-cuda-graph-tokens": _gone(_BS),
-    "--piecewise-cuda-graph-max-tokens": _gone(_BS),
-    "--elastic-ep-rejoin": _to("--elastic-ep-join-mode=recover"),
-    "--enable-deepep-waterfill": _to("--enable-waterfill"),
-    "--enable-expert-distribution-metrics": _gone(
+    "--collect-tokens-histogram": _explain("--enable-metrics collects them by itself."),
+    "--cuda-graph-bs": _write("--cuda-graph-bs-decode"),
+    "--cuda-graph-max-bs": _write("--cuda-graph-max-bs-decode"),
+    "--custom-sigquit-handler": _explain(
+        "It was for programs that embed SGLang, not for a server."
+    ),
+    "--debug-tensor-dump-inject": _explain("It was for debugging SGLang itself."),
+    "--disable-piecewise-cuda-graph": _write("--cuda-graph-backend-prefill=disabled"),
+    "--enable-piecewise-cuda-graph": _explain(_PIECEWISE),
+    "--enforce-piecewise-cuda-graph": _explain(_PIECEWISE),
+    "--enable-breakable-cuda-graph": _write("--cuda-graph-backend-prefill=breakable"),
+    "--piecewise-cuda-graph-compiler": _explain(_PIECEWISE),
+    "--piecewise-cuda-graph-tokens": _explain(_BS),
+    "--piecewise-cuda-graph-max-tokens": _explain(_BS),
+    "--elastic-ep-rejoin": _write("--elastic-ep-join-mode=recover"),
+    "--enable-deepep-waterfill": _write("--enable-waterfill"),
+    "--enable-expert-distribution-metrics": _explain(
         "--expert-balancedness-report-mode says where it is reported."
     ),
     "--enable-nan-detection": NOTHING,
-    "--enable-nsa-prefill-context-parallel": _to("--enable-prefill-cp"),
-    "--enable-prefill-context-parallel": _to("--enable-prefill-cp"),
-    "--nsa-prefill-cp-mode": _gone(_CP),
-    "--prefill-cp-mode": _gone(_CP),
-    "--hybrid-kvcache-ratio": _to("--swa-full-tokens-ratio"),
-    "--keep-mm-feature-on-device": _gone("--mm-feature-transport says how they are handed on."),
-    "--mamba-scheduler-strategy": _to("--mamba-radix-cache-strategy"),
-    "--nsa-decode-backend": _to("--dsa-decode-backend"),
-    "--nsa-prefill-backend": _to("--dsa-prefill-backend"),
-    "--record-nolora-graph": _gone(_BY_ITSELF),
-    "--no-record-nolora-graph": _gone(_BY_ITSELF),
-    "--prefill-round-robin-balance": _gone("It had no effect in 0.5.12 either."),
-    "--speculative-dflash-draft-window-size": _to("--speculative-draft-window-size"),
+    "--enable-nsa-prefill-context-parallel": _write("--enable-prefill-cp"),
+    "--enable-prefill-context-parallel": _write("--enable-prefill-cp"),
+    "--nsa-prefill-cp-mode": _explain(_CP),
+    "--prefill-cp-mode": _explain(_CP),
+    "--hybrid-kvcache-ratio": _write("--swa-full-tokens-ratio"),
+    "--keep-mm-feature-on-device": _explain("--mm-feature-transport says how they are handed on."),
+    "--mamba-scheduler-strategy": _write("--mamba-radix-cache-strategy"),
+    "--nsa-decode-backend": _write("--dsa-decode-backend"),
+    "--nsa-prefill-backend": _write("--dsa-prefill-backend"),
+    "--record-nolora-graph": _explain(_BY_ITSELF),
+    "--no-record-nolora-graph": _explain(_BY_ITSELF),
+    "--prefill-round-robin-balance": _explain("It had no effect in 0.5.12 either."),
+    "--speculative-dflash-draft-window-size": _write("--speculative-draft-window-size"),
     "--speculative-skip-dp-mlp-sync": NOTHING,
-    "--stream-output": _to("--incremental-streaming-output"),
-    "--torchao-config": _gone("--quantization fp8 quantizes while loading."),
+    "--stream-output": _write("--incremental-streaming-output"),
+    "--torchao-config": _explain("--quantization fp8 quantizes while loading."),
 }
 
 _LLAMACPP: Mapping[str, Successor] = {
-    "--no-mmap": _to("--load-mode=none"),
-    "--mmap": _to("--load-mode=mmap"),
-    "--mlock": _to("--load-mode=mmap+mlock"),
-    "--direct-io": _to("--load-mode=dio"),
-    "-dio": _to("--load-mode=dio"),
-    "--draft": _to("--spec-draft-n-max"),
-    "--draft-n": _to("--spec-draft-n-max"),
-    "--draft-max": _to("--spec-draft-n-max"),
-    "--draft-min": _to("--spec-draft-n-min"),
-    "--draft-n-min": _to("--spec-draft-n-min"),
-    "--spec-ngram-size-n": _to(
+    "--no-mmap": _write("--load-mode=none"),
+    "--mmap": _write("--load-mode=mmap"),
+    "--mlock": _write("--load-mode=mmap+mlock"),
+    "--direct-io": _write("--load-mode=dio"),
+    "-dio": _write("--load-mode=dio"),
+    "--draft": _write("--spec-draft-n-max"),
+    "--draft-n": _write("--spec-draft-n-max"),
+    "--draft-max": _write("--spec-draft-n-max"),
+    "--draft-min": _write("--spec-draft-n-min"),
+    "--draft-n-min": _write("--spec-draft-n-min"),
+    "--spec-ngram-size-n": _write(
         "--spec-ngram-simple-size-n",
         "--spec-ngram-map-k-size-n",
         "--spec-ngram-map-k4v-size-n",
         "--spec-ngram-mod-n-match",
     ),
-    "--spec-ngram-size-m": _to(
+    "--spec-ngram-size-m": _write(
         "--spec-ngram-simple-size-m",
         "--spec-ngram-map-k-size-m",
         "--spec-ngram-map-k4v-size-m",
     ),
-    "--spec-ngram-min-hits": _to(
+    "--spec-ngram-min-hits": _write(
         "--spec-ngram-simple-min-hits",
         "--spec-ngram-map-k-min-hits",
         "--spec-ngram-map-k4v-min-hits",
@@ -174,7 +176,7 @@ SUCCESSORS: Mapping[str, Mapping[str, Successor]] = {
 _SINCE: Mapping[str, tuple[int, ...]] = {"vllm": (0, 20), "sglang": (0, 5, 13)}
 # What two dropped flags say together.
 _PAIRS: Mapping[frozenset[str], Successor] = {
-    frozenset(("--no-mmap", "--mlock")): _to("--load-mode=mlock"),
+    frozenset(("--no-mmap", "--mlock")): _write("--load-mode=mlock"),
 }
 
 # The same under the names of other engines, and of habit: own name, the others.
