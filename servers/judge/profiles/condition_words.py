@@ -73,16 +73,40 @@ def _describe_named(text: str) -> str:
         return f"where {found[1]} is not set"
     if found := _ON_OFF.fullmatch(text):
         return f"where {found[1]} is {found[2]}"
-    return f"where {text}" if " " in text else f"where {text} is set"
+    return f"where {_spell_out(text)}" if " " in text else f"where {text} is set"
+
+
+_COMPARED = {"<": "is below", "<=": "is at most", ">": "is above", ">=": "is at least"}
+
+
+def _spell_out(text: str) -> str:
+    """ "--x > 1" as “--x is above 1”."""
+    name, operator, operand = text.split(" ", 2)
+    if operator == "in":
+        return f"{name} is {_list_or(operand)}"
+    return f"{name} {_COMPARED.get(operator, operator)} {operand}"
 
 
 def _sizes(what: str) -> Callable[[str], str]:
-    return lambda text: f"where the {what} is {text}"
+    return lambda text: f"where the {what} {_spell_out(f'x {text}')[2:]}"
+
+
+_BOUNDS = {
+    ">=": "version {} or later",
+    ">": "a version after {}",
+    "<=": "version {} or before",
+    "<": "a version before {}",
+}
+
+
+def _describe_versions(text: str) -> str:
+    bounds = re.findall(r"([<>]=?)\s*(\S+)", text)
+    return "with " + ", and ".join(_BOUNDS[operator].format(of) for operator, of in bounds)
 
 
 _WORDS: dict[str, Callable[[str], str]] = {
-    "version": lambda text: f"with version {text}",
-    "driver": lambda text: f"with driver {text}",
+    "version": _describe_versions,
+    "driver": lambda text: _describe_versions(text).replace("version", "driver"),
     "box": lambda text: _BOXES[text],
     "sm": lambda text: f"on a GPU of {_list_capabilities(text)}",
     "sm_other_than": lambda text: f"on a GPU that is not of {_list_capabilities(text)}",

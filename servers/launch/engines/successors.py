@@ -38,11 +38,11 @@ NOTHING = Successor()
 
 
 _SPECULATION = "Speculation is one JSON value now: --speculative-config."
-_ROPE = "The rope is set among the overrides of config.json now: --hf-overrides '{\"rope_…\": …}'."
+_ROPE = "--hf-overrides sets it now, as any other key of config.json."
 _GUIDED = "It is a key of --structured-outputs-config now."
 _EPLB = "It is a key of --eplb-config now."
 _LONG = "--long-prefill-token-threshold says how much of a long prompt is read at once."
-_V0 = "It was of vLLM's first engine (V0), which is gone."
+_V0 = "It belonged to vLLM's first engine (V0), which is gone."
 
 _VLLM: Mapping[str, Successor] = {
     "--calculate-kv-scales": _explain("The scales come from the checkpoint, or are 1."),

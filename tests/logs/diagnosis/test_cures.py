@@ -195,7 +195,11 @@ def test_a_reboot_that_is_not_called_one_is_refused(tmp_path: Path) -> None:
 @table(
     ("data", "words"),
     [
-        ({"says": "Do it.", "when": {"version": ">=0.5.14"}}, "With version >=0.5.14: do it."),
+        ({"says": "Do it.", "when": {"version": ">=0.5.14"}}, "With version 0.5.14 or later: do it."),
+        ({"says": "Do it.", "when": {"version": ">=0.5.12 <0.5.14"}},
+         "With version 0.5.12 or later, and a version before 0.5.14: do it."),
+        ({"says": "Do it.", "when": {"flag": "--x > 0.75"}}, "Where --x is above 0.75: do it."),
+        ({"says": "Do it.", "when": {"flag": "--x in a, b"}}, "Where --x is a or b: do it."),
         ({"says": "Do it.", "when": {"box": "unified"}},
          "Where GPU and machine share one memory: do it."),
         ({"says": "Do it.", "when": {"sm": "5.0, 5.2, 6.0, 6.1, 7.0"}},
@@ -205,7 +209,7 @@ def test_a_reboot_that_is_not_called_one_is_refused(tmp_path: Path) -> None:
         ({"says": "NCCL waits.", "when": {"model": "glm-?5"}},
          "Where the model is glm-5: NCCL waits."),
         ({"set_flags": {"--x": "1"}, "when": {"pp": "< 2"}},
-         "Where the pipeline-parallel size is < 2: set --x 1."),
+         "Where the pipeline-parallel size is below 2: set --x 1."),
     ],
 )  # fmt: skip
 def test_a_condition_that_is_not_known_is_said(data: dict[str, Any], words: str) -> None:
