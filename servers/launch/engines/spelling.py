@@ -32,6 +32,12 @@ _SAME = (
     {"gpu", "gpus"},
     {"parallel", "parallelism"},
     {"memory", "mem"},
+    {"cache", "caching"},
+    {"batch", "batched"},
+    {"chunk", "chunked"},
+    {"schedule", "scheduling"},
+    {"number", "num"},
+    {"type", "dtype"},
 )
 
 

@@ -163,6 +163,9 @@ def test_every_removed_flag_of_the_lists_was_looked_up() -> None:
         ("vllm", "--gpu-memory-utilisation", ("0.9",), "--gpu-memory-utilization"),
         ("vllm", "--tensor-paralel-size", ("2",), "--tensor-parallel-size"),
         ("vllm", "--context-length", ("1",), "--max-model-len"),
+        ("vllm", "--enable-prefix-cache", (), "--enable-prefix-caching"),
+        ("vllm", "--kv-cache-type", ("fp8",), "--kv-cache-dtype"),
+        ("vllm", "--max-num-batch-tokens", ("8192",), "--max-num-batched-tokens"),
         ("vllm", "--max-num-tokens", ("8192",), None),  # not --max-num-seqs
         ("vllm", "--enable-eager", (), None),  # not --enforce-eager of another word
         ("vllm", "--max-logprob", ("x",), None),  # it takes a number
