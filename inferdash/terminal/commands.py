@@ -189,6 +189,11 @@ def _write_why(said: dict[str, Any]) -> None:
         _write(f"  {number}: {text}")
     if of["memory"]:
         _write(f"Memory: {of['memory']}")
+    fixes = said.get("fixes", [])  # an inferdash that is older does not tell them
+    if fixes:
+        _write("What to do:")
+    for text in fixes:
+        _write(f"  - {text}")
     if said["is_partial"]:
         _write("Only a part of its log was there; it is looked at again.")
 

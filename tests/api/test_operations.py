@@ -152,6 +152,15 @@ def test_a_failed_run_says_why(client_of: ClientOf, server: Server) -> None:
     assert said["evidence"] == [[88, "ValueError: no room"]]
     assert said["is_partial"]
     assert said["run"]["failure"] == "No room."
+    assert said["fixes"] == []
+
+
+def test_a_failed_run_says_what_to_do(client_of: ClientOf, server: Server) -> None:
+    run = factories.run(
+        server, RunState.FAILED, diagnosis={"cause": "gpu-ecc-error", "summary": "x", "groups": {}}
+    )
+    said = client_of(Role.VIEWER).get(f"/api/v1/runs/{run.pk}/why").json()
+    assert said["fixes"][0] == "Reset the GPU or reboot the box, so that the bad rows are replaced."
 
 
 def test_a_log_is_read_by_number_and_from_its_end(client_of: ClientOf, server: Server) -> None:

@@ -59,7 +59,7 @@ def test_what_changed_and_what_to_do_are_legible_there(page: Page, stack: WebSta
     page.goto(f"{stack.url}/servers/tight/")
     why = page.get_by_role("region", name="Why it failed")
     expect(why).to_contain_text("580.82 → 580.95")
-    expect(why.get_by_role("button")).to_have_text(
+    expect(why.get_by_role("button").first).to_have_text(
         "Apply fix and start: --gpu-memory-utilization 0.87"
     )
     cut = "[...document.querySelectorAll('.failure .facts dd')].filter(e => e.scrollWidth > e.clientWidth).length"

@@ -52,13 +52,13 @@ def test_the_check_goes_by_the_image_s_own_list(box: Box) -> None:
 
 
 def test_a_flag_that_the_image_lacks_is_an_error_where_a_tag_says_nothing(box: Box) -> None:
-    typed = launch("--brand-nu")
+    typed = launch("--brnd-new")
     image_facts(box, vllm("--brand-new", version="0.99.0"))
 
-    (finding,) = (each for each in checks.findings(typed, box) if each.about == "--brand-nu")
+    (finding,) = (each for each in checks.findings(typed, box) if each.about == "--brnd-new")
 
     assert finding.severity == "error"
-    assert "vLLM 0.99.0 has no --brand-nu. Did you mean --brand-new?" in finding.says
+    assert "vLLM 0.99.0 has no --brnd-new. Did you mean --brand-new?" in finding.says
 
 
 def test_another_box_s_image_of_that_name_is_another_image(box: Box) -> None:

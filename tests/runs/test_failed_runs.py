@@ -15,7 +15,7 @@ from tests import factories
 pytestmark = pytest.mark.django_db
 
 OOM = """\
-(EngineCore pid=64) INFO 11-21 08:00:03 [gpu_model_runner.py:3157] Starting to load model a/b...
+(EngineCore pid=64) INFO 11-21 08:00:03 [kv_cache_utils.py:1087] GPU KV cache size: 60,224 tokens
 (EngineCore pid=64) ERROR 11-21 08:00:03 [core.py:936] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
 RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"""
 
@@ -117,7 +117,7 @@ def test_a_fix_that_the_profile_has_already_is_not_offered(client: Client) -> No
     assert client.post(f"/servers/{run.server.slug}/runs/{run.pk}/fix/0/").status_code == 404
 
 
-# Engine, what its log says, the profile's flags, and what Correct the spelling makes of them.
+# Engine, what its log says, the profile's flags, and what the first fix makes of them.
 MISSPELT = (
     ("vllm", "vllm: error: unrecognized arguments: --enable-prefix-cachingg",
      ("--enable-prefix-cachingg",), ("--enable-prefix-caching",)),
@@ -143,7 +143,7 @@ def test_a_misspelt_flag_is_first_offered_the_right_spelling(client: Client) -> 
         page = client.get(f"/servers/{made.slug}/").content.decode()
 
         assert run.log.cause in ("argparse-unrecognized", "llama-invalid-arg")
-        assert 0 < page.index("Correct the spelling.") < page.index("Remove -"), log
+        assert 0 < page.index("It is spelled otherwise") < page.index("Remove -"), log
         assert "Source: Reproduced by the inferdash project" in page
         answer = client.post(f"/servers/{made.slug}/runs/{run.pk}/fix/0/")
         run.server.profile.refresh_from_db()
@@ -158,7 +158,7 @@ def test_a_short_flag_that_resembles_two_is_not_guessed(client: Client) -> None:
 
     page = client.get("/servers/gemma-tiny/").content.decode()
 
-    assert "Correct the spelling." not in page
+    assert "It is spelled otherwise" not in page
     assert "Remove -ct" in page
 
 
@@ -169,7 +169,7 @@ def test_a_flag_that_resembles_none_is_only_offered_to_be_left_out(client: Clien
 
     page = client.get(f"/servers/{run.server.slug}/").content.decode()
 
-    assert "Correct the spelling." not in page
+    assert "It is spelled otherwise" not in page
     assert "Remove --zzqqxx" in page
 
 

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, Literal
 
 from servers.judge.logs import (
+    circumstances,
     evidence,
     exceptions,
     failure_catalog,
@@ -22,6 +23,7 @@ from servers.judge.logs import (
 from servers.judge.logs.evidence import EvidenceLine, EvidenceLog, Oom
 from servers.judge.logs.failure_catalog import Failure
 from servers.judge.logs.quoting import Evidence, cut, pick, quote_lines
+from servers.judge.logs.remedies import list_texts
 from servers.judge.profiles.facts import LaunchFacts, Subject
 from servers.launch.engines import ENGINES, SERVING
 
@@ -75,6 +77,7 @@ class _Hit:
     failure: Failure
     line: EvidenceLine
     groups: Mapping[str, str]
+    log: EvidenceLog
 
 
 def head_and_tail(
@@ -190,7 +193,7 @@ def _hit(failure: Failure, line: EvidenceLine, log: EvidenceLog, ending: Ending)
         if _lacks(failure, line, log):
             return None
         groups = {name: cut(said) for name, said in match.groupdict().items() if said}
-        return _Hit(failure=failure, line=line, groups=_more(groups, ending))
+        return _Hit(failure=failure, line=line, groups=_more(groups, ending), log=log)
     return None
 
 
@@ -291,7 +294,7 @@ def _conclude_known(best: _Hit, hits: list[_Hit]) -> Diagnosis:
         cause=failure.id,
         summary=failure.sentence(best.groups),
         evidence=quote_lines([best.line, *same], most=3),
-        groups=best.groups,
+        groups={**circumstances.read(best.log, best.line), **best.groups},
     )
 
 
@@ -446,8 +449,8 @@ def fixes(found: Diagnosis, engine: str) -> list[str]:
     """In words, best first."""
     if found.cause is None:
         return []
-    remedies = failure_catalog.by_id()[found.cause].remedies
-    return [each.text(found.groups) for each in remedies if each.fits(engine, found.groups)]
+    known = failure_catalog.by_id()[found.cause].remedies
+    return list(list_texts(known, engine, found.groups))
 
 
 def readable(told: dict[str, Any]) -> str:

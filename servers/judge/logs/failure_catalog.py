@@ -38,6 +38,7 @@ from typing import Any, Literal
 
 import yaml
 
+from servers.judge.logs import circumstances
 from servers.judge.logs.remedies import Remedy, fill
 from servers.judge.profiles import lint_rules
 from servers.judge.profiles.conditions import Condition, compile_condition
@@ -265,11 +266,12 @@ def _failure(said: dict[str, Any]) -> Failure:
         **said,
     )
     groups = {name for each in patterns for name in each.regex.groupindex} | _GIVEN
+    given = groups | circumstances.GIVEN
     for text in (made.says, made.plainly):
         if strange := set(_BLANK.findall(text)) - groups:
             raise ValueError(f"no pattern has a group {', '.join(strange)}")
     for remedy in made.remedies:
-        if strange := set(remedy.needs) - groups:
+        if strange := set(remedy.needs) - given:
             raise ValueError(f"fixes: no pattern has a group {', '.join(strange)}")
     return made
 

@@ -70,7 +70,7 @@ def _share(facts: LaunchFacts, rooms: list[GpuRoom]) -> LaunchChange | None:
     """The utilization that every GPU has free, with room for the driver's own context."""
     part = min(((room.free or 0) - CONTEXT) / room.total for room in rooms)
     value = math.floor(part * 100) / 100
-    if value < LEAST_SHARE:
+    if value < max(LEAST_SHARE, facts.weights_share or 0.0):
         return None
     change = LaunchChange(set_flags={SHARE_FLAG["vllm"]: f"{value:.2f}"})
     reason = "As much as is free beside what else holds the GPU's memory"

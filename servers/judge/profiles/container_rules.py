@@ -59,7 +59,7 @@ def _gpus_there(facts: LaunchFacts) -> Iterator[CheckHit]:
 
 def _mixed_gpus(facts: LaunchFacts) -> Iterator[CheckHit]:
     used = facts.used_gpus or ()
-    coherent = [gpu for gpu in used if re.search("GB[23]00|GH200", gpu.name)]
+    coherent = [gpu for gpu in used if re.search("GB300", gpu.name)]
     if coherent and len(coherent) < len(used):
         indices = ",".join(str(gpu.index) for gpu in coherent)
         yield CheckHit(

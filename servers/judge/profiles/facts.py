@@ -235,6 +235,15 @@ class LaunchFacts:
         return self._visible(gpus)
 
     @cached_property
+    def weights_share(self) -> float | None:
+        """The part of the smallest GPU that the weights take of it; None where that is not known."""
+        weights, nodes = self.subject.weights, self.nodes
+        memory = [gpu.memory for gpu in self.used_gpus or () if gpu.memory]
+        if not weights or not memory or not nodes or not self.tp or not self.pp:
+            return None
+        return weights / (self.tp * self.pp) / min(memory)
+
+    @cached_property
     def gpu_indices(self) -> tuple[int, ...] | None:
         """What the launch names; None for "all", "none" and for what is no index."""
         if not re.fullmatch(r"[0-9]{1,4}(,[0-9]{1,4})*", self.launch.gpus.replace(" ", "")):

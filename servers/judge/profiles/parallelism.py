@@ -33,7 +33,7 @@ def _gpus(facts: LaunchFacts) -> Iterator[CheckHit]:
     if needed is None or not there or needed <= there:
         return  # without any GPU it is an engine for the CPU
     fix = None
-    if needed == facts.tp:
+    if needed == facts.tp and _hold_weights(facts, there):
         fits = _find_fitting_size(facts, most=there)
         fix = _set(facts, f"The launch has {there} GPUs", {_TP: str(fits)}) if fits else None
     yield CheckHit(
@@ -41,6 +41,13 @@ def _gpus(facts: LaunchFacts) -> Iterator[CheckHit]:
         about=_find_flag_name(facts, _TP),
         fix=fix,
     )
+
+
+def _hold_weights(facts: LaunchFacts, gpus: int) -> bool:
+    """Whether so many GPUs could hold the weights; True where that is not known."""
+    memory = [gpu.memory for gpu in facts.used_gpus or () if gpu.memory is not None]
+    weights = facts.subject.weights
+    return not weights or not memory or weights <= WEIGHTS_SHARE * min(memory) * gpus
 
 
 def _idle_gpus(facts: LaunchFacts) -> Iterator[CheckHit]:
@@ -122,9 +129,17 @@ def _chunked_prefill(facts: LaunchFacts) -> Iterator[CheckHit]:
         says=say(code, chunk=chunk, page=page, better=better),
         about=_find_flag_name(facts, "--chunked-prefill-size"),
         fix=_set(facts, f"A multiple of {page}", {"--chunked-prefill-size": str(better)}),
-        severity=None if said else "warning",
-        unknown=unknown,
+        severity=None if said and _is_read(facts) else "warning",
+        unknown=unknown if _is_read(facts) or facts.version else (*unknown, "the engine's version"),
     )
+
+
+# The oldest release of SGLang in whose source these checks were read.
+READ_SINCE = (0, 5, 12)
+
+
+def _is_read(facts: LaunchFacts) -> bool:
+    return facts.version is not None and facts.version >= READ_SINCE
 
 
 def _flashinfer_cutlass_experts(facts: LaunchFacts) -> Iterator[CheckHit]:
@@ -136,6 +151,8 @@ def _flashinfer_cutlass_experts(facts: LaunchFacts) -> Iterator[CheckHit]:
             says=say("profiles.moe-flashinfer-cutlass-experts", tp=facts.tp, ep=facts.ep),
             about=_find_flag_name(facts, _EP),
             fix=_set(facts, "1 or the tensor-parallel size", {_EP: str(facts.tp)}),
+            severity=None if _is_read(facts) else "warning",
+            unknown=() if facts.version else ("the engine's version",),
         )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal
 
-from servers.judge.messages import say
+from servers.judge.messages import Sentence, say
 from servers.judge.profiles.facts import (
     SECRET_FLAGS,
     LaunchFacts,
@@ -21,6 +21,8 @@ from servers.judge.profiles.lint_rules import Check, CheckHit
 from servers.launch.engines import ENGINES, change, parameters
 from servers.launch.engines.change import LaunchChange
 from servers.launch.engines.flaglist import FlagList, all_shipped, nearest_value
+from servers.launch.engines.spelling import list_vocabulary
+from servers.launch.engines.successors import Successor, find_partners
 
 # Images whose engine is the released one; another may be a fork with flags of its own.
 _UPSTREAM = re.compile(
@@ -90,23 +92,41 @@ def _ambiguous(
 
 
 def _unknown(facts: LaunchFacts, typed: TypedFlags, flags: FlagList, has_no: str) -> CheckHit:
-    near = flags.nearest(typed.word)
-    was_there = typed.name in flags.removed
+    beside = _list_beside(facts, typed)
+    told = flags.successor(typed.word, beside)
+    near = told.only if told else flags.nearest(typed.word, typed.values)
     known = {"has_no": has_no, "flag": typed.word}
-    if near:
-        code = "profiles.flag-renamed" if was_there else "profiles.flag-misspelled"
-        said = say(code, **known, near=near)
+    if told is not None:
+        said = _say_successor(told, **known)
+    elif near:
+        said = say("profiles.flag-misspelled", **known, near=near)
     else:
-        said = say("profiles.flag-removed" if was_there else "profiles.flag-unknown", **known)
-    return CheckHit(
-        says=said,
-        about=typed.word,
-        fix=_find_rename(facts, typed, near)
-        if near
-        else adapt_fix(Fix(change=LaunchChange(drop_flags=(typed.word,))), facts, reason=""),
-        typed=typed,
-        instead=near or "",
-    )
+        said = say("profiles.flag-unknown", **known)
+    fix = adapt_fix(Fix(change=LaunchChange(drop_flags=(typed.word,))), facts, reason="")
+    if near:
+        fix = _find_rename(facts, typed, near, find_partners(typed.name, beside) if told else ())
+    elif told is not None and told.write:
+        fix = None  # which of them is meant is not for us to say
+    return CheckHit(says=said, about=typed.word, fix=fix, typed=typed, instead=near or "")
+
+
+def _list_beside(facts: LaunchFacts, typed: TypedFlags) -> tuple[str, ...]:
+    return tuple(each.name for each in facts.typed if each is not typed)
+
+
+def _say_successor(told: Successor, **known: str) -> Sentence:
+    if told.only:
+        return say("profiles.flag-renamed", **known, near=_name(told))
+    if told.write:
+        return say("profiles.flag-renamed-to-several", **known, several=_name(told))
+    if told.says:
+        return say("profiles.flag-gone", **known, why=told.says)
+    return say("profiles.flag-removed", **known)
+
+
+def _name(told: Successor) -> str:
+    *first, last = (each.replace("=", " ") for each in told.write)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _doubt(facts: LaunchFacts, hit: CheckHit) -> CheckHit:
@@ -128,12 +148,16 @@ def _only_elsewhere(facts: LaunchFacts) -> Iterator[CheckHit]:
         if typed.flag is None or newest.matches(typed.word):
             continue
         has = next(each.version for each in older if each.find(typed.word))
-        near = newest.removed.get(typed.name)
+        told = newest.successor(typed.name, _list_beside(facts, typed))
+        near = told.only if told else None
         known = {"has": f"{title} {has}", "flag": typed.word, "newest": newest.version}
+        said = say("profiles.flag-dropped", **known)
+        if told and told.write:
+            said = say("profiles.flag-replaced", **known, near=_name(told))
+        elif told and told.says:
+            said = say("profiles.flag-dropped-because", **known, why=told.says)
         hit = CheckHit(
-            says=say("profiles.flag-replaced", **known, near=near)
-            if near
-            else say("profiles.flag-dropped", **known),
+            says=said,
             about=typed.word,
             typed=typed,
             instead=near or "",
@@ -141,8 +165,10 @@ def _only_elsewhere(facts: LaunchFacts) -> Iterator[CheckHit]:
         yield replace(_doubt(facts, hit), severity=None)
 
 
-def _find_rename(facts: LaunchFacts, typed: TypedFlags, name: str) -> LaunchChange | None:
-    fix = Fix(rename_flags={typed.word: name})
+def _find_rename(
+    facts: LaunchFacts, typed: TypedFlags, name: str, partners: tuple[str, ...] = ()
+) -> LaunchChange | None:
+    fix = Fix(rename_flags=dict.fromkeys((typed.word, *partners), name))
     return adapt_fix(fix, facts, reason="")
 
 
@@ -282,6 +308,7 @@ def _variables(facts: LaunchFacts) -> Iterator[CheckHit]:
     )
     if not known:
         return
+    words = list_vocabulary(known)
     versions = facts.version_text if is_certain else ", ".join(each.version for each in lists[::-1])
     title = f"{ENGINES[facts.engine].title} {versions}".strip()
     for name in (*facts.launch.env, *facts.launch.secret_env):
@@ -289,7 +316,7 @@ def _variables(facts: LaunchFacts) -> Iterator[CheckHit]:
         meant = re.sub(r"^SGL_", "SGLANG_", name).replace("LLAMA_ARG_NO_", "LLAMA_ARG_")
         if not name.startswith(ENV_PREFIXES.get(facts.engine, ())) or {name, meant} & known:
             continue
-        near = nearest_value(meant, tuple(sorted(known)), likeness=0.9)
+        near = nearest_value(meant, tuple(sorted(known)), vocabulary=words)
         does = "does" if len(lists) == 1 else "do"
         said = (
             say("profiles.variable-unread", engine=title, name=name)

@@ -267,5 +267,6 @@ def _list_removed(asked: FlagList) -> dict[str, str | None]:
     return {
         name: instead
         for name, instead in found.items()
-        if not asked.is_spelled_out(name) and (instead is None or asked.is_spelled_out(instead))
+        if not asked.is_spelled_out(name)
+        and (instead is None or asked.is_spelled_out(instead.partition("=")[0]))
     }

@@ -1,31 +1,42 @@
 """Flags and variables of one version of an engine."""
 
-import difflib
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from servers.launch.engines import spelling
+from servers.launch.engines.successors import Successor, find_successor, find_synonym
+
 type Release = tuple[int, ...]
 
 # Repositories whose tags are the engine's versions; a mirror keeps the last part of the name.
 _REPOSITORIES = {
-    "vllm": ("vllm-openai", "vllm-openai-cpu", "vllm-cpu", "vllm"),
-    "sglang": ("sglang",),
+    "vllm": (
+        *("vllm-openai", "vllm-openai-cpu", "vllm-openai-rocm", "vllm-cpu"),
+        *("vllm-cpu-release-repo", "vllm-tpu", "vllm"),
+    ),
+    "sglang": ("sglang", "sgl-dev"),
 }
-# Their tags count container releases: 26.05-py3.
-_OTHER_NUMBERS = ("nvcr.io/",)
-_TAG = re.compile(r"v?([0-9]+\.[0-9]+(?:\.[0-9]+)?(?:\.?(?:post|rc)[0-9]+)?)(?:-.*)?")
+# Their tags count releases of their own: 26.05-py3.
+_OTHER_NUMBERS = ("nvcr.io/", "lmcache/")
+_NUMBER = r"[0-9]+\.[0-9]+(?:\.[0-9]+)?(?:\.?(?:post|rc)[0-9]+)?"
+_TAG = re.compile(rf"v?({_NUMBER})(?:[-_].*)?")
+# A tag that names the engine before its version: rocm7.0.0_vllm_0.11.2_20251210.
+_NAMED = re.compile(rf"(?:^|[-_.])(vllm|sglang)[-_]?v?({_NUMBER})(?=$|[-_])")
+# A build of one's own says so behind the release; the projects' own add the platform alone.
+_OWN_BUILD = re.compile(r"[^+]*\+(?!(?:cu|rocm|cpu|xpu|tpu)[0-9.]*(?:$|[.-]))")
 _RELEASE = re.compile(r"v?([0-9]{1,9}(?:\.[0-9]{1,9})+)(?![0-9])")
 
 
 def of_image(engine: str, image: str) -> str:
-    """The version that the tag names: "0.5.12" for lmsysorg/sglang:v0.5.12-cu130.
+    """The version that the tag names: "0.5.12" for lmsysorg/sglang:v0.5.12-cu130, "0.11.2" for
+    rocm/vllm:rocm7.0.0_vllm_0.11.2_20251210.
 
     "" when it names none: latest, nightly, a digest, a fork's own image.
     """
@@ -33,6 +44,9 @@ def of_image(engine: str, image: str) -> str:
     path, _, tag = reference.rpartition(":")
     if not path or "/" in tag or reference.startswith(_OTHER_NUMBERS):
         return ""
+    named = _NAMED.search(tag)
+    if named is not None and named[1] == engine:
+        return named[2]
     if path.rsplit("/", 1)[-1] not in _REPOSITORIES.get(engine, ()):
         return ""
     found = _TAG.fullmatch(tag)
@@ -53,8 +67,8 @@ def read_release(version: str) -> Release | None:
 type Takes = Literal["none", "one", "optional", "many", "unknown"]
 
 SHIPPED = Path(__file__).with_name("flags")
-# A word that shares less with a flag than this is no misspelling of it.
-LIKENESS = 0.7
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_ANY_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,30 +171,81 @@ class FlagList:
         """Whether a spelled-out name is the one that switches its flag off."""
         return name in self._by_name[name].off
 
-    def nearest(self, typed: str) -> str | None:
-        """The name that was probably meant by one that this version does not have."""
+    def successor(self, typed: str, beside: Collection[str] = ()) -> Successor | None:
+        """What became of a name that this version has no more; None where it never had it, as far
+        as is known. `beside` are the other flags of the launch, spelled out.
+        """
+        name = self._resolve_spelling(typed)
+        for each in dict.fromkeys((name, name.replace("_", "-"))):
+            if each in self._by_name:
+                return None
+            release = read_release(self.version)
+            told = find_successor(self.engine, each, release=release, beside=beside)
+            if told is not None and all(self._has(new) for new in told.write):
+                return told
+            if each in self.removed:
+                instead = self.removed[each]
+                return Successor(write=(instead,) if instead else ())
+        return None
+
+    def _has(self, new: str) -> bool:
+        return self.find(new.partition("=")[0].partition(".")[0]) is not None
+
+    def nearest(self, typed: str, values: Sequence[str] | None = None) -> str | None:
+        """The name that was probably meant by one that this version does not have.
+
+        `values` are those behind it, None where they are not known: a flag that could not take
+        them was not meant.
+        """
+        if (told := self.successor(typed)) is not None:
+            return told.only
         name = self._resolve_spelling(typed)
         dashed = name.replace("_", "-")
-        for each in (name, dashed):
-            if each in self.removed:
-                return self.removed[each]
         if dashed in self._by_name:
             return dashed
-        if not dashed.startswith("--") and len(dashed) > 2:
-            long = [each for each in self.names if each.startswith(f"-{dashed}")]
-            if long:
-                return long[0] if len({self._by_name[each].names for each in long}) == 1 else None
-        close = difflib.get_close_matches(dashed, self.names, n=2, cutoff=LIKENESS)
-        if len(close) == 2 and not dashed.startswith("--") and self._is_tie(dashed, *close):
-            return None
-        return close[0] if close else None
+        if not dashed.startswith("--"):
+            return self._find_short(dashed, values) if len(dashed) > 2 else None
+        synonym = find_synonym(self.engine, dashed)
+        if synonym is not None and synonym in self._by_name:
+            return synonym
+        alike = spelling.find_meant(dashed, self._long_names, vocabulary=self._vocabulary)
+        close = [each for each in alike if self._could_take(each, values)]
+        meant = {self._by_name[each].names for each in close}
+        return close[0] if len(meant) == 1 else None
 
-    def _is_tie(self, typed: str, first: str, second: str) -> bool:
-        """Whether one letter of a short name could have been meant to be either of two flags'."""
-        if self._by_name[first] is self._by_name[second]:
+    def _find_short(self, typed: str, values: Sequence[str] | None) -> str | None:
+        """The long flag that was typed, or begun, with one dash; else the short one with a slip."""
+        if f"-{typed}" in self._by_name:
+            return f"-{typed}"
+        found = [each for each in self.names if each.startswith(f"-{typed}")]
+        if not found:
+            short = [each for each in self.names if not each.startswith("--")]
+            found = [each for each in short if spelling.count_changes(typed, each) == 1]
+            found = [each for each in found if self._could_take(each, values)]
+            begun = [each for each in found if typed.startswith(each) or each.startswith(typed)]
+            found = begun or found
+        return found[0] if len({self._by_name[each].names for each in found}) == 1 else None
+
+    @cached_property
+    def _long_names(self) -> tuple[str, ...]:
+        return tuple(each for each in self.names if each.startswith("--"))
+
+    @cached_property
+    def _vocabulary(self) -> frozenset[str]:
+        return spelling.list_vocabulary(self.names)
+
+    def _could_take(self, name: str, values: Sequence[str] | None) -> bool:
+        """Whether these could be the values of a flag, by its type, choices and default."""
+        flag = self._by_name[name]
+        if values is None or flag.takes == "unknown":
+            return True
+        if self.is_off(name) or flag.takes == "none":
+            return not values
+        if not values:
+            return flag.takes in ("optional", "many")
+        if flag.takes != "many" and len(values) > 1:
             return False
-        one, other = (difflib.SequenceMatcher(a=each, b=typed).ratio() for each in (first, second))
-        return one == other
+        return all(_fits(flag, value) for value in values)
 
     def _resolve_spelling(self, typed: str) -> str:
         if self.engine == "sglang":
@@ -213,12 +278,44 @@ class FlagList:
         )
 
 
-def nearest_value(value: str, values: tuple[str, ...], *, likeness: float = 0.6) -> str | None:
-    """The value that was probably meant, of those that exist."""
-    folded = {each.casefold().replace("-", "_"): each for each in values}
-    wanted = value.casefold().replace("-", "_")
-    close = difflib.get_close_matches(wanted, list(folded), n=1, cutoff=likeness)
-    return folded[close[0]] if close else None
+def _fits(flag: Flag, value: str) -> bool:
+    """Whether a flag could mean a value: a list of choices may be misspelt, a type is kept."""
+    if "$" in value or value.startswith("<"):
+        return True  # to be filled in
+    allowed = flag.choices or flag.known
+    if allowed:
+        return value in allowed or nearest_value(value, allowed) is not None
+    kind = flag.type.rstrip("?")
+    if kind == "int":
+        return bool(_WHOLE.fullmatch(value))
+    if kind == "float":
+        return bool(_ANY_NUMBER.fullmatch(value))
+    if kind == "json":
+        return value.startswith(("{", "["))
+    if kind == "size":
+        return value[:1].isdigit()
+    return _is_like(value, flag.default)
+
+
+def _is_like(value: str, default: str) -> bool:
+    """Whether a value is a number where the default is one; only what is certain is told apart."""
+    usual = default.partition(",")[0]
+    if _WHOLE.fullmatch(usual):
+        return bool(_WHOLE.fullmatch(value))
+    return not _ANY_NUMBER.fullmatch(usual) or bool(_ANY_NUMBER.fullmatch(value))
+
+
+def nearest_value(
+    value: str, values: tuple[str, ...], *, vocabulary: Collection[str] | None = None
+) -> str | None:
+    """The value that was probably meant, of those that exist; None: none is alike, or several are.
+
+    `vocabulary` are the words that the values are made of, where they are many.
+    """
+    if vocabulary is None:
+        vocabulary = spelling.list_vocabulary(values)
+    found = spelling.find_meant(value, values, vocabulary=vocabulary)
+    return found[0] if len(found) == 1 else None
 
 
 def load_shipped(engine: str, version: str) -> FlagList | None:
@@ -226,9 +323,10 @@ def load_shipped(engine: str, version: str) -> FlagList | None:
 
     A neighbour's list is none: SGLang dropped flags from one patch release to the next, and
     a flag must not be called unknown because another version does not have it. A version
-    that only differs behind the release (0.20.2rc1, 0.5.12.post1) has the release's list.
+    that only differs behind the release (0.20.2rc1, 0.5.12.post1, 0.20.2+cu129) has the
+    release's list; a build of one's own (0.20.2+mine) may have more.
     """
-    wanted = read_release(version)
+    wanted = None if _OWN_BUILD.match(version) else read_release(version)
     for each in _all(engine):
         is_commit = engine == "llamacpp" and bool(version) and version.endswith(each.version)
         if is_commit or (wanted is not None and wanted == read_release(each.version)):

@@ -189,6 +189,13 @@ def explain_failure(run: Run, person: User) -> FailureReport:
     )
 
 
+def list_cures(run: Run) -> list[str]:
+    """What to do about why it failed, in words, best first; [] where no cause is known."""
+    failure = failure_catalog.by_id().get(run.log.cause)
+    groups = run.log.diagnosis.get("groups", {})
+    return [step.says for step in _steps(run, failure.remedies, groups)] if failure else []
+
+
 def change(run: Run, number: int) -> LaunchChange | None:
     """What a remedy changes in the profile of this run; None where it changes nothing."""
     failure = failure_catalog.by_id().get(run.log.cause)
@@ -205,16 +212,18 @@ def _steps(run: Run, remedies: tuple[Remedy, ...], groups: dict[str, str]) -> It
     launch = parameters.fill(template, server.values)
     facts = LaunchFacts(LaunchContext(launch, server.box).subject)
     for number, remedy in enumerate(remedies):
-        if not remedy.fits(launch.engine, groups):
+        truth = remedy.judge(launch.engine, groups, facts)
+        if truth is False:
             continue
         made = remedy.apply(facts, groups)
-        changes = bool(remedy.change or remedy.adjust or remedy.respell)
-        if changes and made is None:
+        # What is not known, such as the version, may be known to who reads it.
+        is_for_people = truth is None and remedy.when is not None
+        if remedy.is_change and made is None and not is_for_people:
             continue  # the profile says so already, or its version has no such flag
         after = made.apply(template) if made else template
         yield FixStep(
             number=number,
-            says=remedy.text(groups),
+            says=remedy.text(groups, engine=launch.engine, facts=facts),
             box=remedy.box,
             change=made,
             differences=tuple(engines_change.compare_launches(template, after)) if made else (),

@@ -9,6 +9,7 @@ from ninja import Router, Schema
 from servers import events
 from servers.events.long_polling import wait_async
 from servers.judge.logs import failure_catalog
+from servers.lifecycle.logs import diagnoses
 from servers.models import LogChunk, Permission, Run
 from servers.models.logs.log import MOST_CHUNKS
 from servers.views.api.auth import ByKey, ByKeyAsync
@@ -38,6 +39,7 @@ class WhyOut(Schema):
     summary: str
     evidence: list[tuple[int, str]]  # lines of the log: number and text
     is_partial: bool  # only a part of the log was there
+    fixes: list[str]  # what to do, best first
 
 
 @router.get("/{run_id}", response={200: RunOut, 404: Problem}, auth=ByKey(Permission.VIEW))
@@ -55,6 +57,7 @@ def why(request: HttpRequest, run_id: int) -> WhyOut:
         summary=found.why,
         evidence=[(line, text) for line, text in said.get("evidence", [])],
         is_partial=bool(said.get("is_partial")),
+        fixes=diagnoses.list_cures(found),
     )
 
 
@@ -99,6 +102,7 @@ def _lines(run_id: int, after: int, limit: int) -> LogOut:
 def _find(run_id: int) -> Run:
     related = (
         "server__box",
+        "server__profile",
         "version__profile",
         "started_by",
         "plan__repeats",

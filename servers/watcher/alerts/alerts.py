@@ -16,6 +16,9 @@ from servers.judge.alerts.boxes import NOTHING, BoxCases, Fetch
 from servers.judge.alerts.case import ENDS, AlertCase, AlertChange, Key, Open, Steady
 from servers.judge.alerts.runs import RunFacts
 from servers.judge.logs import failure_catalog
+from servers.judge.logs.remedies import list_texts
+from servers.judge.profiles.facts import BoxKind, LaunchFacts, Subject
+from servers.launch.engines import parameters
 from servers.lifecycle.alerts import alerts, channels
 from servers.lifecycle.memory import releases
 from servers.lifecycle.runs import restart_policy, starts
@@ -259,9 +262,11 @@ def _remedy(run: Run) -> str:
     if failure is None:
         return ""
     groups = run.log.diagnosis.get("groups", {})
-    engine = run.version.launch.engine
-    fitting = (each.text(groups) for each in failure.remedies if each.fits(engine, groups))
-    return next(fitting, "")
+    # Of each server in each round: what the rows at hand tell is enough.
+    launch = parameters.fill(run.version.launch, run.plan.values)
+    kind: BoxKind = "unified" if run.server.box.is_unified else "discrete"
+    facts = LaunchFacts(Subject(launch=launch, box_kind=kind))
+    return next(list_texts(failure.remedies, facts.engine, groups, facts), "")
 
 
 def _seconds(at: datetime | None) -> float | None:

@@ -34,6 +34,14 @@ def found(**said: Any) -> dict[str, LintFinding]:
         ("vllm", "vllm/vllm-openai:v0.20.2", "0.20.2"),
         ("vllm", "vllm/vllm-openai:v0.20.2rc1-cu129", "0.20.2rc1"),
         ("vllm", "nvcr.io/nvidia/vllm:26.05-py3", ""),
+        ("vllm", "rocm/vllm:rocm7.0.0_vllm_0.11.2_20251210", "0.11.2"),
+        ("vllm", "rocm/vllm:rocm6.3.1_instinct_vllm0.8.3_20250410", "0.8.3"),
+        ("vllm", "vllm/vllm-openai:v0.4.5", "0.4.5"),
+        ("vllm", "vllm/vllm-openai-rocm:v0.14.0", "0.14.0"),
+        ("vllm", "lmcache/vllm-openai:v0.3.7", ""),  # LMCache's own number
+        ("vllm", "me/serve:sglang_0.5.12", ""),
+        ("sglang", "rocm/sgl-dev:v0.5.5-rocm700-mi30x-20251110", "0.5.5"),
+        ("sglang", "lmsysorg/sglang:v0.4.5_cu124", "0.4.5"),
         ("vllm", "localhost:5000/vllm", ""),
         ("llamacpp", "ghcr.io/ggml-org/llama.cpp:server-cuda-b6789", ""),
     ],
@@ -141,7 +149,7 @@ def test_json_that_is_none_is_told() -> None:
 def test_a_rule_that_knows_more_speaks_alone() -> None:
     rules = found(version="0.5.23", flags="--tool-call-parser qwen3 --cuda-graph-max-bs 8")
 
-    assert "tool-parser-qwen3" in rules
+    assert "tool-parser-qwen3-plain" in rules
     assert "cuda-graph-max-bs-renamed" in rules
     assert not {"flag-value", "unknown-flag"} & set(rules)
     rules = found(version="0.5.23", env={"SGLANG_ENABLE_SPEC_V2": "1"})

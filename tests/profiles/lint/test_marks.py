@@ -45,7 +45,7 @@ def known(**said: Any) -> Subject:
         ("--kv 1", "vLLM 9.9 does not know what --kv is short for", "--kv-cache-dtype"),
         ("a/b --max-model-len 1", "“a/b” stands before the first flag.", ""),
         ("-tp two", "-tp takes a whole number, not “two”.", ""),
-        ("--kv-cache-dtype fp8_e5m3", "vLLM 9.9 does not know “fp8_e5m3”", "fp8_e5m2"),
+        ("--kv-cache-dtype fp8_e5m", "vLLM 9.9 does not know “fp8_e5m”", ""),
         ("--kv-cache-dtype zzz", "vLLM 9.9 does not know “zzz” for --kv-cache-dtype.", ""),
         ("--enforce-eager on", "--enforce-eager takes no value; “on” after it is refused.", ""),
         ("--max-model-len", "--max-model-len needs a value.", ""),
