@@ -25,10 +25,10 @@ from servers.models import AuditEntry, Permission, PromptAnswer, PromptRun, Prom
 from servers.models.runs.run import DesiredState, RunState
 from servers.views.access import PersonRequest, allow
 from servers.views.gateway.chat import build_context
+from servers.views.responses import respond_done
 
 LISTED = 50  # rounds that one may choose from
 BESIDE = 2  # that are shown where nobody has chosen
-DONE = 204
 
 
 @require_GET
@@ -143,7 +143,7 @@ def round_answer(request: PersonRequest, pk: int, place: int) -> HttpResponse:
     except KeepError as error:
         return JsonResponse({"message": str(error)}, status=400)
     PromptAnswer.objects.update_or_create(round=found, place=place, defaults={"body": body})
-    return HttpResponse(status=DONE)
+    return respond_done()
 
 
 @require_POST

@@ -7,7 +7,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db.models import Q
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http import Http404, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import aget_object_or_404, get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
@@ -19,7 +19,7 @@ from servers.lifecycle.runs import starts
 from servers.models import Alert, Box, FiguresChunk, HistoryChunk, Permission, Run
 from servers.state import box_samples
 from servers.views import spreadsheet
-from servers.views.access import allow
+from servers.views.access import PersonRequest, allow
 from servers.views.runs import metrics
 
 MOST_POINTS = 1000
@@ -32,7 +32,7 @@ SPANS = ((3600, "1 h"), (86400, "24 h"), (7 * 86400, "7 d"), (30 * 86400, "30 d"
 
 @require_GET
 @allow(Permission.VIEW)
-def history(request: HttpRequest, slug: str) -> HttpResponse:
+def history(request: PersonRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     gpus = _gpus(box)
     tables = (HistoryChunk, FiguresChunk)
@@ -59,7 +59,7 @@ def _gpus(box: Box) -> list[tuple[str, str]]:
 
 @require_GET
 @allow(Permission.VIEW)
-def history_points(request: HttpRequest, slug: str) -> JsonResponse:
+def history_points(request: PersonRequest, slug: str) -> JsonResponse:
     """At most 1000 points of a range: ?from= and ?to= in unix seconds, ?gpu= a UUID or all,
     ?server= whose engine, or all."""
     box = get_object_or_404(Box, slug=slug)
@@ -92,7 +92,7 @@ def _recent(box: Box, gpu: str, since: int, until: int, width: int) -> Times:
     return judge.together_by(judge.unpack(body, gpu), since, until, width)
 
 
-def _range(request: HttpRequest, now: float) -> tuple[int, int]:
+def _range(request: PersonRequest, now: float) -> tuple[int, int]:
     try:
         until = float(request.GET.get("to") or now)
         since = float(request.GET.get("from") or until - DAY)
@@ -155,7 +155,7 @@ def _seconds(at: datetime | None) -> float | None:
 
 @require_GET
 @allow(Permission.VIEW)
-async def history_csv(request: HttpRequest, slug: str) -> StreamingHttpResponse:
+async def history_csv(request: PersonRequest, slug: str) -> StreamingHttpResponse:
     """Every point of a range as finely as it is kept, a line a GPU and moment; ?of=servers: what
     engines told, a line a server and moment."""
     box = await aget_object_or_404(Box, slug=slug)
