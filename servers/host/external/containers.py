@@ -170,12 +170,8 @@ class DockerReader(DockerClient):
 
         Raises ContainerError.
         """
-        with translate_errors("a look at the container"):
-            try:
-                found = self._api.inspect_container(container_id)
-            except NotFound:
-                return None
-        if (found["Config"].get("Labels") or {}).get(INSTALL) == self.install:
+        found = self._inspect(container_id)
+        if found is None or (found["Config"].get("Labels") or {}).get(INSTALL) == self.install:
             return None
         return ExternalContainer(container=Container.from_docker(found), inspected=found)
 

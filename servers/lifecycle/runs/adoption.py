@@ -1,6 +1,5 @@
 """Adoption: a container of ours without a run becomes a run again."""
 
-from datetime import datetime
 from typing import Any
 
 from django.core.management.color import no_style
@@ -9,6 +8,7 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.docker.containers import Container
+from servers.judge.runs import start_progress
 from servers.launch import numbers
 from servers.launch.engines import ENGINES, parameters
 from servers.launch.engines.launch import Launch
@@ -88,7 +88,7 @@ def _create_run(server: Server, container: Container, by: User | None, digests: 
     if launch.gpus in ("all", "none") or launch.gpus.replace(",", "").isdigit():
         fields["gpus"] = launch.gpus
     asked = container.labels.get("inferdash.asked", "")
-    fields["created_at"] = _moment(asked) or container.started_at or timezone.now()
+    fields["created_at"] = start_progress.moment(asked) or container.started_at or timezone.now()
     number = numbers.whole(container.labels.get("inferdash.run", ""))
     if number and not Run.objects.filter(pk=number).exists():
         # Docker's events and the container's name go by this number.
@@ -124,14 +124,6 @@ def _reached_at(container: Container, launch: Launch) -> tuple[str, int]:
 def _digests(container: Container) -> str:
     image = creation.docker().image(container.image_id)
     return next(iter(image.digests), "") if image else ""
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo else None
 
 
 def _go_on_counting() -> None:

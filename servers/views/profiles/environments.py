@@ -23,8 +23,7 @@ from servers.models import (
     Profile,
     Server,
 )
-from servers.models.profiles.environment import ABOUT
-from servers.models.profiles.profile import Stale
+from servers.models.profiles.versioned import Stale
 from servers.views.access import PersonRequest, allow
 from servers.views.profiles.profiles import describe_unversioned, find
 from servers.views.responses import respond_done
@@ -131,11 +130,7 @@ def _save(request: PersonRequest, found: EnvironmentGroup, form: EnvironmentForm
     """Raises Stale when somebody else has saved since the form was opened."""
     person = request.user
     with transaction.atomic():
-        found.claim(saves=form.cleaned_data["saves"])
-        about, before = form.describe(), found.about
-        for name, value in about.items():
-            setattr(found, name, value)
-        found.save(update_fields=ABOUT)
+        before = found.save_about(form.describe(), saves=form.cleaned_data["saves"])
         variables = form.variables()
         if variables != found.variables:
             message = form.cleaned_data["message"]

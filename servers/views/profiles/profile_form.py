@@ -25,7 +25,7 @@ from servers.models import (
     StoredCheckpoint,
     User,
 )
-from servers.models.profiles.profile import ABOUT, Stale
+from servers.models.profiles.versioned import Stale
 from servers.views.access import PersonRequest, allow
 from servers.views.profiles.profiles import describe_unversioned, find
 from servers.views.profiles.recipes import find_recipe
@@ -115,11 +115,7 @@ def _save(request: PersonRequest, found: Profile, form: ProfileForm) -> None:
     """Raises Stale when somebody else has saved since the form was opened."""
     person = request.user
     with transaction.atomic():
-        found.claim(saves=form.cleaned_data["saves"])
-        about, before = form.describe(), found.about
-        for name, value in about.items():
-            setattr(found, name, value)
-        found.save(update_fields=ABOUT)
+        before = found.save_about(form.describe(), saves=form.cleaned_data["saves"])
         launch = form.launch()
         if launch == found.launch:
             messages.success(request, describe_unversioned(form, before, found.current))
@@ -137,7 +133,7 @@ def _theirs_and_mine(found: Profile, form: ProfileForm) -> list[change.Differenc
     theirs, mine = found.about, form.describe()
     about = [
         change.Difference(part=name, name=name, before=str(theirs[name]), after=str(mine[name]))
-        for name in ABOUT
+        for name in theirs
         if theirs[name] != mine[name]
     ]
     with transaction.atomic():

@@ -41,7 +41,8 @@ from servers.models import (
     User,
 )
 from servers.models.profiles.environment import EnvironmentVersion
-from servers.models.profiles.profile import ProfileFilter, ProfileHealth, ProfileVersion, Stale
+from servers.models.profiles.profile import ProfileFilter, ProfileHealth, ProfileVersion
+from servers.models.profiles.versioned import Stale
 from servers.views.access import PersonRequest, allow
 
 A_PAGE = 100
