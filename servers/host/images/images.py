@@ -185,12 +185,8 @@ class DockerImages(DockerReader):
 
     def image(self, reference: str) -> Image | None:
         """The local image; None when this box does not have it. Raises ContainerError."""
-        with translate_errors(f"a look at the image {reference}"):
-            try:
-                found = self._api.inspect_image(reference)  # type: ignore[no-untyped-call]
-            except NotFound:
-                return None
-        return Image.from_docker(found)
+        found = self.made_from(reference)
+        return Image.from_docker(found) if found is not None else None
 
     def images(self) -> list[ListedImage]:
         """Every image but the unnamed steps of builds. Raises ContainerError."""

@@ -8,6 +8,7 @@ from django.db import models, transaction
 from django.utils import timezone
 
 from servers.launch.engines.launch import Launch
+from servers.models.box import Box
 from servers.models.people.user import User
 from servers.models.profiles.versioned import Versioned
 
@@ -130,6 +131,12 @@ class Profile(Versioned):
     @property
     def tag_list(self) -> list[str]:
         return self.tags.split()
+
+    @property
+    def first_box(self) -> Box | None:
+        """That of its oldest server; None while it is on none."""
+        server = self.servers.select_related("box").order_by("pk").first()
+        return server.box if server else None
 
     @property
     def launch(self) -> Launch:

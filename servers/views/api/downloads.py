@@ -3,16 +3,16 @@
 from datetime import datetime
 
 from asgiref.sync import sync_to_async
-from django.http import Http404, HttpRequest
+from django.http import HttpRequest
 from ninja import Router, Schema, Status
 from pydantic import Field
 
 from servers.lifecycle.weights import downloads as weights_downloads
-from servers.lifecycle.weights.downloads import DownloadRequest, DownloadRequestError
+from servers.lifecycle.weights.downloads import DownloadRequestError
 from servers.models import Download, Permission
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.boxes import find_box
-from servers.views.api.errors import ApiError, Problem, wait_for_change
+from servers.views.api.errors import ApiError, Problem, find_one, wait_for_change
 
 router = Router()
 OK, CREATED, UNPROCESSABLE = 200, 201, 422
@@ -112,12 +112,10 @@ def download(request: HttpRequest, given: DownloadIn) -> Status[DownloadOut]:
     """Ask for a model; 200 where the same is on its way already."""
     box = find_box(given.box)
     try:
-        name, revision = weights_downloads.read_name(given.model)
-        repository, _colon, quantization = name.partition(":")
-        wish = DownloadRequest(
-            repository=repository,
-            revision=given.revision or revision or "main",
-            patterns=tuple(given.files) or ((f":{quantization}",) if quantization else ()),
+        wish = weights_downloads.read_request(
+            given.model,
+            revision=given.revision,
+            patterns=given.files,
             into=given.into,
             limit=given.limit,
         )
@@ -179,7 +177,5 @@ def _look(pk: int) -> DownloadOut:
 
 
 def _find(pk: int) -> Download:
-    found = Download.objects.select_related("box", "asked_by").filter(pk=pk).first()
-    if found is None:
-        raise Http404(f"There is no download {pk}.")
-    return found
+    rows = Download.objects.select_related("box", "asked_by")
+    return find_one(rows, f"There is no download {pk}.", pk=pk)

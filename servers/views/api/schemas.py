@@ -13,6 +13,11 @@ from servers.lifecycle.runs import secret_env, starts
 from servers.models import Claim, Run, Server, StoredCheckpoint
 from servers.state.engine_metrics import EngineMetrics, figures_of
 
+# What RunOut reads of a run.
+RELATED = (
+    "server__box", "version__profile", "started_by", "plan__repeats", "start", "log", "health",
+)  # fmt: skip
+
 
 class RunOut(Schema):
     id: int

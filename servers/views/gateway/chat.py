@@ -78,12 +78,8 @@ def chat(request: PersonRequest, key: str = "") -> HttpResponse:
         found = get_object_or_404(Conversation.objects.owned_by(request.user), key=key)
         if found.comparison:
             return redirect("comparison", found.comparison)
-    more = {
-        "standings": requests.describe_standings() if request.user.may_view else [],
-        "person": request.user,
-        "conversation": key,
-    }
-    return render(request, "gateway/chat/page.html", build_context(request) | more)
+    context = build_context(request) | {"conversation": key}
+    return render(request, "gateway/chat/page.html", context)
 
 
 @require_GET
@@ -96,8 +92,6 @@ def compare(request: PersonRequest, key: str = "") -> HttpResponse:
     if key and not columns:
         raise Http404
     more = {
-        "standings": requests.describe_standings() if request.user.may_view else [],
-        "person": request.user,
         "columns": columns,
         "comparison": key,
         "most": COLUMNS,
@@ -117,6 +111,8 @@ def build_context(request: PersonRequest) -> dict[str, Any]:
         "csrf_cookie": settings.CSRF_COOKIE_NAME,
         "parameters": sampling.PARAMETERS,
         "parameter_table": sampling.table(),
+        "standings": requests.describe_standings() if request.user.may_view else [],
+        "person": request.user,
     }
 
 

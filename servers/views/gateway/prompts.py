@@ -12,7 +12,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from servers.contexts.gateway import requests
 from servers.forms.conversation import (
     BODY_LIMIT,
     COLUMNS,
@@ -105,8 +104,6 @@ def prompt_set(request: PersonRequest, pk: int) -> HttpResponse:
             "params": rounds[0].params if rounds else {},
             "begun": request.GET.get("ask", ""),
             "most": COLUMNS,
-            "standings": requests.describe_standings(),
-            "person": request.user,
         },
     )
 

@@ -258,10 +258,7 @@ def _form(request: PersonRequest) -> tuple[ProfileForm, Profile | None]:
 
 def _box(form: ProfileForm, profile: Profile | None) -> Box | None:
     """The box that the form's launch is for; None where the profile has none."""
-    if profile is None:
-        return cast(Box | None, form.cleaned_data.get("box"))
-    server = profile.servers.select_related("box").order_by("pk").first()
-    return server.box if server else None
+    return profile.first_box if profile else cast(Box | None, form.cleaned_data.get("box"))
 
 
 def _read_context(form: ProfileForm, profile: Profile | None) -> LaunchContext | None:

@@ -62,8 +62,7 @@ def flaglist_for(engine: str, image: str, box: Box | None) -> ImageFlags:
 def _box(request: PersonRequest) -> Box | None:
     slug, box = request.GET.get("profile", ""), request.GET.get("box", "")
     if slug:
-        server = find(request, slug).servers.select_related("box").order_by("pk").first()
-        return server.box if server else None
+        return find(request, slug).first_box
     return Box.objects.filter(pk=numbers.whole(box) or 0).first()
 
 

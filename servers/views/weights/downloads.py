@@ -18,7 +18,7 @@ from servers.host.weights.fetch.listing import FileGroup
 from servers.judge.weights import checkpoints as judge
 from servers.launch import numbers
 from servers.lifecycle.weights import downloads
-from servers.lifecycle.weights.downloads import DownloadRequest, DownloadRequestError
+from servers.lifecycle.weights.downloads import DownloadRequestError
 from servers.models import Box, Download, Permission
 from servers.state import answers
 from servers.views.access import PersonRequest, allow
@@ -134,7 +134,13 @@ def download_start(request: PersonRequest) -> HttpResponse:
         messages.error(request, "Nothing was chosen: tick what is to be downloaded.")
         return redirect(back)
     try:
-        wish = _wish(request, typed, names)
+        wish = downloads.read_request(
+            typed,
+            revision=request.POST.get("revision", "").strip()[:200],
+            patterns=names,
+            into=request.POST.get("into", "")[:1000],
+            limit=_pace(request),
+        )
         made, is_new = downloads.ask(box, wish, by=request.user)
     except (DownloadRequestError, ValueError) as error:
         messages.error(request, str(error))
@@ -142,18 +148,6 @@ def download_start(request: PersonRequest) -> HttpResponse:
     if not is_new:
         messages.info(request, f"{made} is on its way to {box} already.")
     return redirect(f"{reverse('models')}#downloads")
-
-
-def _wish(request: PersonRequest, typed: str, names: list[str]) -> DownloadRequest:
-    name, revision = downloads.read_name(typed)
-    repository, _colon, quantization = name.partition(":")
-    return DownloadRequest(
-        repository=repository,
-        revision=request.POST.get("revision", "").strip()[:200] or revision or "main",
-        patterns=tuple(names) or ((f":{quantization}",) if quantization else ()),
-        into=request.POST.get("into", "")[:1000],
-        limit=_pace(request),
-    )
 
 
 def _pace(request: PersonRequest) -> int:
