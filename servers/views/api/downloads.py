@@ -13,6 +13,7 @@ from servers.models import Download, Permission
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.boxes import find_box
 from servers.views.api.errors import ApiError, Problem, find_one, wait_for_change
+from servers.views.api.schemas import RowOut
 
 router = Router()
 OK, CREATED, UNPROCESSABLE = 200, 201, 422
@@ -47,7 +48,7 @@ class LimitIn(Schema):
     limit: int = Field(ge=0, le=MOST_BYTES, description="Bytes a second; 0: none.")
 
 
-class DownloadOut(Schema):
+class DownloadOut(RowOut):
     id: int
     model: str
     revision: str
@@ -72,28 +73,14 @@ class DownloadOut(Schema):
 
     @classmethod
     def from_download(cls, found: Download) -> "DownloadOut":
-        return cls(
+        return cls.from_same(
+            found,
             id=found.pk,
             model=found.repository,
-            revision=found.revision,
-            commit=found.commit,
             box=found.box.slug,
-            folder=found.folder,
             state=found.status,
-            wanted=found.wanted,
-            done=found.done,
-            total=found.total,
-            percent=found.percent,
-            rate=found.rate,
-            left=found.left,
-            limit=found.limit,
-            trouble=found.trouble,
             says=found.said,
-            advice=found.advice,
             asked_by=found.asked_by.username if found.asked_by else None,
-            asked_at=found.asked_at,
-            ended_at=found.ended_at,
-            mark=found.mark,
         )
 
 
