@@ -34,7 +34,7 @@ from servers.models import (
     Server,
 )
 from servers.models.runs.run import RunState
-from tests import factories, samples
+from tests import factories
 from tests.profiles.test_checks import browser, typed
 from tests.weights.fit import models
 from tests.weights.fit.models import GB, GIB, subject
@@ -241,11 +241,7 @@ def test_a_profile_that_was_made_for_other_gpus() -> None:
 
 @pytest.fixture
 def box(own_redis: None) -> Box:
-    made = factories.box(hf_cache="~/.cache/huggingface")
-    card = {"name": samples.RTX, "compute_capability": "12.0", "total": 95 * GIB}
-    cards = [{"index": index, "kind": "discrete", **card} for index in range(2)]
-    made.facts = {**made.facts, "gpus": cards, "driver": "580.142"}
-    made.save()
+    made = factories.box(gpus=2, driver="580.142", hf_cache="~/.cache/huggingface")
     here = around()
     HostResources.objects.create(
         box=made, found=dict(here.found), images=image(architecture="arm64")
