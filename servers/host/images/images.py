@@ -188,6 +188,11 @@ class DockerImages(DockerReader):
         found = self.made_from(reference)
         return Image.from_docker(found) if found is not None else None
 
+    def digest_of(self, image_id: str) -> str:
+        """Its name at a registry, by digest; "" of one that has none, or is gone."""
+        found = self.image(image_id)
+        return next(iter(found.digests), "") if found else ""
+
     def images(self) -> list[ListedImage]:
         """Every image but the unnamed steps of builds. Raises ContainerError."""
         with translate_errors("a list of images"):

@@ -20,7 +20,7 @@ from servers.judge.memory.holders import memory_by_container, memory_by_pid
 from servers.judge.memory.orphans import ContainerRecord, Orphan, OwnContainer
 from servers.judge.memory.pools import GIB, Pool, pools
 from servers.judge.runs import limits
-from servers.launch import numbers
+from servers.launch import durations, numbers
 from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.runs import creation, secret_env
 from servers.models import Box, Run, Server
@@ -70,13 +70,13 @@ def _ours(box: Box, found: list[Container]) -> dict[str, OwnContainer]:
     runs = Run.objects.filter_managed().filter(lately, server__box=box)
     ours: dict[str, OwnContainer] = {}
     for each in found:
-        ended = each.finished_at.timestamp() if each.finished_at else None
+        ended = durations.to_timestamp(each.finished_at)
         ours[each.id] = OwnContainer(server=each.labels.get("inferdash.server", ""), ended_at=ended)
     for slug, ended_at, *ids in runs.values_list(
         "server__slug", "ended_at", "container_id", "container_was"
     ):
         for container in filter(None, ids):
-            ended = ended_at.timestamp() if ended_at else None
+            ended = durations.to_timestamp(ended_at)
             known = OwnContainer(server=slug, ended_at=ended, is_there=False)
             ours.setdefault(container, known)
     return ours

@@ -284,9 +284,9 @@ def _resolve_folder(into: str, box: Box) -> str:
         return ""
     try:
         path = resolve(into, home=box.home)
-        return "" if box.hf_cache and path == resolve(box.hf_cache, home=box.home) else path
     except VolumeError:
         return into
+    return "" if path == box.cache_path else path
 
 
 def drop_parts(made: DownloadSpec) -> int:

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET
 from servers.contexts.memory import history as chunks
 from servers.judge.memory import history as judge
 from servers.judge.memory.history import Point, Times
+from servers.launch import durations
 from servers.lifecycle.runs import starts
 from servers.models import Alert, Box, FiguresChunk, HistoryChunk, Permission, Run
 from servers.state import box_samples
@@ -122,11 +123,11 @@ def _runs(box: Box, since: int, until: int) -> list[dict[str, Any]]:
             "server": run.server.slug,
             "url": reverse("run", args=[run.pk]),
             "state": run.state,
-            "start": _seconds(run.started_at or run.created_at),
-            "ready": _seconds(run.ready_at),
-            "end": _seconds(run.ended_at),
+            "start": durations.to_timestamp(run.started_at or run.created_at),
+            "ready": durations.to_timestamp(run.ready_at),
+            "end": durations.to_timestamp(run.ended_at),
             "phases": [
-                {"words": each.words, "at": _seconds(each.began)}
+                {"words": each.words, "at": durations.to_timestamp(each.began)}
                 for each in starts.list_stretches(run)
             ],
         }
@@ -142,15 +143,11 @@ def _alerts(box: Box, since: int, until: int) -> list[dict[str, Any]]:
             "title": alert.title,
             "severity": alert.severity,
             "url": reverse("run", args=[alert.run_id]) if alert.run_id else reverse("alerts"),
-            "start": _seconds(alert.raised_at),
-            "end": _seconds(alert.cleared_at),
+            "start": durations.to_timestamp(alert.raised_at),
+            "end": durations.to_timestamp(alert.cleared_at),
         }
         for alert in alerts.filter(raised_at__lte=began).order_by("-raised_at")[:MOST_ALERTS]
     ]
-
-
-def _seconds(at: datetime | None) -> float | None:
-    return None if at is None else at.timestamp()
 
 
 @require_GET

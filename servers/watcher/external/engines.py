@@ -13,6 +13,7 @@ from servers.host.external.containers import NO_WISH, ExternalContainer
 from servers.host.kernel import ports
 from servers.host.kernel.proc import Kernel
 from servers.judge.external.engines import DiscoveredEngine, Origin
+from servers.launch import durations
 from servers.launch.commandline import engine_flags, engine_words
 from servers.launch.commandline.inspect import command_of
 from servers.launch.commandline.tokens import LaunchCommand
@@ -228,7 +229,7 @@ class ExternalEngines:
                 models=heard.models,
                 address=heard.address,
                 port=heard.port,
-                started_at=began.timestamp() if began else None,
+                started_at=durations.to_timestamp(began),
                 removes_itself=other.removes_itself,
                 origin=Origin.from_labels(
                     other.container.labels,

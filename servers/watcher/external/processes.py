@@ -21,6 +21,7 @@ from servers.host.kernel import ports, processes
 from servers.host.kernel.proc import Kernel, Process, Processes
 from servers.host.kernel.processes import ProcessId, unit
 from servers.judge.external.engines import DiscoveredEngine, Origin
+from servers.launch import durations
 from servers.launch.commandline import engine_flags, engine_words
 from servers.launch.commandline.engine_words import ray_start
 from servers.launch.commandline.inspect import command_of
@@ -96,8 +97,8 @@ def _inspect(other: ExternalContainer) -> DiscoveredEngine | None:
         answer="ended",
         models=find_ended_model(said.checkpoint),
         port=said.port_number or ENGINES[command.engine].default_port,
-        started_at=container.started_at.timestamp() if container.started_at else None,
-        ended_at=container.finished_at.timestamp() if container.finished_at else None,
+        started_at=durations.to_timestamp(container.started_at),
+        ended_at=durations.to_timestamp(container.finished_at),
         exit_code=container.exit_code,
         oom_killed=container.oom_killed,
         origin=Origin.from_labels(container.labels, other.policy),
