@@ -1,4 +1,4 @@
-"""What profiles and environment groups share: versions, and saves that overwrite nobody's."""
+"""Versioned rows: what profiles and environment groups share, and saves that overwrite nobody’s."""
 
 from typing import Any, ClassVar
 
