@@ -20,7 +20,7 @@ def sentence(release: Release, *, now: float) -> str:
             holders = f" {_who(release.holders, now)}." if release.holders else ""
             return say("memory.releasing", size=release.to_come, holders=holders).text
         case "back":
-            return _back(release, now)
+            return _back(release)
         case "held":
             holders = _who(release.holders, now)
             return say("memory.release-held", size=release.to_come, holders=holders).text
@@ -50,7 +50,7 @@ def short(release: Release) -> str:
     return ""
 
 
-def _back(release: Release, now: float) -> str:
+def _back(release: Release) -> str:
     if release.released is None:
         return "" if release.held is None else say("memory.released-all").text
     if release.released < _TELLING:

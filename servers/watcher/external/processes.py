@@ -32,7 +32,7 @@ from servers.launch.engines.engine import flag_value
 from servers.lifecycle.external import ContainerWorkload
 from servers.lifecycle.external.container import Autopsies
 from servers.lifecycle.runs import creation
-from servers.lifecycle.runs.secret_env import ENGINE_KEYS
+from servers.lifecycle.runs.secret_env import find_key_in
 from servers.models import Box, Run
 from servers.watcher.external.discovery import DiscoveredLife, Ways
 
@@ -245,9 +245,7 @@ def _key(found: DiscoveredEngine) -> str:
         said = find_started_process(life.pid, start=life.start)
     except StartedError:
         return ""
-    flag = flag_value(said.argv, "--api-key")
-    env = said.env or {}
-    return flag or next((value for name in ENGINE_KEYS if (value := env.get(name))), "")
+    return find_key_in(said.argv, said.env or {})
 
 
 def _port(words: tuple[str, ...]) -> int:
