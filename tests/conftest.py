@@ -15,7 +15,8 @@ from django.db import connections
 from servers.host.docker.containers import DockerContainers
 from servers.judge.runs import limits
 from servers.lifecycle.runs import creation
-from tests import docker_engine
+from servers.models import Box
+from tests import docker_engine, factories
 
 # The same examples each time, so that a failure is the change's; --hypothesis-profile=default looks
 # for new ones. How quick a machine is says nothing of the code.
@@ -91,6 +92,11 @@ def root(tmp_path: Path, settings: Any) -> Path:
     settings.BOX_FILE = tmp_path / "box.toml"
     settings.BOX_FILE.write_text(limits.default_text("/home/ada"))
     return tmp_path / "root"
+
+
+@pytest.fixture
+def box() -> Box:
+    return factories.box()
 
 
 @pytest.fixture

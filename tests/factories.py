@@ -7,6 +7,7 @@ from typing import Any
 
 import redis
 from django.conf import settings
+from django.test import Client
 from django.utils import timezone
 from django.utils.text import slugify
 
@@ -45,7 +46,7 @@ from servers.models.runs.run import ENDED, PARTS, DesiredState, RunState
 from servers.watcher.memory import monitor
 from tests import shelves
 from tests.awkward import LEFT
-from tests.samples import GIB, card, process, sample, unified
+from tests.samples import GIB, RTX, card, process, sample, unified
 
 ASKED = "registry.example/team/vllm:nightly"  # its tag says nothing of its version
 
@@ -78,9 +79,19 @@ def person(name: str = "ada", role: Role = Role.ADMIN) -> User:
     return found or User.objects.create_user(name, password="correct horse", role=role)
 
 
-def box(slug: str = "rtx8", **values: Any) -> Box:
+def log_in(who: User) -> Client:
+    """A browser in which they are logged in."""
+    made = Client()
+    made.force_login(who)
+    return made
+
+
+def box(
+    slug: str = "rtx8", *, gpus: int = 0, kind: str = "discrete", driver: str = "", **values: Any
+) -> Box:
+    """`gpus`: so many RTX PRO 6000; 0: nothing is known of its GPUs."""
     now = timezone.now()
-    facts = {
+    facts: dict[str, Any] = {
         "docker": {"version": "28.5.1", "root": "/var/lib/docker"},
         "limits": {
             "mount_roots": ["/home/ada", "/mnt", "/data"],
@@ -91,6 +102,11 @@ def box(slug: str = "rtx8", **values: Any) -> Box:
         },
         "problems": [],
     }
+    if gpus:
+        card = {"name": RTX, "compute_capability": "12.0", "total": 95 * GIB, "kind": kind}
+        facts["gpus"] = [{"index": index, **card} for index in range(gpus)]
+    if driver:
+        facts["driver"] = driver
     defaults = {"home": "/home/ada", "seen_at": now, "facts": facts}
     return Box.objects.create(slug=slug, **{**defaults, **values})
 
@@ -116,6 +132,13 @@ def server(on: Box, name: str = "qwen3-8b", model: str = "", **launch: Any) -> M
     profile = Profile.objects.create(slug=slug, name=name, owner=person())
     profile.save_version(Launch(**values), by=person(), message="First version")
     return require_managed(Server.objects.create(slug=slug, profile=profile, box=on))
+
+
+def latest_run(of: Server) -> Run:
+    """As the database has it now."""
+    found = Server.objects.get(pk=of.pk).run
+    assert found is not None
+    return found
 
 
 def _name_by_table(values: dict[str, Any]) -> dict[str, Any]:

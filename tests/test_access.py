@@ -15,7 +15,7 @@ from servers.consumers.guard import FAULT
 from servers.models import Permission, Role, Run, User
 from servers.routing import websocket_urlpatterns
 from servers.views.access import allow
-from tests import access_rows
+from tests import access_rows, factories
 from tests.access_rows import PUBLIC, ROWS, SOCKETS, AccessRow, Things, made
 from tests.cases import table
 from tests.websocket import Socket, session_of
@@ -275,14 +275,12 @@ async def test_a_socket_ends_when_its_person_gets_another_role(
 
 
 def demote(pk: int) -> None:
-    client = Client()
-    client.force_login(User.objects.get(username="ada"))
+    client = factories.log_in(User.objects.get(username="ada"))
     client.post(reverse("person_role", args=[pk]), {"role": str(Role.VIEWER.value)})
 
 
 def disable(pk: int) -> None:
-    client = Client()
-    client.force_login(User.objects.get(username="ada"))
+    client = factories.log_in(User.objects.get(username="ada"))
     client.post(reverse("person_active", args=[pk]))
 
 

@@ -14,9 +14,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 
 
 def client(role: Role = Role.ADMIN) -> Client:
-    made = Client()
-    made.force_login(User.objects.get_or_create(username=f"a-{role.label}", role=role)[0])
-    return made
+    return factories.log_in(User.objects.get_or_create(username=f"a-{role.label}", role=role)[0])
 
 
 def found(text: str, by: Client) -> dict[str, list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import Namespace
 from contextlib import suppress
@@ -27,9 +26,7 @@ def chat(args: Namespace) -> int:
         return _talk(api, args, said)
     said.append({"role": "user", "content": text})
     if args.json:
-        whole = api.whole_chat(_body(args, said))
-        sys.stdout.write(json.dumps(whole, ensure_ascii=False, indent=2) + "\n")
-        return 0
+        return show.write_json(api.whole_chat(_body(args, said)))
     _answered, is_stopped = _ask(api, args, said)
     return INTERRUPTED if is_stopped else 0
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from argparse import Namespace
 from typing import Any
 
@@ -31,13 +29,12 @@ def claim(args: Namespace) -> int:
 def claims(args: Namespace) -> int:
     found = config.api().get("claims")
     if args.json:
-        sys.stdout.write(f"{json.dumps(found, indent=2)}\n")
-        return 0
+        return show.write_json(found)
     rows = [
         [str(each["id"]), _what(each), each["box"], show.claim(each), each["note"]]
         for each in found
     ]
-    sys.stdout.write(f"{show.table(['ID', 'WHAT', 'BOX', 'CLAIMED BY', 'NOTE'], rows)}\n")
+    show.write(show.table(["ID", "WHAT", "BOX", "CLAIMED BY", "NOTE"], rows))
     return 0
 
 
@@ -62,5 +59,7 @@ def _what(found: dict[str, Any]) -> str:
 
 
 def _print_result(args: Namespace, said: dict[str, Any], words: str) -> int:
-    sys.stdout.write(f"{json.dumps(said, indent=2) if args.json else words}\n")
+    if args.json:
+        return show.write_json(said)
+    show.write(words)
     return 0

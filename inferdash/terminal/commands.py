@@ -23,7 +23,7 @@ def login(args: Namespace) -> int:
     made = Api(args.url, key.strip(), authority)
     count = len(made.get("servers"))
     kept = config.keep(made.url, key.strip(), authority)
-    _write(f"Logged in to {made.url}, which has {count} servers. Kept in {kept}.")
+    show.write(f"Logged in to {made.url}, which has {count} servers. Kept in {kept}.")
     return 0
 
 
@@ -37,16 +37,16 @@ def _authority(file: str) -> str:
 
 
 def logout(_args: Namespace) -> int:
-    _write("Forgotten." if config.forget() else "Nothing was kept here.")
+    show.write("Forgotten." if config.forget() else "Nothing was kept here.")
     return 0
 
 
 def ps(args: Namespace) -> int:
     found = config.api().get("servers")
     if args.names:
-        _write("\n".join(each["slug"] for each in found))
+        show.write("\n".join(each["slug"] for each in found))
     elif args.json:
-        _json(found)
+        show.write_json(found)
     else:
         rows = [
             [
@@ -65,7 +65,7 @@ def ps(args: Namespace) -> int:
             heads.insert(2, "CLAIMED BY")
             for row, words in zip(rows, claimed):  # noqa: B905 - Python 3.9
                 row.insert(2, words)
-        _write(show.table(heads, rows))
+        show.write(show.table(heads, rows))
     return 0
 
 
@@ -95,7 +95,7 @@ def start(args: Namespace) -> int:
 def stop(args: Namespace) -> int:
     api = config.api()
     if not args.yes and sys.stdin.isatty() and not _may_stop(api.get("servers", args.server)):
-        _write("Nothing was stopped.")
+        show.write("Nothing was stopped.")
         return 0
     said = api.post(
         "servers", args.server, "stop", after_requests=args.drain, despite_claim=args.despite_claim
@@ -143,10 +143,10 @@ def _wait(api: Api, args: Namespace, said: dict[str, Any]) -> int:
 
 def _print_result(args: Namespace, said: dict[str, Any]) -> int:
     if args.json:
-        _json(said)
+        show.write_json(said)
     else:
         where = f" at {said['base_url']} on {said['box']}" if said["base_url"] else ""
-        _write(f"{said['slug']}: {show.state(said)}{where}")
+        show.write(f"{said['slug']}: {show.state(said)}{where}")
     return 0
 
 
@@ -162,7 +162,7 @@ def logs(args: Namespace) -> int:
         for line in said["lines"]:
             stamp = f"{line['at']} " if args.timestamps else ""
             text = line["text"] if args.raw else safe.readable(line["text"])
-            _write(json.dumps(line) if args.json else f"{stamp}{text}")
+            show.write(json.dumps(line) if args.json else f"{stamp}{text}")
         at = said["next"]
         if said["is_complete"] or (not args.follow and not said["lines"]):
             return 0
@@ -173,7 +173,7 @@ def why(args: Namespace) -> int:
     api = config.api()
     said = api.get("runs", str(args.run or _run(api, args.server)), "why")
     if args.json:
-        _json(said)
+        show.write_json(said)
     else:
         _write_why(said)
     return FAILED if said["run"]["state"] == "failed" else 0
@@ -182,20 +182,20 @@ def why(args: Namespace) -> int:
 def _write_why(said: dict[str, Any]) -> None:
     of = said["run"]
     if of["state"] != "failed":
-        _write(f"Run {of['id']} of {of['server']} has not failed: it is {of['state']}.")
+        show.write(f"Run {of['id']} of {of['server']} has not failed: it is {of['state']}.")
         return
-    _write(said["summary"] or "Nobody has found out why yet.")
+    show.write(said["summary"] or "Nobody has found out why yet.")
     for number, text in said["evidence"]:
-        _write(f"  {number}: {text}")
+        show.write(f"  {number}: {text}")
     if of["memory"]:
-        _write(f"Memory: {of['memory']}")
+        show.write(f"Memory: {of['memory']}")
     fixes = said.get("fixes", [])  # an inferdash that is older does not tell them
     if fixes:
-        _write("What to do:")
+        show.write("What to do:")
     for text in fixes:
-        _write(f"  - {text}")
+        show.write(f"  - {text}")
     if said["is_partial"]:
-        _write("Only a part of its log was there; it is looked at again.")
+        show.write("Only a part of its log was there; it is looked at again.")
 
 
 def _run(api: Api, server: str) -> int:
@@ -208,17 +208,17 @@ def _run(api: Api, server: str) -> int:
 def fit(args: Namespace) -> int:
     said = config.api().get("servers", args.server, "fit")
     if args.json:
-        _json(said)
+        show.write_json(said)
     else:
         marks = {"ok": "✓", "warning": "!", "error": "✗", "unknown": "?"}
         for each in said["checks"]:
             remedy = f" {each['remedy']}" if each["remedy"] and each["level"] != "ok" else ""
-            _write(f"{marks.get(each['level'], '?')} {each['says']}{remedy}")
+            show.write(f"{marks.get(each['level'], '?')} {each['says']}{remedy}")
         for each in said["findings"]:
-            _write(f"{marks.get(each['level'], '!')} {each['says']}")
+            show.write(f"{marks.get(each['level'], '!')} {each['says']}")
         if said["memory"]:
-            _write(said["memory"]["says"])
-        _write("It may start." if said["may_start"] else "It would fail.")
+            show.write(said["memory"]["says"])
+        show.write("It may start." if said["may_start"] else "It would fail.")
     return 0 if said["may_start"] else FAILED
 
 
@@ -226,15 +226,14 @@ def box(args: Namespace) -> int:
     api = config.api()
     found = [api.get("boxes", args.box)] if args.box else api.get("boxes")
     if args.json:
-        _json(found)
-        return 0
+        return show.write_json(found)
     for each in found:
         free = (
             f", {show.gib(each['memory_free'])} of main memory free" if each["memory_free"] else ""
         )
-        _write(f"{each['slug']}: {each['health']}{free}")
+        show.write(f"{each['slug']}: {each['health']}{free}")
         for problem in each["problems"]:
-            _write(f"  ! {problem}")
+            show.write(f"  ! {problem}")
         rows = [
             [
                 f"  {gpu['index']}", gpu["name"], f"{show.gib(gpu['used'])} of {show.gib(gpu['total'])}",
@@ -244,10 +243,10 @@ def box(args: Namespace) -> int:
             for gpu in each["gpus"]
         ]  # fmt: skip
         if rows:
-            _write(show.table(["  GPU", "NAME", "MEMORY", "BUSY", "VERDICT", "HELD BY"], rows))
+            show.write(show.table(["  GPU", "NAME", "MEMORY", "BUSY", "VERDICT", "HELD BY"], rows))
         for gpu in each["gpus"]:
             if gpu["reason"]:
-                _write(f"  GPU {gpu['index']}: {gpu['reason']} {gpu['advice']}")
+                show.write(f"  GPU {gpu['index']}: {gpu['reason']} {gpu['advice']}")
     return 0
 
 
@@ -261,8 +260,7 @@ def models(args: Namespace) -> int:
     boxes = [args.box] if args.box else [each["slug"] for each in api.get("boxes")]
     found = {slug: api.get("boxes", slug, "models") for slug in boxes}
     if args.json:
-        _json(found)
-        return 0
+        return show.write_json(found)
     rows = [
         [
             each["name"], show.gib(each["size"]), each["quantization"] or each["format"],
@@ -272,15 +270,14 @@ def models(args: Namespace) -> int:
         for slug, stored in found.items()
         for each in stored
     ]  # fmt: skip
-    _write(show.table(["MODEL", "SIZE", "MADE AS", "WHOLE?", "BOX", "PATH"], rows))
+    show.write(show.table(["MODEL", "SIZE", "MADE AS", "WHOLE?", "BOX", "PATH"], rows))
     return 0
 
 
 def profile_list(args: Namespace) -> int:
     found = config.api().get("profiles", q=args.text)
     if args.json:
-        _json(found)
-        return 0
+        return show.write_json(found)
     rows = [
         [
             each["slug"],
@@ -291,7 +288,7 @@ def profile_list(args: Namespace) -> int:
         ]
         for each in found
     ]
-    _write(show.table(["PROFILE", "VERSION", "ENGINE", "MODEL", "SERVERS"], rows))
+    show.write(show.table(["PROFILE", "VERSION", "ENGINE", "MODEL", "SERVERS"], rows))
     return 0
 
 
@@ -309,13 +306,13 @@ def profile_import(args: Namespace) -> int:
             "profiles", document=text, box=args.box, name=args.name, message=args.message
         )
     if args.json:
-        _json(said)
+        show.write_json(said)
     else:
-        _write(
+        show.write(
             f"{said['slug']}: version {said['version']}, on {', '.join(said['servers']) or 'no box'}"
         )
         for remark in said.get("remarks", ()):
-            _write(f"  {remark}")
+            show.write(f"  {remark}")
     return 0
 
 
@@ -324,11 +321,3 @@ def _read(name: str) -> str:
         return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
         raise TerminalError(f"{name} cannot be read: {error}.", code=USAGE) from error
-
-
-def _json(value: Any) -> None:
-    _write(json.dumps(value, ensure_ascii=False, indent=2))
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text + "\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import Namespace
 from typing import Any
@@ -20,7 +19,7 @@ def list_images(args: Namespace) -> int:
     api = config.api()
     found = {slug: api.get("boxes", slug, "images") for slug in _boxes(api, args.box)}
     if args.json:
-        return _told_json(found)
+        return show.write_json(found)
     every = [(slug, each) for slug, there in found.items() for each in there]
     shown = [(slug, each) for slug, each in every if args.all or _is_shown(each)]
     rows = [
@@ -30,13 +29,13 @@ def list_images(args: Namespace) -> int:
         ]
         for slug, each in shown
     ]  # fmt: skip
-    _write(show.table(["IMAGE", "ID", "SIZE", "ENGINE", "FOR", "BOX", "USED BY"], rows))
+    show.write(show.table(["IMAGE", "ID", "SIZE", "ENGINE", "FOR", "BOX", "USED BY"], rows))
     if len(shown) < len(every):
         size = sum(each["size"] for _slug, each in every if not _is_shown(each))
-        _write(f"{len(every) - len(shown)} more without an engine, {show.gib(size)}: --all")
+        show.write(f"{len(every) - len(shown)} more without an engine, {show.gib(size)}: --all")
     for slug in found:
         for each in api.get("boxes", slug, "images", "newer"):
-            _write(f"{slug}: {_news(each)}")
+            show.write(f"{slug}: {_news(each)}")
     return 0
 
 
@@ -48,14 +47,14 @@ def newer(args: Namespace) -> int:
             show.aside(f"{slug} asks the registries; look again in a moment.\n")
     found = {slug: api.get("boxes", slug, "images", "newer") for slug in _boxes(api, args.box)}
     if args.json:
-        return _told_json(found)
+        return show.write_json(found)
     for slug, there in found.items():
         for each in there:
-            _write(f"{slug}: {_news(each)}")
+            show.write(f"{slug}: {_news(each)}")
             for server in each["servers"]:
-                _write(f"  {server['server']}: {server['says']}")
+                show.write(f"  {server['server']}: {server['says']}")
                 for problem in server["problems"]:
-                    _write(f"    ! {problem}")
+                    show.write(f"    ! {problem}")
     return 0
 
 
@@ -118,7 +117,7 @@ def prune(args: Namespace) -> int:
 def jobs(args: Namespace) -> int:
     found = config.api().get("image-jobs")
     if args.json:
-        return _told_json(found)
+        return show.write_json(found)
     rows = [
         [
             str(each["id"]), each["kind"], each["reference"], each["box"], each["state"],
@@ -126,7 +125,7 @@ def jobs(args: Namespace) -> int:
         ]
         for each in found
     ]  # fmt: skip
-    _write(show.table(["ID", "WHAT", "IMAGE", "BOX", "STATE", "THERE", "BY", ""], rows))
+    show.write(show.table(["ID", "WHAT", "IMAGE", "BOX", "STATE", "THERE", "BY", ""], rows))
     return 0
 
 
@@ -180,12 +179,12 @@ def _line(said: dict[str, Any]) -> str:
 
 def _print_result(args: Namespace, said: dict[str, Any]) -> int:
     if args.json:
-        _told_json(said)
+        show.write_json(said)
     else:
         what = said["reference"] or "Images"
-        _write(f"{what} on {said['box']}: {said['state']}. {said['says']}".rstrip(". ") + ".")
+        show.write(f"{what} on {said['box']}: {said['state']}. {said['says']}".rstrip(". ") + ".")
         if said["state"] == "held":
-            _write(
+            show.write(
                 f"inferdash images pull {said['reference']} --despite pulls it all the same, "
                 f"inferdash images cancel {said['id']} leaves it."
             )
@@ -239,12 +238,3 @@ def _news(each: dict[str, Any]) -> str:
         return f"{each['reference']} was moved, and can go back."
     where = "is here" if each["newer_id"] else "is to be had"
     return f"a newer build of {each['reference']} {where}. {each['says']}".rstrip()
-
-
-def _told_json(value: Any) -> int:
-    _write(json.dumps(value, ensure_ascii=False, indent=2))
-    return 0
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text + "\n")

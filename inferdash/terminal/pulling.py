@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from argparse import Namespace
 from typing import Any
 
@@ -65,10 +63,10 @@ def _line(said: dict[str, Any]) -> str:
 
 def _print_result(args: Namespace, said: dict[str, Any]) -> int:
     if args.json:
-        _write(json.dumps(said, ensure_ascii=False, indent=2))
+        show.write_json(said)
     else:
         more = " ".join(each for each in (said["says"], said["advice"], said["trouble"]) if each)
-        _write(f"{said['model']} on {said['box']}: {said['state']}{'. ' if more else ''}{more}")
+        show.write(f"{said['model']} on {said['box']}: {said['state']}{'. ' if more else ''}{more}")
     return FAILED if said["state"] in ("failed", "cancelled") else 0
 
 
@@ -84,14 +82,13 @@ def pulls(args: Namespace) -> int:
         body = {"delete_parts": args.delete_parts} if args.action == "cancel" else {}
         said = api.post("downloads", str(args.id), args.action, **body)
         if args.json:
-            _write(json.dumps(said, ensure_ascii=False, indent=2))
+            show.write_json(said)
         else:
-            _write(f"{said['model']} on {said['box']}: {said['wanted']} is wanted.")
+            show.write(f"{said['model']} on {said['box']}: {said['wanted']} is wanted.")
         return 0
     found = api.get("downloads")
     if args.json:
-        _write(json.dumps(found, ensure_ascii=False, indent=2))
-        return 0
+        return show.write_json(found)
     rows = [
         [
             str(each["id"]), each["model"], each["box"], each["state"],
@@ -101,9 +98,5 @@ def pulls(args: Namespace) -> int:
         for each in found
     ]  # fmt: skip
     heads = ["ID", "MODEL", "BOX", "STATE", "THERE", "SIZE", "PACE", ""]
-    _write(show.table(heads, rows))
+    show.write(show.table(heads, rows))
     return 0
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -107,6 +108,16 @@ def bar(text: str) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{safe.readable(text)}")
         sys.stderr.flush()
+
+
+def write(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def write_json(value: Any) -> int:
+    """The exit code of a command that has nothing else to say."""
+    write(json.dumps(value, ensure_ascii=False, indent=2))
+    return 0
 
 
 def aside(text: str) -> None:

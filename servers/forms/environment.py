@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -12,7 +12,7 @@ from django.http import QueryDict
 from django.utils import timezone
 from django.utils.text import slugify
 
-from servers.forms.profile_fields import LONGEST_TEXT, text_box
+from servers.forms.profile_fields import LONGEST_TEXT, VersionedForm, text_box
 from servers.launch import numbers
 from servers.launch.commandline import lines, text_boxes
 from servers.launch.commandline.lines import Environment
@@ -21,7 +21,7 @@ from servers.launch.engines.launch import Launch
 from servers.lifecycle import QueueOptions
 from servers.models import EnvironmentGroup, Secret, User
 from servers.models.people.key import MASK
-from servers.models.profiles.environment import ABOUT, only_variables
+from servers.models.profiles.environment import only_variables
 from servers.models.profiles.profile import MOST, Preset
 
 
@@ -65,8 +65,9 @@ def variables_text(launch: Launch) -> str:
     return lines.environment_text(values, reasons)
 
 
-class EnvironmentForm(forms.Form):
-    saves = forms.IntegerField(widget=forms.HiddenInput)
+class EnvironmentForm(VersionedForm):
+    of = EnvironmentGroup
+
     name = forms.CharField(max_length=100, help_text="What it is for: Blackwell NCCL.")
     engine = forms.ChoiceField(
         required=False,
@@ -139,9 +140,6 @@ class EnvironmentForm(forms.Form):
     def slug_of(name: str) -> str:
         return slugify(name)[:63]
 
-    def describe(self) -> dict[str, str]:
-        return {name: self.cleaned_data[name] for name in ABOUT}
-
     def variables(self) -> Launch:
         """What was typed. Values of secret variables are sealed here."""
         return self._variables(lambda name, value: Secret.seal(name, value, self.person).pk)
@@ -149,12 +147,6 @@ class EnvironmentForm(forms.Form):
     def unsaved_variables(self) -> Launch:
         """To be looked at: secrets are named and not sealed."""
         return self._variables(lambda _name, _value: 0)
-
-    def build_upon(self, newer: EnvironmentGroup) -> None:
-        """Let the next save know what somebody else has saved meanwhile."""
-        data = cast(QueryDict, self.data).copy()
-        data["saves"] = str(newer.saves)
-        self.data = data
 
     def _variables(self, seal: Callable[[str, str], int]) -> Launch:
         env, secret_env = split_secrets(self.cleaned_data["env"], kept=self.kept, seal=seal)

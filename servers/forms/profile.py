@@ -1,16 +1,15 @@
 """The profile form: what a person types, as a Launch."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.http import QueryDict
 from django.urls import resolve, reverse
 from django.utils.text import slugify
 
 from servers.forms.environment import read_variables
-from servers.forms.profile_fields import ProfileFields, list_boxes
+from servers.forms.profile_fields import ProfileFields, VersionedForm, list_boxes
 from servers.forms.profile_values import (
     initial,
     opens_the_box,
@@ -23,7 +22,6 @@ from servers.launch.commandline.text_boxes import WordsError
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.other import OTHER
 from servers.models import Profile, Secret, User
-from servers.models.profiles.profile import ABOUT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +39,8 @@ class FormErrors:
     wrong: tuple[FieldError, ...]
 
 
-class ProfileForm(ProfileFields):
-    # Which save the person has seen: another one meanwhile is not overwritten.
-    saves = forms.IntegerField(widget=forms.HiddenInput)
+class ProfileForm(VersionedForm, ProfileFields):
+    of = Profile
 
     # What stands in each beside the launch's own fields.
     GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -83,15 +80,6 @@ class ProfileForm(ProfileFields):
         else:
             del self.fields["box"]
             self.initial.setdefault("saves", profile.saves)
-
-    def describe(self) -> dict[str, Any]:
-        return {name: self.cleaned_data[name] for name in ABOUT}
-
-    def build_upon(self, newer: Profile) -> None:
-        """Let the next save know what somebody else has saved meanwhile."""
-        data = cast(QueryDict, self.data).copy()
-        data["saves"] = str(newer.saves)
-        self.data = data
 
     def groups(self) -> list[tuple[str, list[forms.BoundField]]]:
         return [
@@ -197,5 +185,5 @@ class ProfileForm(ProfileFields):
 
     def collect_typed(self) -> dict[str, Any]:
         """What was typed apart from the launch, to show it again."""
-        names = (*ABOUT, "box", "message", "saves")
+        names = (*self.of.ABOUT, "box", "message", "saves")
         return {name: self[name].value() for name in names if name in self.fields}

@@ -3,11 +3,12 @@
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, ClassVar, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
+from django.http import QueryDict
 
 from servers.launch import durations, sizes
 from servers.launch.commandline import build_context, lines, text_boxes
@@ -18,6 +19,7 @@ from servers.launch.engines.launch import FIELDS, Launch
 from servers.launch.engines.launch import LONGEST_TEXT as LONGEST_TEXT
 from servers.launch.recipes import notation
 from servers.models import Box
+from servers.models.profiles.versioned import Versioned
 
 # What Docker accepts as a reference; the registry decides whether it exists.
 # No group is repeated: a repeated one would take for ever on "a......!".
@@ -30,6 +32,23 @@ LONG = {"spellcheck": "false", "autocomplete": "off", "autocapitalize": "off"}
 
 def text_box(rows: int, placeholder: str = "") -> forms.Textarea:
     return forms.Textarea(attrs={"rows": rows, "placeholder": placeholder, **LONG})
+
+
+class VersionedForm(forms.Form):
+    of: ClassVar[type[Versioned]]
+
+    # Which save the person has seen: another one meanwhile is not overwritten.
+    saves = forms.IntegerField(widget=forms.HiddenInput)
+
+    def describe(self) -> dict[str, Any]:
+        """What stays without a version."""
+        return {name: self.cleaned_data[name] for name in self.of.ABOUT}
+
+    def build_upon(self, newer: Versioned) -> None:
+        """Let the next save know what somebody else has saved meanwhile."""
+        data = cast(QueryDict, self.data).copy()
+        data["saves"] = str(newer.saves)
+        self.data = data
 
 
 class ProfileFields(forms.Form):

@@ -33,6 +33,11 @@ def format_duration(seconds: int) -> str:
     return "".join(parts) or "0"
 
 
+def to_timestamp(moment: datetime | None) -> float | None:
+    """Unix seconds."""
+    return None if moment is None else moment.timestamp()
+
+
 def format_moment(moment: datetime, now: datetime, *, shows_today: bool = True) -> str:
     """ "22 Nov 18:04"; with the year where that is another one. Both of the same time zone.
 

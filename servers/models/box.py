@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import models
 from django.utils import timezone
 
+from servers.launch.engines.placement import VolumeError, resolve
 from servers.models.people.key import Secret
 
 if TYPE_CHECKING:
@@ -66,6 +67,14 @@ class Box(models.Model):
     @property
     def queue(self) -> str:
         return f"box.{self.slug}"
+
+    @property
+    def cache_path(self) -> str:
+        """Where its Hugging Face cache lies; "" where it has none, or nobody can tell."""
+        try:
+            return resolve(self.hf_cache, home=self.home) if self.hf_cache else ""
+        except VolumeError:
+            return ""
 
     @property
     def is_silent(self) -> bool:

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from servers.state import data_disk
+from servers.views.responses import respond_text
 
 BAD_REQUEST, FORBIDDEN, UNAVAILABLE = 400, 403, 503
 
@@ -20,7 +21,7 @@ TOO_OLD = (
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     why = str(exception) or "Your role does not allow this."
     if "HX-Request" in request.headers:
-        return _sentence(why, FORBIDDEN)
+        return respond_text(why, FORBIDDEN)
     return render(request, "403.html", {"why": why}, status=FORBIDDEN)
 
 
@@ -30,13 +31,13 @@ def disk_full(request: HttpRequest, exception: Exception) -> HttpResponse | None
     if not why:
         return None
     if "HX-Request" in request.headers:
-        return _sentence(why, UNAVAILABLE)
+        return respond_text(why, UNAVAILABLE)
     return render(request, "503.html", {"why": why}, status=UNAVAILABLE)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     if "HX-Request" in request.headers:
-        return _sentence(TOO_OLD, FORBIDDEN)
+        return respond_text(TOO_OLD, FORBIDDEN)
     context = {"reason": reason, "was_foreign": reason.startswith("Origin checking failed")}
     return render(request, "403_csrf.html", context, status=FORBIDDEN)
 
@@ -54,7 +55,3 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
         "why": why,
     }
     return render(request, "400.html", context, status=BAD_REQUEST)
-
-
-def _sentence(text: str, status: int) -> HttpResponse:
-    return HttpResponse(text, status=status, content_type="text/plain; charset=utf-8")

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 
 from django.http import StreamingHttpResponse
 
+from servers.views.responses import send_file
+
 # Full-width signs count too: some spreadsheets read them as the narrow ones.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 
@@ -17,11 +19,7 @@ def download(
 
 def answer(name: str, lines: AsyncIterable[str]) -> StreamingHttpResponse:
     """A file of lines that `line` has made."""
-    return StreamingHttpResponse(
-        lines,
-        content_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
-    )
+    return send_file(name, lines, "text/csv; charset=utf-8")
 
 
 class _Echo:

@@ -18,7 +18,6 @@ from servers.host.kernel.proc import Kernel
 from servers.judge.alerts.attention import NO_GPU
 from servers.judge.memory.verdicts import ALARMS
 from servers.judge.runs import limits
-from servers.launch.engines.placement import VolumeError, resolve
 from servers.lifecycle.runs import creation, hardening, reboots
 from servers.models import AuditEntry, Box, HostResources
 from servers.state import store
@@ -36,7 +35,7 @@ def look_at_host_resources(box: Box, docker: DockerFacts | None) -> None:
         found = {"architecture": docker.architecture, "runtimes": list(docker.runtimes)}
     disks = {
         "images": resources.disk(docker.root, root=root) if docker is not None else None,
-        "cache": _cache(box),
+        "cache": resources.disk(box.cache_path, root=root) if box.cache_path else None,
         "shm": resources.shared_memory(root=root),
     }
     found["disks"] = {name: asdict(disk) for name, disk in disks.items() if disk is not None}
@@ -69,16 +68,6 @@ def _image(image: Image) -> dict[str, Any]:
         "size": image.size,
         "require": image.env.get(REQUIRE, "") if is_asked else "",
     }
-
-
-def _cache(box: Box) -> resources.HostDisk | None:
-    if not box.hf_cache:
-        return None
-    try:
-        path = resolve(box.hf_cache, home=box.home)
-    except VolumeError:
-        return None
-    return resources.disk(path, root=settings.HOST_ROOT)
 
 
 def _keep(box: Box, **values: Any) -> None:

@@ -4,7 +4,6 @@ import json
 from datetime import timedelta
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
 from servers.lifecycle.runs import restart_policy
@@ -17,11 +16,6 @@ from tests.alerts.rounds import outlet, send
 from tests.external.monitoring import rows
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def box(own_redis: object) -> Box:
-    return factories.box("rtx8")
 
 
 def lived(
@@ -147,7 +141,6 @@ def test_its_page_says_so(box: Box) -> None:
     run = rows.watched(box)
     said = restart_policy.explain_crash_loop(restart_policy.Deaths(count=4))
     Run.objects.filter(pk=run.pk).update(status_message=said)
-    client = Client()
-    client.force_login(factories.person())
+    client = factories.log_in(factories.person())
 
     assert said in client.get(f"/servers/{run.server.slug}/").content.decode()

@@ -19,11 +19,6 @@ ADDRESS = "https://hooks.slack.example/services/T000/B000/very-secret"
 
 
 @pytest.fixture
-def box(own_redis: object) -> Box:
-    return factories.box("rtx8")
-
-
-@pytest.fixture
 def ada(client: Client) -> Client:
     client.force_login(factories.person())
     return client

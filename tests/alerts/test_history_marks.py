@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
 from servers.judge.memory import history
@@ -17,14 +16,8 @@ from tests import factories, past, samples
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def box(own_redis: object) -> Box:
-    return factories.box("rtx8")
-
-
 def points(box: Box, **asked: Any) -> dict[str, Any]:
-    client = Client()
-    client.force_login(factories.person())
+    client = factories.log_in(factories.person())
     response = client.get(f"/boxes/{box.slug}/history/points.json", asked)
     assert response.status_code == 200
     found: dict[str, Any] = response.json()

@@ -28,11 +28,6 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def box(own_redis: object) -> Box:
-    return factories.box("rtx8")
-
-
-@pytest.fixture
 def server(box: Box) -> Server:
     return factories.server(box, "glm-5")
 

@@ -14,11 +14,6 @@ type ClientOf = Callable[[Role], Client]
 
 
 @pytest.fixture
-def box() -> Box:
-    return factories.box("rtx8")
-
-
-@pytest.fixture
 def server(box: Box) -> Server:
     return factories.server(box, "qwen3-8b")
 

@@ -22,8 +22,7 @@ def status(client: Client, path: str = "/api/v1/servers") -> int:
 
 
 def test_a_key_is_hashed_and_shown_once() -> None:
-    ada = Client()
-    ada.force_login(factories.person())
+    ada = factories.log_in(factories.person())
     page = ada.post("/keys/", {"name": "my laptop", "role": "2", "lives": "30"})
     text = page.content.decode()
     key = Key.objects.get()
@@ -39,8 +38,7 @@ def test_a_key_is_hashed_and_shown_once() -> None:
 
 
 def test_a_key_keeps_which_models_it_may_ask_and_how_often() -> None:
-    ada = Client()
-    ada.force_login(factories.person())
+    ada = factories.log_in(factories.person())
     said = {"name": "eval", "role": "2", "lives": "30"}
     wrong = ada.post("/keys/", {**said, "requests_per_minute": "0"}).content.decode()
     assert "greater than or equal to 1" in wrong
@@ -55,8 +53,7 @@ def test_a_key_keeps_which_models_it_may_ask_and_how_often() -> None:
 
 
 def test_a_new_key_has_the_least_right_unless_more_is_chosen() -> None:
-    ada = Client()
-    ada.force_login(factories.person())
+    ada = factories.log_in(factories.person())
     asks = '<option value="0" selected>use models only'
     page = ada.get("/keys/").content.decode()
     assert asks in page
@@ -76,8 +73,7 @@ def test_a_new_key_has_the_least_right_unless_more_is_chosen() -> None:
 
 
 def test_who_may_not_ask_models_makes_no_key_for_that() -> None:
-    page = Client()
-    page.force_login(factories.person("vic", Role.VIEWER))
+    page = factories.log_in(factories.person("vic", Role.VIEWER))
     shown = page.get("/keys/").content.decode()
     assert "use models only" not in shown
     assert '<option value="1" selected>' in shown
@@ -88,8 +84,7 @@ def test_who_may_not_ask_models_makes_no_key_for_that() -> None:
 
 def test_without_a_key_nothing_opens() -> None:
     ada = factories.person()
-    logged_in = Client()
-    logged_in.force_login(ada)
+    logged_in = factories.log_in(ada)
     for client in (
         Client(),
         logged_in,  # a browser's cookie would let any page of the web act in ada's name
@@ -114,8 +109,7 @@ def test_a_key_ends_when_it_is_revoked_over_or_its_person_disabled() -> None:
     key.refresh_from_db()
     assert key.used_at is not None
 
-    page = Client()
-    page.force_login(ada)
+    page = factories.log_in(ada)
     assert "laptop" in page.get("/keys/").content.decode()
     assert page.post(f"/keys/{key.pk}/revoke/").status_code == 302
     assert status(client) == 401
@@ -131,8 +125,7 @@ def test_a_key_ends_when_it_is_revoked_over_or_its_person_disabled() -> None:
 
 def test_nobody_revokes_or_sees_somebody_elses_key() -> None:
     with_key(factories.person())
-    page = Client()
-    page.force_login(factories.person("eva", Role.EDITOR))
+    page = factories.log_in(factories.person("eva", Role.EDITOR))
     key = Key.objects.get()
     assert page.post(f"/keys/{key.pk}/revoke/").status_code == 404
     assert "ifd_" + key.start[4:] not in page.get("/keys/").content.decode()
@@ -157,8 +150,7 @@ def test_a_key_may_do_no_more_than_its_person_and_than_was_said(client_of: Clien
 
 
 def test_the_form_offers_no_higher_role_than_ones_own() -> None:
-    page = Client()
-    page.force_login(factories.person("vic", Role.VIEWER))
+    page = factories.log_in(factories.person("vic", Role.VIEWER))
     assert "an admin may" not in page.get("/keys/").content.decode()
     text = page.post("/keys/", {"name": "x", "role": "4", "lives": "30"}).content.decode()
     assert "Select a valid choice" in text
@@ -175,8 +167,7 @@ def test_a_key_falls_with_its_person(kind: str) -> None:
     client = Client(headers={"authorization": f"Bearer {token}"})
     assert async_to_sync(Callers().identify)(headers).person == eva.pk
 
-    ada = Client()
-    ada.force_login(factories.person())
+    ada = factories.log_in(factories.person())
     ada.post(reverse("person_role", args=[eva.pk]), {"role": Role.VIEWER.value})
 
     for path in (f"servers/{server.slug}/start", f"servers/{server.slug}/stop", "downloads"):
@@ -194,8 +185,7 @@ def test_a_person_is_told_of_a_key_that_ends_soon() -> None:
     Key.objects.revoke(Key.make(ada, "gone", Role.VIEWER, expires_at=now + timedelta(days=1))[0])
     shown = {}
     for person in (ada, eva):
-        client = Client()
-        client.force_login(person)
+        client = factories.log_in(person)
         shown[person.username] = client.get("/").content.decode()
         keys = client.get("/keys/").content.decode()
         assert keys.count("ends soon") == (person == ada)

@@ -31,9 +31,7 @@ def ada() -> User:
 
 @pytest.fixture
 def client(ada: User) -> Client:
-    client = Client()
-    client.force_login(ada)
-    return client
+    return factories.log_in(ada)
 
 
 def text_of(client: Client, query: str = "") -> str:
@@ -73,8 +71,7 @@ def test_every_page_tells_everybody_while_it_is_on() -> None:
     things = made()
     until = timezone.now() + timedelta(hours=1)
     factories.capture(User.objects.get(), reason="<b>wrong</b> answers", only="glm-5", until=until)
-    client = Client()
-    client.force_login(factories.person("otto", Role.ADMIN))
+    client = factories.log_in(factories.person("otto", Role.ADMIN))
     pages = 0
     for row in (row for row in ROWS if row.method == "get" and row.needs is not PUBLIC):
         arguments = [things[key] for key in row.args]

@@ -33,6 +33,7 @@ from servers.models import (
 )
 from servers.models.runs.run import DesiredState, RunState, Sleep
 from servers.views.gateway import chat as views
+from tests import factories
 from tests.cases import table
 from tests.scripted_engine import MODEL, ScriptedEngine
 from tests.waiting import PATIENCE, wait_until_async
@@ -338,8 +339,7 @@ async def test_a_conversation_that_is_too_large_is_said(run: Run, ada: User) -> 
 
 
 def test_viewers_may_not_chat(run: Run) -> None:
-    client = Client()
-    client.force_login(User.objects.create_user("eve", role=Role.VIEWER))
+    client = factories.log_in(User.objects.create_user("eve", role=Role.VIEWER))
 
     assert client.get(reverse("chat")).status_code == 403
     assert client.post(reverse("chat_completions")).status_code == 403
@@ -354,8 +354,7 @@ def test_a_post_from_another_site_is_refused(run: Run, ada: User) -> None:
 
 def test_the_page_lists_servers_without_running_their_names(run: Run, ada: User) -> None:
     Run.objects.filter(pk=run.pk).update(served_name='"><script>x</script>')
-    client = Client()
-    client.force_login(ada)
+    client = factories.log_in(ada)
 
     page = client.get(reverse("chat"), {"server": '"><script>y</script>'}).content.decode()
 

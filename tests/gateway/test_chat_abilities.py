@@ -180,9 +180,7 @@ def server(db: None) -> Server:
 
 @pytest.fixture
 def ada(db: None) -> Client:
-    client = Client()
-    client.force_login(User.objects.create_user("grace", role=Role.OPERATOR))
-    return client
+    return factories.log_in(User.objects.create_user("grace", role=Role.OPERATOR))
 
 
 def test_the_page_offers_the_fix_and_one_click_saves_it(server: Server, ada: Client) -> None:

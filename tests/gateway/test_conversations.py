@@ -10,6 +10,7 @@ from django.utils import timezone
 from servers.forms import conversation as form
 from servers.models import ChatMessage, Conversation, Role, User
 from servers.models.gateway.conversation import text_of, title_of
+from tests import factories
 
 KEY = "mabc0123"
 ASKED = {"role": "user", "content": "Why is the sky blue?"}
@@ -22,9 +23,7 @@ def ada(db: None) -> Client:
 
 
 def client_of(name: str, role: Role = Role.OPERATOR) -> Client:
-    client = Client()
-    client.force_login(User.objects.create(username=name, role=role))
-    return client
+    return factories.log_in(User.objects.create(username=name, role=role))
 
 
 def body(*messages: dict[str, Any], was: str = "", revision: str = "first0", **more: Any) -> str:

@@ -24,9 +24,7 @@ def ada() -> User:
 
 @pytest.fixture
 def client(ada: User, own_redis: object) -> Client:
-    client = Client()
-    client.force_login(ada)
-    return client
+    return factories.log_in(ada)
 
 
 def text_of(client: Client, query: str = "") -> str:

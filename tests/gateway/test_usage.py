@@ -26,9 +26,7 @@ def ada() -> User:
 
 @pytest.fixture
 def client(ada: User, own_redis: object) -> Client:
-    client = Client()
-    client.force_login(ada)
-    return client
+    return factories.log_in(ada)
 
 
 def request(person: User, *, ago: float = 0, **values: Any) -> Request:

@@ -23,11 +23,6 @@ def _worker(
 
 
 @pytest.fixture
-def box() -> Box:
-    return factories.box("rtx8", home="/home/ada")
-
-
-@pytest.fixture
 def server(box: Box) -> Callable[..., ManagedServer]:
     def make(**launch: Any) -> ManagedServer:
         values = {"image": ENGINE, "env": {"ENGINE_SECONDS": "0.1"}, "gpus": "none", **launch}

@@ -16,20 +16,13 @@ from servers.models.runs.ownership import ManagedServer
 from servers.models.runs.run import DesiredState, RunState
 from tests import factories, samples
 from tests.profiles.test_checks import browser
-from tests.samples import GIB
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def box(own_redis: None) -> Box:
-    made = factories.box()
-    card = {"name": samples.RTX, "compute_capability": "12.0", "total": 95 * GIB}
-    made.facts = made.facts | {
-        "gpus": [{"index": at, "kind": "discrete"} | card for at in range(4)]
-    }
-    made.save()
-    return made
+    return factories.box(gpus=4)
 
 
 @pytest.fixture
@@ -72,8 +65,7 @@ def test_nobody_is_asked_about_what_is_not_claimed(box: Box, ben: User) -> None:
     claimed(box, ben, 0, 1)
     ended = claimed(box, ben, 2)
     Claim.objects.filter(pk=ended.pk).update(until=timezone.now())
-    bens = Client()
-    bens.force_login(ben)
+    bens = factories.log_in(ben)
 
     for client, server in ((browser(Role.OPERATOR), on_others), (bens, own), (bens, over)):
         assert client.post(f"/servers/{server.slug}/start/").status_code == 204, server

@@ -12,20 +12,15 @@ from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.models import AuditEntry, Box, Role, Run, Server
 from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import DesiredState, RunState
-from tests import factories, samples
+from tests import factories
 from tests.profiles.test_checks import browser
-from tests.samples import GIB
 
 pytestmark = [pytest.mark.django_db]
 
 
 @pytest.fixture
 def box(own_redis: None) -> Box:
-    made = factories.box()
-    card = {"name": samples.RTX, "compute_capability": "12.0", "total": 95 * GIB}
-    made.facts = {**made.facts, "gpus": [{"index": 0, "kind": "discrete", **card}]}
-    made.save()
-    return made
+    return factories.box(gpus=1)
 
 
 def on_request(box: Box, name: str, **launch: Any) -> ManagedServer:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from django.test import Client
 
 from servers import events
 from servers.contexts.memory.care import hardware
@@ -44,8 +43,7 @@ def test_it_is_well_only_where_no_orphan_holds_memory(
     box = factories.box("rtx8", left_behind=left)
     said = sample([card(0, [])], []) | {"findings": [], "verdicts": list(map(verdict, verdicts))}
     events.publish_sample(box.slug, box.pk, said)
-    client = Client()
-    client.force_login(factories.person())
+    client = factories.log_in(factories.person())
 
     page = client.get("/boxes/rtx8/").content.decode()
 

@@ -144,11 +144,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> HistoryClock:
     return HistoryClock(monkeypatch)
 
 
-@pytest.fixture
-def box() -> Box:
-    return factories.box("rtx8")
-
-
 def seen(keeper: HistoryRecorder, clock: HistoryClock, seconds: int, held: float = 40.0) -> None:
     told = samples.sample([samples.card(0, [(1, held)])], [samples.process(1)])
     for _second in range(seconds):

@@ -33,9 +33,7 @@ def box() -> Box:
 
 @pytest.fixture
 def client() -> Client:
-    client = Client()
-    client.force_login(factories.person())
-    return client
+    return factories.log_in(factories.person())
 
 
 def points(client: Client, box: Box, **asked: Any) -> dict[str, Any]:

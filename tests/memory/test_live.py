@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from django.test import Client
 
 from servers.models import Box
 from servers.models.runs.run import RunState
@@ -63,8 +62,7 @@ def pages(box: Box, scene: MemoryScene) -> tuple[str, str]:
     sample = judged(box, scene)
     card = samples.card(0, []) | sample["gpus"][0]
     factories.tell(box, samples.sample([card], []) | {"verdicts": sample["verdicts"]})
-    client = Client()
-    client.force_login(factories.person())
+    client = factories.log_in(factories.person())
     texts = (client.get(path).content.decode() for path in (f"/boxes/{box.slug}/", "/"))
     of_box, dashboard = (" ".join(text.split()).replace("&#x27;", "'") for text in texts)
     return of_box, dashboard

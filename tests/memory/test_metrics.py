@@ -65,8 +65,7 @@ def test_a_wrong_token_is_refused(said: str) -> None:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("open_to")
 def test_a_session_is_no_token() -> None:
-    client = Client()
-    client.force_login(factories.person())
+    client = factories.log_in(factories.person())
 
     assert client.get("/metrics").status_code == 401
 

@@ -130,9 +130,7 @@ def verdict(name: str) -> dict[str, Any]:
 
 
 def client(role: Role = Role.ADMIN) -> Client:
-    made = Client()
-    made.force_login(factories.person(role.label, role))
-    return made
+    return factories.log_in(factories.person(role.label, role))
 
 
 def page(by: Client, path: str) -> str:

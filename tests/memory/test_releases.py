@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
 from servers.lifecycle.memory import releases
@@ -160,8 +159,7 @@ def test_a_sample_from_after_the_start_is_no_measure_of_before(
 
 
 def pages(run: Run) -> list[str]:
-    client = Client()
-    client.force_login(factories.person())
+    client = factories.log_in(factories.person())
     found = []
     for path in ("/", f"/servers/{run.server.slug}/", f"/servers/{run.server.slug}/?run={run.pk}"):
         found.append(" ".join(client.get(path).content.decode().split()))

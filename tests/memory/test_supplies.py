@@ -19,7 +19,7 @@ from servers.lifecycle.runs import creation
 from servers.models import Box, HostResources, Server
 from servers.watcher import box_row
 from servers.watcher.images.inspection import ImageInspector
-from tests import factories, samples
+from tests import factories
 from tests.base_images import BASE, ENGINE
 from tests.ports import free_port
 
@@ -98,12 +98,7 @@ def needy(asking: DockerContainers) -> Iterator[str]:
 
 @pytest.fixture
 def box(own_redis: None) -> Box:
-    made = factories.box(hf_cache="~/.cache/huggingface")
-    card = {"name": samples.RTX, "compute_capability": "12.0", "total": 95 << 30}
-    made.facts = {**made.facts, "gpus": [{"index": 0, "kind": "discrete", **card}]}
-    made.facts["driver"] = "550.54"
-    made.save()
-    return made
+    return factories.box(gpus=1, driver="550.54", hf_cache="~/.cache/huggingface")
 
 
 def place(box: Box, name: str, image: str, **values: Any) -> Server:

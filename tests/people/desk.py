@@ -5,15 +5,14 @@ from django.test import Client
 from django.urls import reverse
 
 from servers.models import User
+from tests import factories
 
 PASSWORD = "a long enough one"
 OTHER = "quite another phrase"
 
 
 def as_(person: User) -> Client:
-    client = Client()
-    client.force_login(person)
-    return client
+    return factories.log_in(person)
 
 
 def join(client: Client, path: str, **typed: str) -> Any:

@@ -36,9 +36,7 @@ def server(box: Box) -> Server:
 
 
 def browser(role: Role) -> Client:
-    client = Client()
-    client.force_login(factories.person(f"a-{role.label}", role))
-    return client
+    return factories.log_in(factories.person(f"a-{role.label}", role))
 
 
 def typed(client: Client, path: str) -> dict[str, Any]:

@@ -19,11 +19,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 
 
 @pytest.fixture
-def box() -> Box:
-    return factories.box()
-
-
-@pytest.fixture
 def olga() -> Client:
     return client("olga", Role.OPERATOR)
 
@@ -34,9 +29,7 @@ def eva() -> Client:
 
 
 def client(name: str, role: Role) -> Client:
-    made = Client()
-    made.force_login(factories.person(name, role))
-    return made
+    return factories.log_in(factories.person(name, role))
 
 
 def profile(box: Box, name: str = "coder", **launch: Any) -> Profile:

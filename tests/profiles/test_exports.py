@@ -14,9 +14,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 
 @pytest.fixture
 def ada() -> Client:
-    client = Client()
-    client.force_login(factories.person())
-    return client
+    return factories.log_in(factories.person())
 
 
 @pytest.fixture

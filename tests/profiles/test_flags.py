@@ -18,9 +18,7 @@ LARGEST = 120_000  # bytes: it is sent to every open form
 
 @pytest.fixture
 def eva() -> Client:
-    client = Client()
-    client.force_login(factories.person("eva", Role.EDITOR))
-    return client
+    return factories.log_in(factories.person("eva", Role.EDITOR))
 
 
 def asked(client: Client, **query: str) -> dict[str, Any]:

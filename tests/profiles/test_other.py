@@ -46,9 +46,7 @@ def box(db: None, own_redis: object) -> Box:
 
 @pytest.fixture
 def client(box: Box) -> Client:
-    made = Client()
-    made.force_login(factories.person())
-    return made
+    return factories.log_in(factories.person())
 
 
 def server(on: Box) -> ManagedServer:

@@ -111,20 +111,13 @@ def test_the_documented_example_is_one() -> None:
 
 
 @pytest.fixture
-def box() -> Box:
-    return factories.box("rtx8")
-
-
-@pytest.fixture
 def server(box: Box) -> ManagedServer:
     values = {f: getattr(TABLE, f) for f in ("checkpoint", "flags", "parameters")}
     return factories.server(box, "table", "gpt-oss-120b", **values)
 
 
 def browser(role: Role = Role.EDITOR) -> Client:
-    client = Client()
-    client.force_login(factories.person(f"a-{role.label}", role))
-    return client
+    return factories.log_in(factories.person(f"a-{role.label}", role))
 
 
 pages = pytest.mark.usefixtures("own_redis", "db")

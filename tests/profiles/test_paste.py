@@ -18,15 +18,8 @@ DOCKER = (
 
 
 @pytest.fixture
-def box() -> Box:
-    return factories.box()
-
-
-@pytest.fixture
 def eva(box: Box) -> Client:
-    client = Client()
-    client.force_login(factories.person("eva", Role.EDITOR))
-    return client
+    return factories.log_in(factories.person("eva", Role.EDITOR))
 
 
 def send(client: Client, answer: Any, **changes: str) -> Any:

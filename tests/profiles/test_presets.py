@@ -25,9 +25,7 @@ def ada(server: Server) -> Client:
 
 
 def client_of(name: str) -> Client:
-    client = Client()
-    client.force_login(User.objects.create(username=name, role=Role.OPERATOR))
-    return client
+    return factories.log_in(User.objects.create(username=name, role=Role.OPERATOR))
 
 
 def save(client: Client, server: Server, name: str, **values: Any) -> Any:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from django.test import Client
 from django.utils.datastructures import MultiValueDict
 
 from servers.forms.profile import ProfileForm
@@ -16,11 +15,6 @@ from servers.models.people.key import MASK
 from tests import factories
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def box() -> Box:
-    return factories.box()
 
 
 @pytest.fixture
@@ -101,8 +95,7 @@ def test_an_admin_may_change_everything(box: Box) -> None:
 def test_an_editor_cannot_place_a_privileged_profile_on_another_box(
     box: Box, editor: User, own_redis: object
 ) -> None:
-    client = Client()
-    client.force_login(editor)
+    client = factories.log_in(editor)
     other = factories.box("spark-1")
 
     refused = client.post(f"/profiles/{privileged(box).slug}/place/", {"box": other.slug})

@@ -83,8 +83,7 @@ def test_favourites_come_first_for_who_chose_them() -> None:
 
 
 def test_a_filter_that_finds_nothing_says_so() -> None:
-    client = Client()
-    client.force_login(factories.person())
+    client = factories.log_in(factories.person())
 
     text = client.get("/profiles/?q=nowhere&engine=vllm&health=nonsense").content.decode()
 
@@ -127,8 +126,7 @@ def test_the_most_memory_that_a_run_held_is_remembered() -> None:
 
 
 def test_a_long_list_has_pages_that_keep_the_filter() -> None:
-    client = Client()
-    client.force_login(factories.person())
+    client = factories.log_in(factories.person())
     for number in range(101):
         name = f"bulk-{number:03d}"
         profile = Profile.objects.create(slug=name, name=name, owner=factories.person())
@@ -144,8 +142,7 @@ def test_a_long_list_has_pages_that_keep_the_filter() -> None:
 
 
 def listing() -> str:
-    client = Client()
-    client.force_login(factories.person())
+    client = factories.log_in(factories.person())
     return " ".join(client.get("/profiles/").content.decode().split())
 
 

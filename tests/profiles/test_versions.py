@@ -19,9 +19,7 @@ def profile() -> Profile:
 
 
 def browser(name: str, role: Role = Role.EDITOR) -> Client:
-    client = Client()
-    client.force_login(factories.person(name, role))
-    return client
+    return factories.log_in(factories.person(name, role))
 
 
 def form_of(client: Client, profile: Profile) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.ownership import require_managed
-from servers.models import AuditEntry, Box, Role, Run, Server
+from servers.models import AuditEntry, Box, Role, Run
 from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import RunState
 from tests import factories, jobs
@@ -31,11 +31,6 @@ WRONG = {
 GONE = "sha256:" + "ab" * 32
 
 
-@pytest.fixture
-def box() -> Box:
-    return factories.box("rtx8")
-
-
 def tuesday(box: Box, launch: dict[str, Any] | None = None, **values: Any) -> ManagedRun:
     """A run of the first version; its profile says something else by now."""
     server = factories.server(box, **{"image": ENGINE, "gpus": "none", **(launch or {})})
@@ -46,19 +41,11 @@ def tuesday(box: Box, launch: dict[str, Any] | None = None, **values: Any) -> Ma
 
 
 def browser(role: Role) -> Client:
-    client = Client()
-    client.force_login(factories.person(f"a-{role.label}", role))
-    return client
+    return factories.log_in(factories.person(f"a-{role.label}", role))
 
 
 def click(role: Role, run: ManagedRun, **data: str) -> Any:
     return browser(role).post(f"/servers/{run.server.slug}/runs/{run.pk}/start/", data)
-
-
-def latest(of: Server) -> Run:
-    found = Server.objects.get(pk=of.pk).run
-    assert found is not None
-    return found
 
 
 @pytest.mark.takes(30)
@@ -67,7 +54,7 @@ def test_version_image_and_commit_are_those_of_the_run(box: Box) -> None:
 
     assert click(Role.OPERATOR, run).status_code == 204
 
-    again = latest(run.server)
+    again = factories.latest_run(run.server)
     assert again.version == run.version
     assert again.plan.pinned_image == run.image_id
     assert again.launch.revision == "c0ffee" * 6
@@ -113,7 +100,7 @@ def test_what_an_admin_took_out_of_a_profile_does_not_come_back_by_an_operator(b
 
     assert refused.status_code == 403
     assert b"settings that only an admin may give a container" in refused.content
-    assert latest(run.server) == run
+    assert factories.latest_run(run.server) == run
     assert click(Role.ADMIN, run).status_code == 204
 
 
@@ -126,7 +113,7 @@ def test_the_old_version_is_checked_and_not_the_newest(box: Box) -> None:
     assert asked["HX-Retarget"] == "#dialog"
     assert f"/runs/{run.pk}/start/" in asked.content.decode()
     assert click(Role.EDITOR, run, despite="It worked.").status_code == 204
-    assert latest(run.server).plan.overridden_errors == "It worked."
+    assert factories.latest_run(run.server).plan.overridden_errors == "It worked."
 
 
 def test_a_version_that_became_ready_needs_no_reason(box: Box) -> None:

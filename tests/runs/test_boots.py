@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
 from servers import lifecycle
@@ -45,18 +44,12 @@ def failed_in_the_shutdown(box: Box, name: str = "qwen3-8b", **launch: Any) -> M
     return run
 
 
-def latest(of: Server) -> Run:
-    found = Server.objects.get(pk=of.pk).run
-    assert found is not None
-    return found
-
-
 def test_what_the_shutdown_ended_is_started_again_with_the_box(box: Box) -> None:
     run = failed_in_the_shutdown(box, start_with_box=True)
 
     lifecycle.start_due(box)
 
-    again = latest(run.server)
+    again = factories.latest_run(run.server)
     assert again.state == RunState.QUEUED
     assert again.version == run.version
 
@@ -66,7 +59,7 @@ def test_without_start_with_box_it_says_that_the_box_was_restarted(box: Box) -> 
 
     lifecycle.start_due(box)
 
-    assert latest(run.server) == run
+    assert factories.latest_run(run.server) == run
     assert run.status_message.startswith("The box was restarted. Its profile does not say")
 
 
@@ -97,8 +90,8 @@ def test_what_was_not_wanted_then_stays_as_it_is(box: Box, values: dict[str, Any
     boot(box)
     lifecycle.start_due(box)
 
-    assert latest(on) == run
-    assert latest(on).status_message == ""
+    assert factories.latest_run(on) == run
+    assert factories.latest_run(on).status_message == ""
 
 
 def test_the_first_look_at_a_box_is_no_restart(box: Box) -> None:
@@ -171,7 +164,7 @@ def test_a_container_that_went_down_with_the_box_has_not_failed(
     assert run.state == RunState.STOPPED
     assert run.exit_code == 137
     lifecycle.start_due(box)
-    again = latest(on)
+    again = factories.latest_run(on)
     assert (again != run) is with_box
     if with_box:
         assert (
@@ -180,8 +173,7 @@ def test_a_container_that_went_down_with_the_box_has_not_failed(
         assert again.image_id == ""
         assert again.plan.pinned_image == run.image_id
     else:
-        client = Client()
-        client.force_login(factories.person())
+        client = factories.log_in(factories.person())
         assert "The box was restarted. Its profile does not say" in client.get("/").content.decode()
 
 

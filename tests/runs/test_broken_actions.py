@@ -9,14 +9,9 @@ from servers.lifecycle.external import takeover
 from servers.lifecycle.weights import deletion
 from servers.models import Box, Job
 from servers.models.jobs.job import JobKind
-from tests import factories, jobs
+from tests import jobs
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
-
-
-@pytest.fixture
-def box() -> Box:
-    return factories.box("rtx8")
 
 
 def breaks(error: Exception) -> Callable[..., str]:

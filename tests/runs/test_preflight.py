@@ -34,7 +34,7 @@ from servers.models import (
     Server,
 )
 from servers.models.runs.run import RunState
-from tests import factories, samples
+from tests import factories
 from tests.profiles.test_checks import browser, typed
 from tests.weights.fit import models
 from tests.weights.fit.models import GB, GIB, subject
@@ -241,11 +241,7 @@ def test_a_profile_that_was_made_for_other_gpus() -> None:
 
 @pytest.fixture
 def box(own_redis: None) -> Box:
-    made = factories.box(hf_cache="~/.cache/huggingface")
-    card = {"name": samples.RTX, "compute_capability": "12.0", "total": 95 * GIB}
-    cards = [{"index": index, "kind": "discrete", **card} for index in range(2)]
-    made.facts = {**made.facts, "gpus": cards, "driver": "580.142"}
-    made.save()
+    made = factories.box(gpus=2, driver="580.142", hf_cache="~/.cache/huggingface")
     here = around()
     HostResources.objects.create(
         box=made, found=dict(here.found), images=image(architecture="arm64")
@@ -396,7 +392,9 @@ def test_another_server_on_the_same_gpu_or_port_is_named(box: Box, server: Serve
     assert [item.id for item in check(server).errors] == ["loading"]
     Run.objects.update(state=RunState.READY)
     assert check(server).errors == []
-    assert "other also runs on a GPU" in next(i.says for i in check(server).items if i.id == "shared")
+    assert "other also runs on a GPU" in next(
+        i.says for i in check(server).items if i.id == "shared"
+    )
     mine = server.profile.launch
     wants = lifecycle.check(
         LaunchContext(replace(mine, host_port=8000), box, server.profile, server)

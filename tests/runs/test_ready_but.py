@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
 from servers.host.runs import questions
@@ -64,8 +63,7 @@ def until(runs: Runs, run: Run, done: Callable[[Run], object]) -> Run:
 
 
 def shown(of: Server, path: str = "/") -> str:
-    client = Client()
-    client.force_login(factories.person())
+    client = factories.log_in(factories.person())
     return " ".join(client.get(path).content.decode().split())
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
 from servers import lifecycle
@@ -14,18 +13,13 @@ from servers.host.docker.containers import DockerContainers
 from servers.judge.memory.room import compute_unheld
 from servers.lifecycle.runs import creation, restart_policy
 from servers.lifecycle.runs.ownership import require_managed
-from servers.models import AuditEntry, Box, Run, Server
+from servers.models import AuditEntry, Box, Run
 from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.models.runs.run import DesiredState, RunState
 from tests import factories, samples
 from tests.base_images import ENGINE
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
-
-
-@pytest.fixture
-def box() -> Box:
-    return factories.box("rtx8")
 
 
 def failed(of: ManagedServer, **values: Any) -> ManagedRun:
@@ -40,15 +34,8 @@ def make_due(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(restart_at=timezone.now())
 
 
-def latest(of: Server) -> Run:
-    found = Server.objects.get(pk=of.pk).run
-    assert found is not None
-    return found
-
-
 def card(of: ManagedServer) -> str:
-    client = Client()
-    client.force_login(factories.person())
+    client = factories.log_in(factories.person())
     return " ".join(client.get("/").content.decode().split())
 
 
@@ -68,10 +55,10 @@ def test_a_failed_run_is_started_again_after_pauses_that_grow_until_the_tries_ar
         assert run.restart_at is not None
         pauses.append(round((run.restart_at - timezone.now()).total_seconds(), -1))
         lifecycle.start_due(box)
-        assert latest(server) == run, "not yet"
+        assert factories.latest_run(server) == run, "not yet"
         make_due(run)
         lifecycle.start_due(box)
-        run = latest(server)
+        run = factories.latest_run(server)
         assert run.state == RunState.QUEUED
         assert run.plan.overridden_errors == "I know"
         assert run.plan.pinned_image == "sha256:1"
@@ -128,7 +115,7 @@ def test_the_version_that_failed_is_started_again_whatever_was_saved_since(box: 
 
     lifecycle.start_due(box)
 
-    assert latest(server).version == run.version
+    assert factories.latest_run(server).version == run.version
 
 
 def test_what_is_known_to_fail_is_not_started_in_a_loop(box: Box) -> None:
@@ -146,8 +133,7 @@ def test_what_is_known_to_fail_is_not_started_in_a_loop(box: Box) -> None:
 def test_a_persons_stop_calls_the_planned_start_off(box: Box, is_running: bool) -> None:
     server = factories.server(box, restart="always")
     run = failed(server)
-    client = Client()
-    client.force_login(factories.person("ben"))
+    client = factories.log_in(factories.person("ben"))
     assert "Starts again" in card(server)
     if is_running:
         # It started in the moment of the click.
@@ -158,7 +144,7 @@ def test_a_persons_stop_calls_the_planned_start_off(box: Box, is_running: bool) 
 
     assert "Starts again" not in card(server)
     lifecycle.start_due(box)
-    last = latest(server)
+    last = factories.latest_run(server)
     assert last.wanted == DesiredState.STOPPED
     assert str(last.stopped_by) == "ben"
     assert server.runs.count() == 1 + is_running
@@ -175,7 +161,7 @@ def test_a_stop_in_the_moment_of_the_end_is_a_stop(box: Box) -> None:
 
     lifecycle.start_due(box)
 
-    assert latest(server) == run
+    assert factories.latest_run(server) == run
 
 
 def test_a_start_by_a_person_takes_the_place_of_the_planned_one(box: Box) -> None:
@@ -188,7 +174,7 @@ def test_a_start_by_a_person_takes_the_place_of_the_planned_one(box: Box) -> Non
 
     lifecycle.start_due(box)
 
-    assert latest(server) == made
+    assert factories.latest_run(server) == made
 
 
 def test_a_removed_server_is_not_started_again(box: Box) -> None:
@@ -199,7 +185,7 @@ def test_a_removed_server_is_not_started_again(box: Box) -> None:
 
     lifecycle.start_due(box)
 
-    assert latest(server) == run
+    assert factories.latest_run(server) == run
 
 
 def test_on_unified_memory_it_waits_until_the_memory_is_back() -> None:
@@ -214,13 +200,13 @@ def test_on_unified_memory_it_waits_until_the_memory_is_back() -> None:
     factories.tell(spark, leaky)
     lifecycle.start_due(spark)
 
-    assert latest(server) == run
+    assert factories.latest_run(server) == run
     assert "33 GiB more than at its start are in use, and no GPU process" in card(server)
 
     factories.tell(spark, samples.sample([samples.unified(59, [(7001, 41.0)])], []))
     lifecycle.start_due(spark)
 
-    assert latest(server) != run
+    assert factories.latest_run(server) != run
 
 
 def test_cards_with_memory_of_their_own_are_not_waited_for() -> None:
@@ -283,7 +269,7 @@ def test_an_engine_that_dies_gets_another_container_of_the_same_image(
     make_due(run)
     lifecycle.start_due(box)
 
-    again = ended(latest(server))
+    again = ended(factories.latest_run(server))
 
     assert again != run
     assert again.image_id == run.image_id
@@ -308,7 +294,7 @@ def test_an_image_that_is_gone_is_told_and_not_tried_again(box: Box, worker: Non
     run = failed(server, image_id="sha256:" + "ab" * 32)
     make_due(run)
     lifecycle.start_due(box)
-    again = latest(server)
+    again = factories.latest_run(server)
 
     lifecycle.advance(require_managed(again))
 

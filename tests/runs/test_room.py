@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
 from servers import lifecycle
@@ -21,11 +20,6 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("own_redis", "worker"),
 ]
-
-
-@pytest.fixture
-def box() -> Box:
-    return factories.box("rtx8")
 
 
 def queued(box: Box, **launch: Any) -> ManagedRun:
@@ -48,8 +42,7 @@ def advanced(run: ManagedRun) -> ManagedRun:
 
 
 def card(of: Server) -> str:
-    client = Client()
-    client.force_login(factories.person())
+    client = factories.log_in(factories.person())
     return " ".join(client.get("/").content.decode().split())
 
 

@@ -126,11 +126,7 @@ def test_an_engine_without_the_paths_says_so() -> None:
 def box(own_redis: None, monkeypatch: pytest.MonkeyPatch) -> Box:
     monkeypatch.setattr(sleeping, "KNOWN_WITHIN", 0.0)
     monkeypatch.setattr(sleeping, "MEASURED_WITHIN", 5.0)
-    made = factories.box()
-    card = {"name": samples.RTX, "compute_capability": "12.0", "total": 95 * GIB}
-    made.facts = {**made.facts, "gpus": [{"index": 0, "kind": "discrete", **card}]}
-    made.save()
-    return made
+    return factories.box(gpus=1)
 
 
 def run_of(box: Box, engine: ScriptedEngine, name: str = "coder", **values: Any) -> Run:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
 from servers import events
@@ -40,8 +39,7 @@ def fresh(run: Run) -> Run:
 
 
 def page(of: Server, path: str = "/") -> str:
-    client = Client()
-    client.force_login(factories.person())
+    client = factories.log_in(factories.person())
     return " ".join(client.get(path or f"/servers/{of.slug}/").content.decode().split())
 
 

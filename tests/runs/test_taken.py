@@ -178,11 +178,7 @@ def test_indices_read_as_people_write_them() -> None:
 
 @pytest.fixture
 def box(own_redis: None) -> Box:
-    made = factories.box()
-    card = {"name": samples.RTX, "compute_capability": "12.0", "total": 95 * GIB}
-    cards = [{"index": index, "kind": "discrete", **card} for index in range(4)]
-    made.facts = {**made.facts, "gpus": cards, "driver": "580.142"}
-    made.save()
+    made = factories.box(gpus=4, driver="580.142")
     HostResources.objects.create(box=made, found=dict(around().found), images=image())
     return made
 

@@ -24,14 +24,7 @@ pytestmark = [
 
 
 def box(kind: str, count: int) -> Box:
-    made = factories.box("rtx8" if kind == "discrete" else "spark-1")
-    cards = [
-        {"index": at, "name": samples.RTX, "compute_capability": "12.0", "total": 95 * GIB}
-        for at in range(count)
-    ]
-    made.facts = {**made.facts, "gpus": [{**card, "kind": kind} for card in cards]}
-    made.save()
-    return made
+    return factories.box("rtx8" if kind == "discrete" else "spark-1", gpus=count, kind=kind)
 
 
 @pytest.fixture

@@ -51,11 +51,6 @@ def _worker(
 
 
 @pytest.fixture
-def box() -> Box:
-    return factories.box("rtx8", home="/home/ada")
-
-
-@pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three looks at which nothing has moved are enough."""
     for name in ("STILL_AFTER", "STILL_SLOW"):

@@ -1,9 +1,8 @@
 from django.test import Client
 
 from servers.models import Role, User
+from tests import factories
 
 
 def viewer() -> Client:
-    client = Client()
-    client.force_login(User.objects.create(username="vera", role=Role.VIEWER))
-    return client
+    return factories.log_in(User.objects.create(username="vera", role=Role.VIEWER))

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client
 
 from servers.models import Role, User
+from tests import factories
 from tests.tls.certificates import make
 from tests.web_stack import ROOT
 
@@ -21,8 +21,7 @@ OPEN = "inferdash is open to the network without TLS"
 def test_admins_are_told_on_the_dashboard_with_the_line_that_mends_it(
     db: None, own_redis: object, settings: Any, role: Role
 ) -> None:
-    client = Client()
-    client.force_login(User.objects.create(username="ada", role=role))
+    client = factories.log_in(User.objects.create(username="ada", role=role))
 
     assert OPEN not in client.get("/").text
     settings.IS_OPEN_UNENCRYPTED = True
@@ -39,8 +38,7 @@ def test_admins_are_told_on_the_dashboard_with_the_line_that_mends_it(
 def test_admins_are_told_of_a_certificate_that_nobody_has_renewed(
     db: None, own_redis: object, settings: Any, tmp_path: Path, days: int, said: str | None
 ) -> None:
-    client = Client()
-    client.force_login(User.objects.create(username="ada", role=Role.ADMIN))
+    client = factories.log_in(User.objects.create(username="ada", role=Role.ADMIN))
     begins, ends = timedelta(days=-200), timedelta(days=days, minutes=5)
     settings.TLS_CERT = str(make(tmp_path, begins=begins, ends=ends).certificate)
 

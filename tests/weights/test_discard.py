@@ -194,9 +194,7 @@ def box(db: None, own_redis: object, root: Path) -> Box:
 
 @pytest.fixture
 def editor(box: Box) -> Client:
-    client = Client()
-    client.force_login(User.objects.create(username="eda", role=Role.EDITOR))
-    return client
+    return factories.log_in(User.objects.create(username="eda", role=Role.EDITOR))
 
 
 def look(box: Box) -> None:

@@ -104,9 +104,7 @@ def hub(settings: Any) -> Iterator[ModelHub]:
 
 
 def client_of(role: Role) -> Client:
-    client = Client()
-    client.force_login(User.objects.create(username=f"a-{role.label}", role=role))
-    return client
+    return factories.log_in(User.objects.create(username=f"a-{role.label}", role=role))
 
 
 @pytest.fixture

@@ -31,12 +31,7 @@ TOTAL = 95 * GIB
 
 @pytest.fixture
 def box() -> Box:
-    made = factories.box(hf_cache="~/.cache/huggingface")
-    card = {"name": samples.RTX, "compute_capability": "12.0", "total": TOTAL}
-    cards = [{"index": index, "kind": "discrete", **card} for index in range(2)]
-    made.facts = {**made.facts, "gpus": cards, "driver": "580.142"}
-    made.save()
-    return made
+    return factories.box(gpus=2, driver="580.142", hf_cache="~/.cache/huggingface")
 
 
 @pytest.fixture

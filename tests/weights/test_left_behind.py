@@ -38,11 +38,6 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def box() -> Box:
-    return factories.box("rtx8")
-
-
-@pytest.fixture
 def server(box: Box) -> ManagedServer:
     return factories.server(box, image=ENGINE, gpus="none", env={"ENGINE_SECONDS": "0"})
 

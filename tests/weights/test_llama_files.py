@@ -176,8 +176,7 @@ def test_a_gguf_that_is_not_here_is_offered_downloaded_and_found(
         assert (facts.source, facts.remote) == (f"{REPOSITORY}:UD-Q2_K_XL@main", "open")
         assert (facts.weights, facts.missing) == (size, size)
 
-        client = Client()
-        client.force_login(ada)
+        client = factories.log_in(ada)
         page, row = download(client, server)
         assert "Download it to rtx8" in page
         assert f"?of={REPOSITORY}%3AUD-Q2_K_XL&amp;".replace("/", "%2F") in page
@@ -219,8 +218,7 @@ def test_a_path_where_nothing_lies_is_offered_too(
     assert profile.current is not None
     profile.current.created_at = timezone.now() - 2 * preflight.LOOKED_WITHIN
     profile.current.save()
-    client = Client()
-    client.force_login(ada)
+    client = factories.log_in(ada)
     _page, row = download(client, server)
     assert (row.into, row.patterns) == ("/mnt/models", [":gemma-Q8_0.gguf"])
 

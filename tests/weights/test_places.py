@@ -69,9 +69,7 @@ def root(root: Path) -> Path:
 
 @pytest.fixture
 def eva() -> Client:
-    client = Client()
-    client.force_login(factories.person("eva", Role.EDITOR))
-    return client
+    return factories.log_in(factories.person("eva", Role.EDITOR))
 
 
 def form(client: Client, box: Box, volumes: str) -> dict[str, Any]:

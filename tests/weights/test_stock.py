@@ -374,9 +374,7 @@ def test_a_profile_can_be_made_of_what_lies_there(box: Box, root: Path) -> None:
 
 @pytest.fixture
 def ada() -> Client:
-    client = Client()
-    client.force_login(factories.person("ada", Role.EDITOR))
-    return client
+    return factories.log_in(factories.person("ada", Role.EDITOR))
 
 
 def test_the_page_names_what_lies_there_and_what_cannot_be_seen(
@@ -420,8 +418,7 @@ def test_somebody_may_ask_for_a_look(box: Box, ada: Client) -> None:
 
 
 def test_the_settings_say_what_is_wrong_with_a_folder(box: Box) -> None:
-    admin = Client()
-    admin.force_login(factories.person())
+    admin = factories.log_in(factories.person())
     values = {f"{box.slug}-{name}": value for name, value in
               {"home": "/home/ada", "hf_cache": "", "model_folders": "/mnt\nmodels"}.items()}  # fmt: skip
     text = admin.post(f"/settings/boxes/{box.slug}/", values).content.decode()

@@ -16,7 +16,7 @@ from servers.contexts.external.workloads import ExternalEngineCard, held_by, lis
 from servers.judge.external.engines import Origin
 from servers.judge.external.missing_permissions import MissingPermission, together
 from servers.judge.images.names import find_image_name
-from servers.judge.memory.holders import memory_by_container
+from servers.judge.memory.holders import memory_by_container, memory_by_pid
 from servers.models import (
     Box,
     HostResources,
@@ -179,11 +179,7 @@ def _others(
 
 def _processes(sample: Mapping[str, Any], known: set[int]) -> Iterator[GpuOccupant]:
     """Those on a GPU, in no container, that belong to no engine that was found."""
-    held: dict[int, int | None] = {}
-    for card in sample.get("gpus") or []:
-        for each in card.get("processes") or []:
-            before, used = held.get(each["pid"], 0), each.get("used")
-            held[each["pid"]] = None if before is None or used is None else before + used
+    held = memory_by_pid(sample)
     for process in sample.get("processes") or []:
         pid = process["pid"]
         if pid in held and pid not in known and not process.get("container"):

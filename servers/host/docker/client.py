@@ -206,11 +206,9 @@ class DockerClient:
     def _api(self) -> docker.APIClient:
         client: docker.APIClient | None = getattr(self._clients, "client", None)
         if client is None:
-            client = self._clients.client = self._connect()
+            client = docker.APIClient(base_url=self.host, version="auto", timeout=TIMEOUT)
+            self._clients.client = client
         return client
-
-    def _connect(self) -> docker.APIClient:
-        return docker.APIClient(base_url=self.host, version="auto", timeout=TIMEOUT)
 
     def close(self) -> None:
         """Close this thread's connections; the next call opens new ones."""
@@ -218,6 +216,15 @@ class DockerClient:
         if client is not None:
             client.close()
             del self._clients.client
+
+    def _inspect(self, container: str) -> dict[str, Any] | None:
+        """By its id or name, as Docker says it; None when there is none."""
+        with translate_errors("a look at the container"):
+            try:
+                found: dict[str, Any] = self._api.inspect_container(container)
+            except NotFound:
+                return None
+        return found
 
     def _login(self, repository: str) -> dict[str, str]:
         """What inferdash keeps for the registry, else what `docker login` has stored."""

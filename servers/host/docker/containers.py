@@ -135,12 +135,8 @@ class DockerContainers(Builds):
 
     def inspect(self, name_or_id: str) -> Container | None:
         """The container as it is now; None when there is none. Raises ContainerError."""
-        with translate_errors("a look at the container"):
-            try:
-                found = self._api.inspect_container(name_or_id)
-            except NotFound:
-                return None
-        return Container.from_docker(found)
+        found = self._inspect(name_or_id)
+        return Container.from_docker(found) if found is not None else None
 
     def signal(self, container_id: str, name: str) -> None:
         """Send a signal: SIGTERM, SIGKILL.

@@ -170,12 +170,8 @@ class DockerReader(DockerClient):
 
         Raises ContainerError.
         """
-        with translate_errors("a look at the container"):
-            try:
-                found = self._api.inspect_container(container_id)
-            except NotFound:
-                return None
-        if (found["Config"].get("Labels") or {}).get(INSTALL) == self.install:
+        found = self._inspect(container_id)
+        if found is None or (found["Config"].get("Labels") or {}).get(INSTALL) == self.install:
             return None
         return ExternalContainer(container=Container.from_docker(found), inspected=found)
 
@@ -197,11 +193,11 @@ class DockerReader(DockerClient):
                 return []
         return text.decode(errors="replace").splitlines()[-count:]
 
-    def made_from(self, image_id: str) -> Json | None:
-        """What Docker says of an image; None when it is gone. Raises ContainerError."""
-        with translate_errors("a look at the image"):
+    def made_from(self, image: str) -> Json | None:
+        """What Docker says of an image; None when it is not there. Raises ContainerError."""
+        with translate_errors(f"a look at the image {image}"):
             try:
-                found: Json = self._api.inspect_image(image_id)  # type: ignore[no-untyped-call]
+                found: Json = self._api.inspect_image(image)  # type: ignore[no-untyped-call]
             except NotFound:
                 return None
         return found

@@ -67,7 +67,7 @@ def services(root: Path = Path("/")) -> tuple[Service, ...]:
             name = f"{scope}{file.name}"
             if (file.name in wanted or is_active) and name not in found:
                 beside = [each for whose, each in folders if whose == scope]
-                service = _read(file, name, _drop_ins(file.name, beside, root), root)
+                service = _read(file, name, _drop_ins(file.name, beside), root)
                 if service is not None:
                     found[name] = service
     return tuple(found.values())
@@ -104,7 +104,7 @@ def _is_link(path: Path) -> bool:
         return False
 
 
-def _drop_ins(unit: str, folders: list[Path], root: Path) -> list[Path]:
+def _drop_ins(unit: str, folders: list[Path]) -> list[Path]:
     """A user's own are in one folder: those of other homes are other people's."""
     names = [f"{unit}.d"]
     if "@" in unit:

@@ -185,12 +185,13 @@ class DockerImages(DockerReader):
 
     def image(self, reference: str) -> Image | None:
         """The local image; None when this box does not have it. Raises ContainerError."""
-        with translate_errors(f"a look at the image {reference}"):
-            try:
-                found = self._api.inspect_image(reference)  # type: ignore[no-untyped-call]
-            except NotFound:
-                return None
-        return Image.from_docker(found)
+        found = self.made_from(reference)
+        return Image.from_docker(found) if found is not None else None
+
+    def digest_of(self, image_id: str) -> str:
+        """Its name at a registry, by digest; "" of one that has none, or is gone."""
+        found = self.image(image_id)
+        return next(iter(found.digests), "") if found else ""
 
     def images(self) -> list[ListedImage]:
         """Every image but the unnamed steps of builds. Raises ContainerError."""

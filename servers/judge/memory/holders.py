@@ -81,13 +81,21 @@ def memory_by_container(sample: Mapping[str, Any]) -> dict[str, int]:
     """
     containers = {each["pid"]: each.get("container") for each in sample.get("processes") or []}
     held: dict[str, int | None] = {}
-    for card in sample.get("gpus") or []:
-        for process in card.get("processes") or []:
-            if not (container := containers.get(process["pid"])):
-                continue
-            before, used = held.get(container, 0), process.get("used")
+    for pid, used in memory_by_pid(sample).items():
+        if container := containers.get(pid):
+            before = held.get(container, 0)
             held[container] = None if before is None or used is None else before + used
     return {container: size for container, size in held.items() if size is not None}
+
+
+def memory_by_pid(sample: Mapping[str, Any]) -> dict[int, int | None]:
+    """Bytes that each process holds on all GPUs together; None where the driver does not tell."""
+    held: dict[int, int | None] = {}
+    for card in sample.get("gpus") or []:
+        for process in card.get("processes") or []:
+            before, used = held.get(process["pid"], 0), process.get("used")
+            held[process["pid"]] = None if before is None or used is None else before + used
+    return held
 
 
 def cards_by_container(sample: Mapping[str, Any]) -> dict[str, frozenset[int]]:

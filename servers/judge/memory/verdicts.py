@@ -174,7 +174,7 @@ class _PoolState:
         yield self._judge_gone(t, size, pool, snapshot)
         yield self._shared_memory(pool, snapshot)
         yield self._page_cache(pool, snapshot)
-        yield self._host_programs(pool, snapshot)
+        yield self._host_programs(snapshot)
 
     def _limit(self, name: Literal["warn", "bad"], pool: Pool) -> int:
         return self.thresholds.compute_limit(getattr(self.thresholds, name), pool.total)
@@ -379,7 +379,7 @@ class _PoolState:
             return None
         return "page_cache", say("memory.page-cache", size=cache, needs=needs, free=free)
 
-    def _host_programs(self, pool: Pool, snapshot: Snapshot) -> _Told | None:
+    def _host_programs(self, snapshot: Snapshot) -> _Told | None:
         held = (snapshot.get("meminfo") or {}).get("AnonPages")
         if held is None or self.kind != "unified":
             return None

@@ -121,7 +121,7 @@ def ping(channel: NotificationChannel) -> None:
     now = timezone.now()
     said = ""
     try:
-        deliver(channel, _test(channel, channel.box))
+        deliver(channel, _test(channel.box))
     except WebhookError as error:
         said = str(error)
     same = NotificationChannel.objects.filter(pk=channel.pk)
@@ -142,7 +142,7 @@ def ask_for_test(channel: NotificationChannel, *, by: User) -> Notification:
 def message(notification: Notification, box: Box) -> AlertMessage:
     alert = notification.alert
     if alert is None:
-        return _test(notification.channel, box)
+        return _test(box)
     # Of a server that is over, the advice has made room for what ended it.
     is_over = alert.kind in ENDS and not alert.is_open
     return AlertMessage(
@@ -166,7 +166,7 @@ def message(notification: Notification, box: Box) -> AlertMessage:
     )
 
 
-def _test(channel: NotificationChannel, box: Box | None) -> AlertMessage:
+def _test(box: Box | None) -> AlertMessage:
     name = box.slug if box else settings.BOX
     return AlertMessage(
         id=f"{settings.INSTALL[:8]}-test",

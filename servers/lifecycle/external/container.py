@@ -111,8 +111,7 @@ class ContainerWorkload(ExternalWorkload):
         return self.other.ways(port)
 
     def image_digest(self) -> str:
-        image = creation.docker().image(self.image_id)
-        return next(iter(image.digests), "") if image else ""
+        return creation.docker().digest_of(self.image_id)
 
     def end(self, run: Run, exit_code: int | None) -> WorkloadEnd | None:
         container = self.other.container

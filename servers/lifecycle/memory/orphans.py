@@ -16,11 +16,11 @@ from servers.host.kernel.proc import Kernel
 from servers.host.kernel.processes import workers
 from servers.host.kernel.shm import SharedSegment
 from servers.judge.memory import orphans
-from servers.judge.memory.holders import memory_by_container
+from servers.judge.memory.holders import memory_by_container, memory_by_pid
 from servers.judge.memory.orphans import ContainerRecord, Orphan, OwnContainer
 from servers.judge.memory.pools import GIB, Pool, pools
 from servers.judge.runs import limits
-from servers.launch import numbers
+from servers.launch import durations, numbers
 from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.runs import creation, secret_env
 from servers.models import Box, Run, Server
@@ -49,7 +49,7 @@ def look(
     sees_all = os.geteuid() == 0 and _sees_box()
     left = [
         *orphans.processes(
-            workers(ours, settings.KERNEL_ROOT), ours, running, _on_gpu(known), now=now
+            workers(ours, settings.KERNEL_ROOT), ours, running, memory_by_pid(known), now=now
         ),
         *orphans.segments(segments, now=now, sees_all=sees_all),
         *orphans.containers(_with_runs(box, found)),
@@ -70,26 +70,16 @@ def _ours(box: Box, found: list[Container]) -> dict[str, OwnContainer]:
     runs = Run.objects.filter_managed().filter(lately, server__box=box)
     ours: dict[str, OwnContainer] = {}
     for each in found:
-        ended = each.finished_at.timestamp() if each.finished_at else None
+        ended = durations.to_timestamp(each.finished_at)
         ours[each.id] = OwnContainer(server=each.labels.get("inferdash.server", ""), ended_at=ended)
     for slug, ended_at, *ids in runs.values_list(
         "server__slug", "ended_at", "container_id", "container_was"
     ):
         for container in filter(None, ids):
-            ended = ended_at.timestamp() if ended_at else None
+            ended = durations.to_timestamp(ended_at)
             known = OwnContainer(server=slug, ended_at=ended, is_there=False)
             ours.setdefault(container, known)
     return ours
-
-
-def _on_gpu(sample: Mapping[str, Any]) -> dict[int, int | None]:
-    """Bytes on all GPUs by pid; None where the driver does not tell."""
-    held: dict[int, int | None] = {}
-    for card in sample.get("gpus") or []:
-        for each in card.get("processes") or []:
-            before, used = held.get(each["pid"], 0), each.get("used")
-            held[each["pid"]] = None if before is None or used is None else before + used
-    return held
 
 
 def _with_runs(box: Box, found: list[Container]) -> Iterator[tuple[Container, ContainerRecord]]:

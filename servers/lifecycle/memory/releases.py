@@ -12,6 +12,7 @@ from servers import events
 from servers.host.kernel import shm
 from servers.judge.memory import release, release_words
 from servers.judge.memory.release import Release, ReleaseLook
+from servers.launch import durations
 from servers.models import Box, Run
 from servers.models.runs.run import ACTIVE, ENDED
 
@@ -64,8 +65,8 @@ def look(run: Run, snapshot: Mapping[str, Any], pids: Collection[int]) -> Releas
         run.start.memory_before,
         snapshot,
         run.container_id or run.container_was,
-        began=run.started_at.timestamp() if run.started_at else None,
-        ended=run.ended_at.timestamp() if run.ended_at else None,
+        began=durations.to_timestamp(run.started_at),
+        ended=durations.to_timestamp(run.ended_at),
         pids=pids,
         thresholds=settings.MEMORY_THRESHOLDS,
     )

@@ -1,7 +1,7 @@
 """Launch contexts: facts around starts from rows and Redis, for one start or a whole list."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
@@ -256,17 +256,13 @@ class Knowledge:
     @cached_property
     def _active(self) -> dict[int, list[Run]]:
         runs = Run.objects.active().filter(server__box__in=self._boxes)
-        found: dict[int, list[Run]] = defaultdict(list)
-        for run in runs.select_related("server", "version", "started_by", "plan"):
-            found[run.server.box_id].append(run)
-        return found
+        parts = runs.select_related("server", "version", "started_by", "plan")
+        return _group(parts, lambda run: run.server.box_id)
 
     @cached_property
     def _claims(self) -> dict[int, list[Claim]]:
-        found: dict[int, list[Claim]] = defaultdict(list)
-        for each in Claim.objects.active().filter(box__in=self._boxes):
-            found[each.box_id].append(each)
-        return found
+        claims = Claim.objects.active().filter(box__in=self._boxes)
+        return _group(claims, lambda claim: claim.box_id)
 
     @cached_property
     def _images(self) -> dict[tuple[int, str, str], ImageFacts]:
@@ -304,10 +300,8 @@ class Knowledge:
     def _good(self) -> "dict[tuple[int, int], list[Run]]":
         """By profile and box."""
         where = {pk: (profile, box) for pk, profile, box in self._servers}
-        found: dict[tuple[int, int], list[Run]] = defaultdict(list)
-        for run in sorted(Run.objects.last_good(where).values(), key=lambda run: -run.pk):
-            found[where[run.server_id]].append(run)
-        return found
+        newest = sorted(Run.objects.last_good(where).values(), key=lambda run: -run.pk)
+        return _group(newest, lambda run: where[run.server_id])
 
     @cached_property
     def _ended(self) -> dict[int, Run]:
@@ -334,10 +328,16 @@ class Knowledge:
 
     @cached_property
     def _sightings(self) -> dict[int, list[ExternalEngine]]:
-        found: dict[int, list[ExternalEngine]] = defaultdict(list)
-        for each in ExternalEngine.objects.filter(box__in=self._boxes, has_ended=False):
-            found[each.box_id].append(each)
-        return found
+        there = ExternalEngine.objects.filter(box__in=self._boxes, has_ended=False)
+        return _group(there, lambda engine: engine.box_id)
+
+
+def _group[Row, Key](rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
+    """By that key; of one that no row has, none."""
+    found: dict[Key, list[Row]] = defaultdict(list)
+    for each in rows:
+        found[key(each)].append(each)
+    return found
 
 
 def _neighbour(run: Run, box: Box) -> OtherWorkload:

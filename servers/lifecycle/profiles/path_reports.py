@@ -108,7 +108,6 @@ def merge(
 ) -> list[PathReport]:
     """What a box has answered, with the models of it that lie there."""
     stored = {each.path: each for each in models}
-    cache = _cache(box)
     told: list[PathReport] = []
     for place, said in zip(wanted, answered, strict=True):
         # What lies in a missing folder is missing, too.
@@ -122,16 +121,9 @@ def merge(
                 "elsewhere": elsewhere,
                 "stored": stored.get(place.path),
             }
-            added["is_made"] = said["lies"] == "missing" and place.path == cache
+            added["is_made"] = said["lies"] == "missing" and place.path == box.cache_path
             told.append(PathReport(**said | added))
     return told
-
-
-def _cache(box: Box) -> str:
-    try:
-        return resolve(box.hf_cache, home=box.home) if box.hf_cache else ""
-    except VolumeError:
-        return ""
 
 
 def _named_alike(path: str, stored: Iterable[str]) -> list[str]:

@@ -1,6 +1,5 @@
 """Adoption: a container of ours without a run becomes a run again."""
 
-from datetime import datetime
 from typing import Any
 
 from django.core.management.color import no_style
@@ -9,6 +8,7 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.docker.containers import Container
+from servers.judge.runs import start_progress
 from servers.launch import numbers
 from servers.launch.engines import ENGINES, parameters
 from servers.launch.engines.launch import Launch
@@ -39,10 +39,10 @@ def adopt(box: Box, container_id: str, *, by: User | None) -> Run:
     server = Server.objects.select_related("profile__current").filter(box=box, slug=slug).first()
     if server is None:
         raise AdoptionError(f"There is no server {slug} on {box} that it could belong to.")
-    digests = _digests(container)
+    digest = creation.docker().digest_of(container.image_id)
     try:
         with transaction.atomic():
-            run = _create_run(server, container, by, digests)
+            run = _create_run(server, container, by, digest)
             # What it was given must not stand in its log.
             secret_env.remember_again(run, container.env)
             Server.objects.filter(pk=server.pk).update(run=run, removed_at=None)
@@ -55,7 +55,7 @@ def adopt(box: Box, container_id: str, *, by: User | None) -> Run:
     return run
 
 
-def _create_run(server: Server, container: Container, by: User | None, digests: str) -> Run:
+def _create_run(server: Server, container: Container, by: User | None, digest: str) -> Run:
     known = Run.objects.filter(container_id=container.id, server=server).first()
     version = known.version if known else _version(server, container)
     launch = known.launch if known else parameters.fill(version.launch, server.values)
@@ -69,7 +69,7 @@ def _create_run(server: Server, container: Container, by: User | None, digests: 
         "port": port,
         "served_name": ENGINES[launch.engine].served_name(launch),
         "image_id": container.image_id,
-        "start__image_digest": digests,
+        "start__image_digest": digest,
         "container_id": container.id,
     }
     if known is not None:
@@ -88,7 +88,7 @@ def _create_run(server: Server, container: Container, by: User | None, digests: 
     if launch.gpus in ("all", "none") or launch.gpus.replace(",", "").isdigit():
         fields["gpus"] = launch.gpus
     asked = container.labels.get("inferdash.asked", "")
-    fields["created_at"] = _moment(asked) or container.started_at or timezone.now()
+    fields["created_at"] = start_progress.moment(asked) or container.started_at or timezone.now()
     number = numbers.whole(container.labels.get("inferdash.run", ""))
     if number and not Run.objects.filter(pk=number).exists():
         # Docker's events and the container's name go by this number.
@@ -119,19 +119,6 @@ def _reached_at(container: Container, launch: Launch) -> tuple[str, int]:
             "listens."
         )
     return found
-
-
-def _digests(container: Container) -> str:
-    image = creation.docker().image(container.image_id)
-    return next(iter(image.digests), "") if image else ""
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo else None
 
 
 def _go_on_counting() -> None:

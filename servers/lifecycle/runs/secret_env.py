@@ -103,6 +103,12 @@ def find_endpoint(run: Run) -> Endpoint | None:
     return Endpoint(address=run.address, port=run.port, key=_find_engine_key(run))
 
 
+def find_key_in(words: tuple[str, ...], env: Mapping[str, str | None]) -> str:
+    """The key that an engine was told to ask callers for; "" for none."""
+    named = (found for name in ENGINE_KEYS if (found := env.get(name)))
+    return flag_value(words, "--api-key") or next(named, "")
+
+
 def _find_engine_key(run: Run) -> str:
     launch = run.launch
     if key := flag_value(launch.flags, "--api-key"):

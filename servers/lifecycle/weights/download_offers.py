@@ -10,7 +10,6 @@ from servers.host.weights import stored
 from servers.host.weights.fetch.places import REPOSITORY, REVISION
 from servers.launch.engines import llamacpp
 from servers.launch.engines.launch import Launch
-from servers.launch.engines.placement import VolumeError, resolve
 from servers.lifecycle.profiles import preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.weights import checkpoints
@@ -61,10 +60,7 @@ def _of_path(path: str, box: Box) -> DownloadRequest | None:
     to organisation/name."""
     if not path:
         return None
-    try:
-        cache = resolve(box.hf_cache, home=box.home) if box.hf_cache else ""
-    except VolumeError:
-        cache = ""
+    cache = box.cache_path
     if cache and PurePosixPath(path).is_relative_to(f"{cache}/hub"):
         return _of_snapshot(PurePosixPath(path).relative_to(f"{cache}/hub").parts)
     inventory = ModelInventory.objects.filter(box=box).first()

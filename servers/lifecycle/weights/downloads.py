@@ -69,7 +69,7 @@ def read_name(text: str) -> tuple[str, str]:
     """Repository and revision of what somebody has typed or pasted; the revision may be "".
 
     An id, an id with a quantization (llama.cpp's org/name:Q4_K_M) or the address of a page. Raises
-    WishError.
+    DownloadRequestError.
     """
     plain = text.strip().removeprefix(settings.HUB or "https://huggingface.co")
     plain = plain.removeprefix("https://").removeprefix("http://")
@@ -89,10 +89,28 @@ def read_name(text: str) -> tuple[str, str]:
     return name, revision
 
 
+def read_request(
+    text: str, *, revision: str, patterns: Iterable[str], into: str, limit: int
+) -> DownloadRequest:
+    """What somebody has typed, with what they have chosen; "" and nothing: as it says itself.
+
+    Raises DownloadRequestError.
+    """
+    name, found = read_name(text)
+    repository, _colon, quantization = name.partition(":")
+    return DownloadRequest(
+        repository=repository,
+        revision=revision or found or "main",
+        patterns=tuple(patterns) or ((f":{quantization}",) if quantization else ()),
+        into=into,
+        limit=limit,
+    )
+
+
 def ask(box: Box, wish: DownloadRequest, *, by: User) -> tuple[Download, bool]:
     """The download of a wish, and whether it is new: the same is wanted once a box.
 
-    Raises WishError.
+    Raises DownloadRequestError.
     """
     if not settings.HUB:
         raise DownloadRequestError(OFF)
@@ -266,9 +284,9 @@ def _resolve_folder(into: str, box: Box) -> str:
         return ""
     try:
         path = resolve(into, home=box.home)
-        return "" if box.hf_cache and path == resolve(box.hf_cache, home=box.home) else path
     except VolumeError:
         return into
+    return "" if path == box.cache_path else path
 
 
 def drop_parts(made: DownloadSpec) -> int:

@@ -1,24 +1,24 @@
 """Environment groups: named sets of variables that a team lays over its profiles, in versions."""
 
+from typing import ClassVar
+
 from django.db import models, transaction
 from django.utils import timezone
 
 from servers.launch.engines.change import LaunchChange
 from servers.launch.engines.launch import Launch
 from servers.models.people.user import User
-from servers.models.profiles.profile import Stale
-
-# What may change without a new version.
-ABOUT = ("name", "engine", "notes")
+from servers.models.profiles.versioned import Versioned
 
 
-class EnvironmentGroup(models.Model):
+class EnvironmentGroup(Versioned):
+    ABOUT: ClassVar = ("name", "engine", "notes")
+
     slug = models.SlugField(max_length=63, unique=True)
     name = models.CharField(max_length=100)
     engine = models.CharField(max_length=20, blank=True)  # "": it is good for any
     notes = models.TextField(blank=True)
     created_at = models.DateTimeField(default=timezone.now)
-    saves = models.PositiveIntegerField(default=0)
     current = models.ForeignKey(
         "EnvironmentVersion", null=True, on_delete=models.SET_NULL, related_name="+"
     )
@@ -41,22 +41,8 @@ class EnvironmentGroup(models.Model):
         said = self.variables
         return LaunchChange(set_env=said.env, set_secret_env=said.secret_env, reasons=said.reasons)
 
-    @property
-    def about(self) -> dict[str, str]:
-        return {name: getattr(self, name) for name in ABOUT}
-
     def is_for(self, launch: Launch) -> bool:
         return self.engine in ("", launch.engine)
-
-    def claim(self, *, saves: int) -> None:
-        """Begin a save on top of what somebody has seen, inside the save's transaction.
-
-        Raises Stale when somebody else has saved since.
-        """
-        mine = EnvironmentGroup.objects.filter(pk=self.pk, saves=saves)
-        if not mine.update(saves=saves + 1):
-            raise Stale
-        self.saves = saves + 1
 
     def save_version(
         self, variables: Launch, *, by: User | None, message: str

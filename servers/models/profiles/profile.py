@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from django.db import models, transaction
 from django.utils import timezone
 
 from servers.launch.engines.launch import Launch
+from servers.models.box import Box
 from servers.models.people.user import User
-
-# What people write about a profile; it may change without a new version.
-ABOUT = ("name", "notes", "source", "tags", "is_private")
+from servers.models.profiles.versioned import Versioned
 
 
 class ProfileQuerySet(models.QuerySet["Profile"]):
@@ -91,11 +90,9 @@ class ProfileFilter:
     health: str = ""
 
 
-class Stale(Exception):
-    """Somebody else has saved the profile since it was read."""
+class Profile(Versioned):
+    ABOUT: ClassVar = ("name", "notes", "source", "tags", "is_private")
 
-
-class Profile(models.Model):
     slug = models.SlugField(max_length=63, unique=True)
     name = models.CharField(max_length=100)
     notes = models.TextField(blank=True)
@@ -105,7 +102,6 @@ class Profile(models.Model):
     fans = models.ManyToManyField(User, related_name="favourites", blank=True)
     owner = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="profiles")
     created_at = models.DateTimeField(default=timezone.now)
-    saves = models.PositiveIntegerField(default=0)
     archived_at = models.DateTimeField(null=True, blank=True)
     current = models.ForeignKey(
         "ProfileVersion", null=True, on_delete=models.SET_NULL, related_name="+"
@@ -137,25 +133,16 @@ class Profile(models.Model):
         return self.tags.split()
 
     @property
-    def about(self) -> dict[str, Any]:
-        """What it says of itself, apart from its versions."""
-        return {name: getattr(self, name) for name in ABOUT}
+    def first_box(self) -> Box | None:
+        """That of its oldest server; None while it is on none."""
+        server = self.servers.select_related("box").order_by("pk").first()
+        return server.box if server else None
 
     @property
     def launch(self) -> Launch:
         if self.current is None:
             raise ValueError(f"Profile {self.slug} has no version.")
         return self.current.launch
-
-    def claim(self, *, saves: int) -> None:
-        """Begin a save on top of what somebody has seen, inside the save's transaction.
-
-        Raises Stale when somebody else has saved since.
-        """
-        mine = Profile.objects.filter(pk=self.pk, saves=saves)
-        if not mine.update(saves=saves + 1):
-            raise Stale
-        self.saves = saves + 1
 
     def save_version(
         self, launch: Launch, *, by: User | None, message: str = ""

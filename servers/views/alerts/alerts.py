@@ -1,13 +1,13 @@
 """Pages of alerts, open and past, and of their channels."""
 
-from typing import Any, cast
+from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -17,19 +17,19 @@ from servers.contexts.alerts import needs
 from servers.forms.notification_channel import NotificationChannelForm
 from servers.lifecycle.alerts import alerts as verbs
 from servers.lifecycle.alerts import channels as channel_actions
-from servers.models import Alert, AuditEntry, Box, NotificationChannel, Permission, User
+from servers.models import Alert, AuditEntry, Box, NotificationChannel, Permission
 from servers.models.alerts.alert import AlertKind
 from servers.models.people.key import SecretError
-from servers.views.access import allow
+from servers.views.access import PersonRequest, allow
+from servers.views.responses import respond_done
 
 PER_PAGE = 50
-DONE = 204
 
 
 @require_GET
 @allow(Permission.VIEW)
-def alerts(request: HttpRequest) -> HttpResponse:
-    person = cast(User, request.user)
+def alerts(request: PersonRequest) -> HttpResponse:
+    person = request.user
     box, kind = request.GET.get("box", ""), request.GET.get("kind", "")
     earlier = Paginator(_earlier(box, kind), PER_PAGE).get_page(request.GET.get("page"))
     context = {
@@ -54,25 +54,25 @@ def _earlier(box: str, kind: str) -> QuerySet[Alert]:
 
 @require_POST
 @allow(Permission.OPERATE)
-def alert_acknowledge(request: HttpRequest, pk: int) -> HttpResponse:
-    verbs.acknowledge(get_object_or_404(Alert, pk=pk), by=cast(User, request.user))
-    return HttpResponse(status=DONE)
+def alert_acknowledge(request: PersonRequest, pk: int) -> HttpResponse:
+    verbs.acknowledge(get_object_or_404(Alert, pk=pk), by=request.user)
+    return respond_done()
 
 
 @require_GET
 @allow(Permission.ADMINISTER)
-def list_channels(request: HttpRequest) -> HttpResponse:
+def list_channels(request: PersonRequest) -> HttpResponse:
     return _page(request, NotificationChannelForm())
 
 
 @sensitive_post_parameters("address", "key")
 @require_POST
 @allow(Permission.ADMINISTER)
-def add_channel(request: HttpRequest) -> HttpResponse:
+def add_channel(request: PersonRequest) -> HttpResponse:
     form = NotificationChannelForm(request.POST)
     if not form.is_valid():
         return _page(request, form)
-    me = cast(User, request.user)
+    me = request.user
     form.instance.created_by = me
     with transaction.atomic():
         channel = form.save()
@@ -86,7 +86,7 @@ def add_channel(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("address", "key")
 @require_http_methods(["GET", "POST"])
 @allow(Permission.ADMINISTER)
-def edit_channel(request: HttpRequest, pk: int) -> HttpResponse:
+def edit_channel(request: PersonRequest, pk: int) -> HttpResponse:
     channel = get_object_or_404(NotificationChannel, pk=pk)
     name = channel.name
     form = NotificationChannelForm(request.POST or None, instance=channel)
@@ -96,16 +96,14 @@ def edit_channel(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "alerts/channel.html", {"form": form, "pk": pk, "name": name})
 
 
-def _save(request: HttpRequest, form: NotificationChannelForm) -> bool:
+def _save(request: PersonRequest, form: NotificationChannelForm) -> bool:
     """False where the old address cannot be read, which the form then says."""
     try:
         with transaction.atomic():
             channel = form.save()
             # Of an address the trail says that it was changed, and not to what.
             changed = ", ".join(form.changed_data)
-            AuditEntry.note(
-                cast(User, request.user), "change notification channel", channel, changed=changed
-            )
+            AuditEntry.note(request.user, "change notification channel", channel, changed=changed)
     except SecretError as error:
         form.add_error("address", str(error))
         return False
@@ -117,10 +115,10 @@ def _save(request: HttpRequest, form: NotificationChannelForm) -> bool:
 
 @require_POST
 @allow(Permission.ADMINISTER)
-def delete_channel(request: HttpRequest, pk: int) -> HttpResponse:
+def delete_channel(request: PersonRequest, pk: int) -> HttpResponse:
     channel = get_object_or_404(NotificationChannel, pk=pk)
     with transaction.atomic():
-        AuditEntry.note(cast(User, request.user), "delete notification channel", channel)
+        AuditEntry.note(request.user, "delete notification channel", channel)
         channel.delete()
     events.publish_change("alerts")
     messages.success(request, f"{channel} is deleted. Nothing is sent there any more.")
@@ -129,15 +127,15 @@ def delete_channel(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @allow(Permission.ADMINISTER)
-def test_channel(request: HttpRequest, pk: int) -> HttpResponse:
+def test_channel(request: PersonRequest, pk: int) -> HttpResponse:
     channel = get_object_or_404(NotificationChannel, pk=pk)
-    me = cast(User, request.user)
+    me = request.user
     channel_actions.ask_for_test(channel, by=me)
     AuditEntry.note(me, "test notification channel", channel)
-    return HttpResponse(status=DONE)
+    return respond_done()
 
 
-def _page(request: HttpRequest, form: NotificationChannelForm) -> HttpResponse:
+def _page(request: PersonRequest, form: NotificationChannelForm) -> HttpResponse:
     context: dict[str, Any] = {
         "channels": needs.list_channels(),
         "form": form,

@@ -3,16 +3,17 @@
 from datetime import datetime
 
 from asgiref.sync import sync_to_async
-from django.http import Http404, HttpRequest
+from django.http import HttpRequest
 from ninja import Router, Schema, Status
 from pydantic import Field
 
 from servers.lifecycle.weights import downloads as weights_downloads
-from servers.lifecycle.weights.downloads import DownloadRequest, DownloadRequestError
+from servers.lifecycle.weights.downloads import DownloadRequestError
 from servers.models import Download, Permission
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.boxes import find_box
-from servers.views.api.errors import ApiError, Problem, wait_for_change
+from servers.views.api.errors import ApiError, Problem, find_one, wait_for_change
+from servers.views.api.schemas import RowOut
 
 router = Router()
 OK, CREATED, UNPROCESSABLE = 200, 201, 422
@@ -47,7 +48,7 @@ class LimitIn(Schema):
     limit: int = Field(ge=0, le=MOST_BYTES, description="Bytes a second; 0: none.")
 
 
-class DownloadOut(Schema):
+class DownloadOut(RowOut):
     id: int
     model: str
     revision: str
@@ -72,28 +73,14 @@ class DownloadOut(Schema):
 
     @classmethod
     def from_download(cls, found: Download) -> "DownloadOut":
-        return cls(
+        return cls.from_same(
+            found,
             id=found.pk,
             model=found.repository,
-            revision=found.revision,
-            commit=found.commit,
             box=found.box.slug,
-            folder=found.folder,
             state=found.status,
-            wanted=found.wanted,
-            done=found.done,
-            total=found.total,
-            percent=found.percent,
-            rate=found.rate,
-            left=found.left,
-            limit=found.limit,
-            trouble=found.trouble,
             says=found.said,
-            advice=found.advice,
             asked_by=found.asked_by.username if found.asked_by else None,
-            asked_at=found.asked_at,
-            ended_at=found.ended_at,
-            mark=found.mark,
         )
 
 
@@ -112,12 +99,10 @@ def download(request: HttpRequest, given: DownloadIn) -> Status[DownloadOut]:
     """Ask for a model; 200 where the same is on its way already."""
     box = find_box(given.box)
     try:
-        name, revision = weights_downloads.read_name(given.model)
-        repository, _colon, quantization = name.partition(":")
-        wish = DownloadRequest(
-            repository=repository,
-            revision=given.revision or revision or "main",
-            patterns=tuple(given.files) or ((f":{quantization}",) if quantization else ()),
+        wish = weights_downloads.read_request(
+            given.model,
+            revision=given.revision,
+            patterns=given.files,
             into=given.into,
             limit=given.limit,
         )
@@ -179,7 +164,5 @@ def _look(pk: int) -> DownloadOut:
 
 
 def _find(pk: int) -> Download:
-    found = Download.objects.select_related("box", "asked_by").filter(pk=pk).first()
-    if found is None:
-        raise Http404(f"There is no download {pk}.")
-    return found
+    rows = Download.objects.select_related("box", "asked_by")
+    return find_one(rows, f"There is no download {pk}.", pk=pk)

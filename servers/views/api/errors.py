@@ -141,6 +141,14 @@ MOST = 5  # names that an error lists
 COMPARED = 2000
 
 
+def find_one[M: Model](rows: "QuerySet[M, Any]", missing: str, **which: object) -> M:
+    """Raises Http404, with the sentence that says what is not there."""
+    found: M | None = rows.filter(**which).first()
+    if found is None:
+        raise Http404(missing)
+    return found
+
+
 def find_named[M: Model](
     rows: "QuerySet[M, Any]", kind: str, name: str, *, field: str = "slug", advice: str = ""
 ) -> M:

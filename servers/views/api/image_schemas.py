@@ -7,10 +7,11 @@ from ninja import Schema
 
 from servers.lifecycle.images.inventory import PruneDecision
 from servers.models import ImageJob
+from servers.views.api.schemas import RowOut
 from servers.views.images.images import ImageRow, TagUpdate
 
 
-class ImageOut(Schema):
+class ImageOut(RowOut):
     id: str
     names: list[str]
     digests: list[str]
@@ -36,17 +37,11 @@ class ImageOut(Schema):
     @classmethod
     def from_row(cls, row: ImageRow, fate: PruneDecision | None) -> "ImageOut":
         image, uses = row.image, row.uses
-        return cls(
+        return cls.from_same(
+            image,
             id=image.image_id,
             names=image.given_tags,
-            digests=image.digests,
-            size=image.size,
-            shared=image.shared,
-            made_at=image.made_at,
-            architecture=image.architecture,
             is_other_kind=row.is_other_kind,
-            cuda=image.cuda,
-            engine=image.engine,
             version=row.version,
             version_by="asked" if row.is_asked else row.how,
             profiles=[each.slug for each in uses.profiles],
@@ -73,7 +68,7 @@ class NewerForOut(Schema):
     problems: list[str]  # errors that today's image does not have
 
 
-class NewerOut(Schema):
+class NewerOut(RowOut):
     """A tag of profiles whose registry has something else by now, or that can go back."""
 
     reference: str
@@ -90,15 +85,8 @@ class NewerOut(Schema):
     @classmethod
     def from_update(cls, told: TagUpdate) -> "NewerOut":
         news = told.news
-        return cls(
-            reference=news.reference,
-            has_newer=news.has_newer,
-            digest=news.digest,
-            noticed_at=news.noticed_at,
-            checked_at=news.checked_at,
-            error=news.error,
-            newer_id=news.newer_id,
-            before_id=news.before_id,
+        return cls.from_same(
+            news,
             says=told.sentence,
             servers=[
                 NewerForOut(
@@ -112,7 +100,7 @@ class NewerOut(Schema):
         )
 
 
-class ImageJobOut(Schema):
+class ImageJobOut(RowOut):
     id: int
     kind: str  # pull, build, move, prune
     box: str
@@ -137,26 +125,13 @@ class ImageJobOut(Schema):
 
     @classmethod
     def from_job(cls, job: ImageJob) -> "ImageJobOut":
-        return cls(
+        return cls.from_same(
+            job,
             id=job.pk,
-            kind=job.kind,
             box=job.box.slug,
-            reference=job.reference,
-            digest=job.digest,
-            state=job.state,
             is_unwanted=job.cancel_requested,
             says=job.said,
-            done=job.done,
-            total=job.total,
-            is_whole=job.is_whole,
-            percent=job.percent,
-            rate=job.rate,
             left=job.left.total_seconds() if job.left else None,
             is_unpacking=job.unpacking,
-            layers=job.layers,
-            image_id=job.image_id,
             asked_by=job.asked_by.username if job.asked_by else None,
-            asked_at=job.asked_at,
-            ended_at=job.ended_at,
-            mark=job.mark,
         )

@@ -135,10 +135,8 @@ def move(request: HttpRequest, slug: str, given: MoveIn) -> Status[ImageJobOut]:
 
 
 def _news(box: Box, reference: str) -> TagNews:
-    found = TagNews.objects.filter(box=box, reference=reference).first()
-    if found is None:
-        raise Http404(f"Nothing is known of a newer build of {reference} on {box}.")
-    return found
+    missing = f"Nothing is known of a newer build of {reference} on {box}."
+    return errors.find_one(TagNews.objects.all(), missing, box=box, reference=reference)
 
 
 @router.get("/image-jobs", response=list[ImageJobOut], auth=ByKey(Permission.VIEW))
@@ -220,7 +218,4 @@ def _may_change(job: ImageJob, by: User) -> ImageJob:
 
 def _find(pk: int, by: User) -> ImageJob:
     seen = ImageJob.objects.seen_by(by).select_related("box", "asked_by", "version")
-    found = seen.filter(pk=pk).first()
-    if found is None:
-        raise Http404(f"There is no pull or other job on images {pk}.")
-    return found
+    return errors.find_one(seen, f"There is no pull or other job on images {pk}.", pk=pk)

@@ -138,7 +138,7 @@ def _replace(
         raise ApiError(UNPROCESSABLE, "invalid", message, "Write one into the command.")
     if launch != found.launch:
         message = given.message[:200] or "Brought in from a document"
-        save_launch(request, found, launch, message=message, action="import profile")
+        save_launch(found, launch, by=person(request), message=message, action="import profile")
     return _describe_import(_find(request, slug), read)
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.http import Http404, HttpRequest
+from django.http import HttpRequest
 from ninja import Router, Schema
 
 from servers import events
@@ -13,8 +13,8 @@ from servers.lifecycle.logs import diagnoses
 from servers.models import LogChunk, Permission, Run
 from servers.models.logs.log import MOST_CHUNKS
 from servers.views.api.auth import ByKey, ByKeyAsync
-from servers.views.api.errors import Problem
-from servers.views.api.schemas import RunOut
+from servers.views.api.errors import Problem, find_one
+from servers.views.api.schemas import RELATED, RunOut
 
 router = Router()
 MOST_LINES = 5000
@@ -100,17 +100,5 @@ def _lines(run_id: int, after: int, limit: int) -> LogOut:
 
 
 def _find(run_id: int) -> Run:
-    related = (
-        "server__box",
-        "server__profile",
-        "version__profile",
-        "started_by",
-        "plan__repeats",
-        "start",
-        "log",
-        "health",
-    )
-    found = Run.objects.select_related(*related).filter(pk=run_id).first()
-    if found is None:
-        raise Http404(f"There is no run {run_id}.")
-    return found
+    rows = Run.objects.select_related(*RELATED)
+    return find_one(rows, f"There is no run {run_id}.", pk=run_id)

@@ -1,6 +1,7 @@
 """Schemas of the API. Sizes are bytes, spans seconds; null: unknown, or not applicable."""
 
 from datetime import UTC, datetime
+from typing import Any, Self
 
 from ninja import Schema
 
@@ -14,7 +15,22 @@ from servers.models import Claim, Run, Server, StoredCheckpoint
 from servers.state.engine_metrics import EngineMetrics, figures_of
 
 
-class RunOut(Schema):
+class RowOut(Schema):
+    @classmethod
+    def from_same(cls, row: object, **others: Any) -> Self:
+        """Each field as the row has it under the same name, but for `others`."""
+        same = {name: getattr(row, name) for name in cls.model_fields if name not in others}
+        return cls(**same, **others)
+
+
+# What RunOut reads of a run.
+RELATED = (
+    "server__box", "server__profile", "version__profile", "started_by", "plan__repeats", "start",
+    "log", "health",
+)  # fmt: skip
+
+
+class RunOut(RowOut):
     id: int
     server: str
     box: str
@@ -44,7 +60,8 @@ class RunOut(Schema):
     def from_run(cls, run: Run) -> "RunOut":
         launch, server = run.version.launch, run.server
         start = starts.measure_progress(run, launch, unified=server.box.is_unified)
-        return cls(
+        return cls.from_same(
+            run,
             id=run.pk,
             server=server.slug,
             box=server.box.slug,
@@ -52,12 +69,7 @@ class RunOut(Schema):
             version=run.version.number,
             state=str(run.shown_state),
             started_by=run.started_by.username if run.started_by else None,
-            created_at=run.created_at,
-            ready_at=run.ready_at,
-            ended_at=run.ended_at,
-            image_id=run.image_id,
             engine_version=run.start.engine_version,
-            exit_code=run.exit_code,
             phase=start.phase if start else "",
             percent=start.percent if start else None,
             unhealthy=run.health.unhealthy_because if run.is_unhealthy else "",
@@ -120,7 +132,7 @@ class FiguresOut(Schema):
         )
 
 
-class ClaimOut(Schema):
+class ClaimOut(RowOut):
     """Somebody needs GPUs of a box, or a server, until a time."""
 
     id: int
@@ -133,14 +145,12 @@ class ClaimOut(Schema):
 
     @classmethod
     def from_claim(cls, claim: Claim) -> "ClaimOut":
-        return cls(
+        return cls.from_same(
+            claim,
             id=claim.pk,
             box=claim.box.slug,
             server=claim.server.slug if claim.server else None,
-            gpus=claim.gpus,
             by=claim.by.username,
-            until=claim.until,
-            note=claim.note,
         )
 
 
@@ -201,7 +211,7 @@ class PartOut(Schema):
     size: int
 
 
-class GpuOut(Schema):
+class GpuOut(RowOut):
     index: int
     name: str
     kind: str  # discrete, unified, numa; "": not known
@@ -220,16 +230,9 @@ class GpuOut(Schema):
     @classmethod
     def from_gpu(cls, gpu: holders.GpuMemory) -> "GpuOut":
         verdict = gpu.verdict
-        return cls(
-            index=gpu.index,
-            name=gpu.name,
-            kind=gpu.kind,
-            total=gpu.total,
-            used=gpu.used,
-            free=gpu.free,
+        return cls.from_same(
+            gpu,
             utilisation=gpu.util,
-            temperature=gpu.temperature,
-            power=gpu.power,
             verdict=verdict.verdict if verdict else "ok",
             reason=verdict.reason if verdict else "",
             reason_code=verdict.code if verdict else "",
@@ -241,7 +244,7 @@ class GpuOut(Schema):
         )
 
 
-class BoxOut(Schema):
+class BoxOut(RowOut):
     slug: str
     health: str  # ok, attention, silent
     seen_at: datetime | None
@@ -255,21 +258,15 @@ class BoxOut(Schema):
 
     @classmethod
     def from_panel(cls, panel: Panel) -> "BoxOut":
-        return cls(
-            slug=panel.slug,
-            health=panel.health,
-            seen_at=panel.seen_at,
-            docker=panel.docker,
-            driver=panel.driver,
-            memory_total=panel.memory_total,
-            memory_free=panel.memory_free,
+        return cls.from_same(
+            panel,
             problems=[what for what, _fix in panel.problems],
             gpus=[GpuOut.from_gpu(gpu) for gpu in panel.gpus],
             claims=[ClaimOut.from_claim(each) for each in panel.claims],
         )
 
 
-class StoredOut(Schema):
+class StoredOut(RowOut):
     name: str
     path: str
     revision: str
@@ -283,15 +280,8 @@ class StoredOut(Schema):
 
     @classmethod
     def from_stored(cls, stored: StoredCheckpoint) -> "StoredOut":
-        return cls(
-            name=stored.name,
-            path=stored.path,
-            revision=stored.revision,
-            format=stored.format,
+        return cls.from_same(
+            stored,
             quantization=checkpoints.quantization(stored.config),
             context=checkpoints.context(stored.config),
-            size=stored.size,
-            weights=stored.weights,
-            state=stored.state,
-            because=stored.because,
         )

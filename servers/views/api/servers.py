@@ -20,7 +20,7 @@ from servers.models import Claim, Permission, Server
 from servers.views.api import errors
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.errors import ApiError, Problem, wait_for_change
-from servers.views.api.schemas import ClaimOut, RunOut, ServerOut
+from servers.views.api.schemas import RELATED, ClaimOut, RunOut, ServerOut
 
 router = Router()
 CONFLICT, FORBIDDEN = 409, 403
@@ -78,9 +78,7 @@ def _look(slug: str) -> ServerOut:
 @router.get("/{slug}/runs", response={200: list[RunOut], 404: Problem}, auth=ByKey(Permission.VIEW))
 def runs(request: HttpRequest, slug: str, limit: int = 20) -> list[RunOut]:
     """The newest first."""
-    found = _find(slug).runs.select_related(
-        "server__box", "version__profile", "started_by", "plan__repeats", "start", "log", "health"
-    )
+    found = _find(slug).runs.select_related(*RELATED)
     return [RunOut.from_run(each) for each in found[: max(1, min(limit, 100))]]
 
 

@@ -1,8 +1,6 @@
 """Pages of external engines, and how a profile compares with its source."""
 
-from typing import cast
-
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
@@ -13,14 +11,15 @@ from servers.launch.commandline import comparison
 from servers.lifecycle.external import import_diff
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.runs.ownership import require_external
-from servers.models import Box, Permission, ProfileImport, Server, User
+from servers.models import Box, Permission, ProfileImport, Server
 from servers.views.access import PersonRequest, allow
 from servers.views.profiles.profiles import find
+from servers.views.responses import respond_done, respond_requested, respond_text
 
 
 @require_GET
 @allow(Permission.VIEW)
-def show_found(request: HttpRequest) -> HttpResponse:
+def show_found(request: PersonRequest) -> HttpResponse:
     """The first page of the first admin: what is on the box. A box that is not there yet appears
     on the dashboard."""
     first = Box.objects.first()
@@ -29,16 +28,16 @@ def show_found(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @allow(Permission.VIEW)
-def box_found(request: HttpRequest, slug: str) -> HttpResponse:
+def box_found(request: PersonRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
-    person = cast(User, request.user)
+    person = request.user
     context = {"box": box, "findings": found.found_on(box, person)}
     return render(request, "external/page.html", context)
 
 
 @require_GET
 @allow(Permission.VIEW)
-def profile_compared(request: HttpRequest, slug: str) -> HttpResponse:
+def profile_compared(request: PersonRequest, slug: str) -> HttpResponse:
     """What the container or process was that a profile was made of, beside what it would start."""
     profile = find(request, slug)
     likeness = get_object_or_404(
@@ -63,10 +62,6 @@ def _newest(profile: int) -> int:
     return found.values_list("pk", flat=True).first() or 0
 
 
-DONE = 204
-CONFLICT = 409
-
-
 # Watching makes a profile, which is an editor's to make.
 @require_GET
 @allow(Permission.EDIT)
@@ -83,8 +78,8 @@ def box_watch(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     found = _find_watchable(box, key)
     if found is None:
-        return _text("It does not run any more, so there is nothing to monitor.")
-    return _respond_taken(actions.ask_to_watch(box, found, by=request.user))
+        return respond_text("It does not run any more, so there is nothing to monitor.")
+    return respond_requested(actions.ask_to_watch(box, found, by=request.user))
 
 
 @require_POST
@@ -92,9 +87,9 @@ def box_watch(request: PersonRequest, slug: str, key: str) -> HttpResponse:
 def server_unwatch(request: PersonRequest, slug: str) -> HttpResponse:
     server = get_object_or_404(Server.objects.select_related("box"), slug=slug)
     if not server.is_watched:
-        return _text(f"{server} is inferdash’s own: stop it, then remove it.")
+        return respond_text(f"{server} is inferdash’s own: stop it, then remove it.")
     lifecycle.unwatch(require_external(server), by=request.user)
-    return HttpResponse(status=DONE)
+    return respond_done()
 
 
 @require_POST
@@ -104,8 +99,8 @@ def box_profile(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     found = _find_seen(box, key)
     if found is None:
-        return _text("It is not there any more, so that nothing of it can be read.")
-    return _respond_taken(actions.ask_for_profile(box, found, by=request.user))
+        return respond_text("It is not there any more, so that nothing of it can be read.")
+    return respond_requested(actions.ask_for_profile(box, found, by=request.user))
 
 
 @require_GET
@@ -129,10 +124,10 @@ def box_take_over(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     found = _find_running(box, key)
     if found is None:
-        return _text("It does not run any more, so that there is nothing to take over from.")
+        return respond_text("It does not run any more, so that there is nothing to take over from.")
     if request.POST.get("name", "").strip() != found.name:
-        return _text(f"Type its name, {found.name}, to say that it is the one you mean.")
-    return _respond_taken(actions.ask_to_take_over(box, found, by=request.user))
+        return respond_text(f"Type its name, {found.name}, to say that it is the one you mean.")
+    return respond_requested(actions.ask_to_take_over(box, found, by=request.user))
 
 
 def _find_seen(box: Box, key: str) -> DiscoveredEngine | None:
@@ -153,13 +148,3 @@ def _find_watchable(box: Box, key: str) -> DiscoveredEngine | None:
     """What the watcher has seen under this key and that may be watched."""
     found = _find_seen(box, key)
     return found if found and not found.has_ended else None
-
-
-def _respond_taken(is_new: bool) -> HttpResponse:
-    if not is_new:
-        return _text("The same was requested a moment ago: it is on its way.")
-    return HttpResponse(status=DONE)
-
-
-def _text(sentence: str) -> HttpResponse:
-    return HttpResponse(sentence, status=CONFLICT, content_type="text/plain; charset=utf-8")

@@ -19,6 +19,7 @@ from servers.gateway.routes import look
 from servers.models import AuditEntry, Capture, CapturedCall, Permission
 from servers.models.gateway.capture import KEPT
 from servers.views.access import PersonRequest, allow
+from servers.views.responses import send_file
 
 PER_PAGE = 25
 EARLIER = 10
@@ -103,11 +104,7 @@ def captured_download(request: PersonRequest) -> StreamingHttpResponse:
     text = request.GET.get("q", "")[:200]
     AuditEntry.note(request.user, "download captured", text or "all")
     name = f"inferdash-captured-{timezone.localtime():%Y%m%d-%H%M}.jsonl"
-    return StreamingHttpResponse(
-        _lines(text),
-        content_type="application/jsonl; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
-    )
+    return send_file(name, _lines(text), "application/jsonl; charset=utf-8")
 
 
 async def _lines(text: str) -> AsyncIterator[str]:

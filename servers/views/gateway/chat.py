@@ -48,10 +48,11 @@ from servers.models.runs.run import DesiredState, RunState
 from servers.templatetags.launches import change_words
 from servers.views.access import PersonRequest, allow
 from servers.views.profiles.profiles import find, save_launch
+from servers.views.responses import respond_done
 
 # Reverse proxies give up on a silent answer after a minute or so; a long prompt takes longer.
 HEARTBEAT = 15.0
-OK, DONE, BAD_GATEWAY, NOT_READY, UNAVAILABLE = 200, 204, 502, 503, 503
+OK, BAD_GATEWAY, NOT_READY, UNAVAILABLE = 200, 502, 503, 503
 
 logger = logging.getLogger(__name__)
 
@@ -77,12 +78,8 @@ def chat(request: PersonRequest, key: str = "") -> HttpResponse:
         found = get_object_or_404(Conversation.objects.owned_by(request.user), key=key)
         if found.comparison:
             return redirect("comparison", found.comparison)
-    more = {
-        "standings": requests.describe_standings() if request.user.may_view else [],
-        "person": request.user,
-        "conversation": key,
-    }
-    return render(request, "gateway/chat/page.html", build_context(request) | more)
+    context = build_context(request) | {"conversation": key}
+    return render(request, "gateway/chat/page.html", context)
 
 
 @require_GET
@@ -95,8 +92,6 @@ def compare(request: PersonRequest, key: str = "") -> HttpResponse:
     if key and not columns:
         raise Http404
     more = {
-        "standings": requests.describe_standings() if request.user.may_view else [],
-        "person": request.user,
         "columns": columns,
         "comparison": key,
         "most": COLUMNS,
@@ -116,6 +111,8 @@ def build_context(request: PersonRequest) -> dict[str, Any]:
         "csrf_cookie": settings.CSRF_COOKIE_NAME,
         "parameters": sampling.PARAMETERS,
         "parameter_table": sampling.table(),
+        "standings": requests.describe_standings() if request.user.may_view else [],
+        "person": request.user,
     }
 
 
@@ -161,7 +158,7 @@ async def chat_answer_stop(request: PersonRequest, conversation: str, key: str) 
     except RedisError:
         logger.exception("Redis does not take that an answer is to stop")
         return HttpResponse(status=UNAVAILABLE)
-    return HttpResponse(status=DONE)
+    return respond_done()
 
 
 def _stream(events: AsyncGenerator[bytes]) -> StreamingHttpResponse:
@@ -383,7 +380,9 @@ def chat_fix(request: PersonRequest, slug: str, key: str) -> HttpResponse:
         raise Http404(f"{lack.says} Edit the profile.")
     words = change_words(lack.fix)
     launch = lack.fix.apply(profile.launch)
-    version = save_launch(request, profile, launch, message=f"Fix: {words}", action="apply fix")
+    version = save_launch(
+        profile, launch, by=request.user, message=f"Fix: {words}", action="apply fix"
+    )
     messages.success(
         request,
         f"Saved as version {version.number}: {words}. It counts when {server} is restarted.",

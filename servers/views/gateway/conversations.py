@@ -21,9 +21,9 @@ from servers.launch import numbers
 from servers.models import ChatMessage, Conversation, Permission
 from servers.models.gateway.conversation import ConversationQuerySet, text_of, title_of
 from servers.views.access import PersonRequest, allow
+from servers.views.responses import respond_done
 
 A_PAGE = 50
-DONE = 204
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ def conversation_delete(request: PersonRequest, key: str) -> HttpResponse:
         _forget_answers(request.user.pk, each)
     # No tab has seen this revision: what one still sends is not written to what is deleted.
     all_of.update(deleted_at=timezone.now(), revision="")
-    return HttpResponse(status=DONE)
+    return respond_done()
 
 
 def _forget_answers(person: int, key: str) -> None:
@@ -95,7 +95,7 @@ def _forget_answers(person: int, key: str) -> None:
 def conversation_restore(request: PersonRequest, key: str) -> HttpResponse:
     get_object_or_404(Conversation, person=request.user, key=key)
     _all_of(request, key).update(deleted_at=None, revision=secrets.token_hex(8))
-    return HttpResponse(status=DONE)
+    return respond_done()
 
 
 def _all_of(request: PersonRequest, key: str) -> ConversationQuerySet:
@@ -117,7 +117,7 @@ def conversation_share(request: PersonRequest, key: str) -> JsonResponse:
 @allow(Permission.CHAT)
 def conversation_unshare(request: PersonRequest, key: str) -> HttpResponse:
     get_object_or_404(Conversation.objects.owned_by(request.user), key=key).share_no_more()
-    return HttpResponse(status=DONE)
+    return respond_done()
 
 
 @require_GET

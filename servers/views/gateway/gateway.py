@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from datetime import date, timedelta
 from functools import partial
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlencode
 
 from asgiref.sync import sync_to_async
@@ -12,7 +12,7 @@ from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.db.models import Count, Max
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -27,7 +27,7 @@ from servers.judge.gateway import usage_chart
 from servers.launch import numbers
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.runs import port_holders
-from servers.models import AuditEntry, Box, Key, LegacyPort, Permission, Request, Role, Usage, User
+from servers.models import AuditEntry, Box, Key, LegacyPort, Permission, Request, Role, Usage
 from servers.models.gateway.request import LATEST
 from servers.models.gateway.usage import COUNTS, GROUPS, ServedNames
 from servers.views import spreadsheet
@@ -58,13 +58,13 @@ def gateway(request: PersonRequest) -> HttpResponse:
     )
 
 
-def use_from(request: HttpRequest) -> dict[str, Any]:
+def use_from(request: PersonRequest) -> dict[str, Any]:
     """The lines for programs, and what they can be tested with."""
     address = request.build_absolute_uri("/").rstrip("/")
     ready, absent = look()
     offered = list_models(
         [*ready, *(each for each in absent if each.may_start)],
-        sees_causes=cast(User, request.user).may_view,
+        sees_causes=request.user.may_view,
     )
     model = str(offered[0]["id"]) if offered else "the-name-of-a-server"
     return {
@@ -79,8 +79,8 @@ def use_from(request: HttpRequest) -> dict[str, Any]:
 
 @require_http_methods(["GET", "POST"])
 @allow(Permission.ACCOUNT)
-def keys(request: HttpRequest) -> HttpResponse:
-    person = cast(User, request.user)
+def keys(request: PersonRequest) -> HttpResponse:
+    person = request.user
     form = KeyForm(request.POST or None, person=person)
     made, token = None, ""
     if request.method == "POST" and form.is_valid():
@@ -116,9 +116,9 @@ def keys(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @allow(Permission.ACCOUNT)
-def key_revoke(request: HttpRequest, pk: int) -> HttpResponse:
+def key_revoke(request: PersonRequest, pk: int) -> HttpResponse:
     """One's own, and as an admin anybody's."""
-    person = cast(User, request.user)
+    person = request.user
     found = Key.objects.all() if person.may_administer else Key.objects.filter(person=person)
     key = get_object_or_404(found, pk=pk)
     if Key.objects.revoke(key):

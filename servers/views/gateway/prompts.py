@@ -12,7 +12,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from servers.contexts.gateway import requests
 from servers.forms.conversation import (
     BODY_LIMIT,
     COLUMNS,
@@ -25,10 +24,10 @@ from servers.models import AuditEntry, Permission, PromptAnswer, PromptRun, Prom
 from servers.models.runs.run import DesiredState, RunState
 from servers.views.access import PersonRequest, allow
 from servers.views.gateway.chat import build_context
+from servers.views.responses import respond_done
 
 LISTED = 50  # rounds that one may choose from
 BESIDE = 2  # that are shown where nobody has chosen
-DONE = 204
 
 
 @require_GET
@@ -105,8 +104,6 @@ def prompt_set(request: PersonRequest, pk: int) -> HttpResponse:
             "params": rounds[0].params if rounds else {},
             "begun": request.GET.get("ask", ""),
             "most": COLUMNS,
-            "standings": requests.describe_standings(),
-            "person": request.user,
         },
     )
 
@@ -143,7 +140,7 @@ def round_answer(request: PersonRequest, pk: int, place: int) -> HttpResponse:
     except KeepError as error:
         return JsonResponse({"message": str(error)}, status=400)
     PromptAnswer.objects.update_or_create(round=found, place=place, defaults={"body": body})
-    return HttpResponse(status=DONE)
+    return respond_done()
 
 
 @require_POST

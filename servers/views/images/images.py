@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
@@ -34,7 +34,8 @@ from servers.models import (
     TagNews,
     User,
 )
-from servers.views.access import allow
+from servers.views.access import PersonRequest, allow
+from servers.views.responses import respond_done
 
 SORTS = {"name": "name", "size": "size", "made": "newest", "used": "last used"}
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -90,11 +91,11 @@ class BoxImages:
 
 @require_GET
 @allow(Permission.VIEW)
-def images(request: HttpRequest) -> HttpResponse:
+def images(request: PersonRequest) -> HttpResponse:
     text = request.GET.get("q", "")[:200]
     sort = request.GET.get("sort", "")
     sort = sort if sort in SORTS else "name"
-    person = cast(User, request.user)
+    person = request.user
     boxes = Box.objects.select_related("image_inventory", "host_resources")
     return render(
         request,
@@ -196,9 +197,9 @@ def _filter_checked(each: TagNews, person: User) -> list[BuildForServer]:
 
 @require_GET
 @allow(Permission.VIEW)
-def image(request: HttpRequest, pk: int) -> HttpResponse:
+def image(request: PersonRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(StoredImage.objects.select_related("box"), pk=pk)
-    person = cast(User, request.user)
+    person = request.user
     row = next((each for each in rows(found.box, person) if each.image.pk == pk), None)
     asked = ImageFacts.objects.filter(box=found.box, image_id=found.image_id)
     fate = next((each for each in inventory.fates(found.box) if each.image.pk == pk), None)
@@ -219,51 +220,48 @@ def image(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @allow(Permission.OPERATE)
-def image_ask(request: HttpRequest, pk: int) -> HttpResponse:
+def image_ask(request: PersonRequest, pk: int) -> HttpResponse:
     """Have an image that no profile names asked for its engine's version and flags."""
     found = get_object_or_404(StoredImage.objects.exclude(engine=""), pk=pk)
     StoredImage.objects.filter(pk=pk).update(is_to_be_asked=True)
-    AuditEntry.note(cast(User, request.user), "ask image", found, box=found.box.slug)
+    AuditEntry.note(request.user, "ask image", found, box=found.box.slug)
     events.publish_change("images")
-    return HttpResponse(status=204)
+    return respond_done()
 
 
 @require_POST
 @allow(Permission.OPERATE)
-def images_look(_request: HttpRequest, slug: str) -> HttpResponse:
+def images_look(_request: PersonRequest, slug: str) -> HttpResponse:
     """Ask a box to look at its images now; the page changes by itself when it has."""
     box = get_object_or_404(Box, slug=slug)
     ImageInventory.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
     events.publish_change("images")
     events.wake_watcher(box.slug, events.Topic.IMAGES)
-    return HttpResponse(status=204)
+    return respond_done()
 
 
 @require_POST
 @allow(Permission.OPERATE)
-def images_news(_request: HttpRequest, slug: str) -> HttpResponse:
+def images_news(_request: PersonRequest, slug: str) -> HttpResponse:
     """Ask a box to ask the registries now what the tags of its profiles mean there."""
     newer_builds.want(get_object_or_404(Box, slug=slug))
-    return HttpResponse(status=204)
-
-
-DONE = 204
+    return respond_done()
 
 
 @require_GET
 @allow(Permission.ADMINISTER)
-def list_credentials(request: HttpRequest) -> HttpResponse:
+def list_credentials(request: PersonRequest) -> HttpResponse:
     return _page(request, RegistryCredentialForm())
 
 
 @sensitive_post_parameters("password")
 @require_POST
 @allow(Permission.ADMINISTER)
-def login_add(request: HttpRequest) -> HttpResponse:
+def login_add(request: PersonRequest) -> HttpResponse:
     form = RegistryCredentialForm(request.POST)
     if not form.is_valid():
         return _page(request, form)
-    me = cast(User, request.user)
+    me = request.user
     form.instance.created_by = me
     with transaction.atomic():
         login = form.save()
@@ -277,7 +275,7 @@ def login_add(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "POST"])
 @allow(Permission.ADMINISTER)
-def login_edit(request: HttpRequest, pk: int) -> HttpResponse:
+def login_edit(request: PersonRequest, pk: int) -> HttpResponse:
     login = get_object_or_404(RegistryCredential, pk=pk)
     name = login.registry
     form = RegistryCredentialForm(request.POST or None, instance=login)
@@ -286,9 +284,7 @@ def login_edit(request: HttpRequest, pk: int) -> HttpResponse:
             form.save()
             # Of a password the trail says that it was changed, and not to what.
             changed = ", ".join(form.changed_data)
-            AuditEntry.note(
-                cast(User, request.user), "change registry credential", name, changed=changed
-            )
+            AuditEntry.note(request.user, "change registry credential", name, changed=changed)
         messages.success(request, f"The credential of {form.instance} is changed.")
         return redirect("registry_logins")
     return render(request, "images/login.html", {"form": form, "pk": pk, "name": name})
@@ -296,10 +292,10 @@ def login_edit(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @allow(Permission.ADMINISTER)
-def login_delete(request: HttpRequest, pk: int) -> HttpResponse:
+def login_delete(request: PersonRequest, pk: int) -> HttpResponse:
     login = get_object_or_404(RegistryCredential, pk=pk)
     with transaction.atomic():
-        AuditEntry.note(cast(User, request.user), "delete registry credential", login)
+        AuditEntry.note(request.user, "delete registry credential", login)
         login.delete()
     messages.success(
         request, f"The credential of {login} is deleted. Pulls from there go on without it."
@@ -309,12 +305,12 @@ def login_delete(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @allow(Permission.ADMINISTER)
-def login_test(request: HttpRequest, pk: int) -> HttpResponse:
-    verbs.ask_for_test(get_object_or_404(RegistryCredential, pk=pk), by=cast(User, request.user))
-    return HttpResponse(status=DONE)
+def login_test(request: PersonRequest, pk: int) -> HttpResponse:
+    verbs.ask_for_test(get_object_or_404(RegistryCredential, pk=pk), by=request.user)
+    return respond_done()
 
 
-def _page(request: HttpRequest, form: RegistryCredentialForm) -> HttpResponse:
+def _page(request: PersonRequest, form: RegistryCredentialForm) -> HttpResponse:
     context = {
         "logins": RegistryCredential.objects.select_related("created_by", "tested_on"),
         "form": form,

@@ -5,11 +5,10 @@ They write what is wanted; the box's watcher does it, after a look of its own.
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import cast
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
@@ -20,33 +19,28 @@ from servers.judge.logs import parsing
 from servers.launch import numbers
 from servers.lifecycle.images import build_names, inventory, work
 from servers.lifecycle.jobs import commands
-from servers.models import Box, ImageJob, JobLog, Permission, TagNews, User
-from servers.views.access import allow
+from servers.models import Box, ImageJob, JobLog, Permission, TagNews
+from servers.views.access import PersonRequest, allow
 from servers.views.images.images import list_tag_updates
 from servers.views.profiles.profiles import find, save_launch
+from servers.views.responses import respond_done, respond_text, send_file
 
-DONE = 204
-CONFLICT = 409
 BUSY = "It is being pulled or moved already: its line on the page of images says how far it is."
 _LINES = 2000  # of a log at once
 
 
-def _me(request: HttpRequest) -> User:
-    return cast(User, request.user)
-
-
 @require_GET
 @allow(Permission.VIEW)
-def image_jobs(request: HttpRequest) -> HttpResponse:
+def image_jobs(request: PersonRequest) -> HttpResponse:
     """What goes on and what has ended lately; a page asks for it whenever that changes."""
-    found = ImageJob.objects.for_page().seen_by(_me(request))
+    found = ImageJob.objects.for_page().seen_by(request.user)
     jobs_told = found.select_related("box", "asked_by", "version__profile")
     return render(request, "images/_jobs.html", {"jobs": jobs_told})
 
 
 @require_GET
 @allow(Permission.VIEW)
-def image_job(request: HttpRequest, pk: int) -> HttpResponse:
+def image_job(request: PersonRequest, pk: int) -> HttpResponse:
     job = _find_job(request, pk)
     context = {"job": job, "jobs_mark": image_context.jobs_mark()}
     return render(request, "images/job.html", context)
@@ -54,7 +48,7 @@ def image_job(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 @allow(Permission.VIEW)
-def image_job_log(request: HttpRequest, pk: int) -> HttpResponse:
+def image_job_log(request: PersonRequest, pk: int) -> HttpResponse:
     """The lines of a build after a number, and where the next ones are asked for."""
     job = _find_job(request, pk)
     after_number = numbers.whole(request.GET.get("after", "")) or 0
@@ -79,15 +73,11 @@ def image_job_log(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 @allow(Permission.VIEW)
-def image_job_text(request: HttpRequest, pk: int) -> StreamingHttpResponse:
+def image_job_text(request: PersonRequest, pk: int) -> StreamingHttpResponse:
     """`?raw` keeps what a terminal would obey."""
     job = _find_job(request, pk)
-    name = f"build-{job.pk}.log"
-    return StreamingHttpResponse(
-        _log_of(job, is_raw="raw" in request.GET),
-        content_type="text/plain; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
-    )
+    text = _log_of(job, is_raw="raw" in request.GET)
+    return send_file(f"build-{job.pk}.log", text, "text/plain; charset=utf-8")
 
 
 async def _log_of(job: ImageJob, *, is_raw: bool) -> AsyncIterator[str]:
@@ -95,21 +85,21 @@ async def _log_of(job: ImageJob, *, is_raw: bool) -> AsyncIterator[str]:
         yield f"{piece.text if is_raw else parsing.safe(piece.text)}\n"
 
 
-def _find_job(request: HttpRequest, pk: int) -> ImageJob:
-    seen = ImageJob.objects.seen_by(_me(request))
+def _find_job(request: PersonRequest, pk: int) -> ImageJob:
+    seen = ImageJob.objects.seen_by(request.user)
     return get_object_or_404(seen.select_related("box", "asked_by", "version__profile"), pk=pk)
 
 
 @require_POST
 @allow(Permission.EDIT)
-def image_pull(request: HttpRequest, slug: str) -> HttpResponse:
+def image_pull(request: PersonRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     form = PullForm(request.POST)
     if not form.is_valid():
         said = " ".join(str(each) for each in form.errors.get("reference", ()))
         messages.error(request, f"Not pulled. {said}")
         return redirect("images")
-    job = work.ask_to_pull(box, form.cleaned_data["reference"], by=_me(request))
+    job = work.ask_to_pull(box, form.cleaned_data["reference"], by=request.user)
     if job is None:
         messages.error(request, BUSY)
     return redirect("images")
@@ -117,62 +107,58 @@ def image_pull(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_POST
 @allow(Permission.EDIT)
-def image_job_cancel(request: HttpRequest, pk: int) -> HttpResponse:
+def image_job_cancel(request: PersonRequest, pk: int) -> HttpResponse:
     job = _find_job(request, pk)
     _check_may(request, job)
-    if not commands.cancel(job, by=_me(request)):
-        return _text("It has ended already, or somebody else has cancelled it.")
-    return HttpResponse(status=DONE)
+    if not commands.cancel(job, by=request.user):
+        return respond_text("It has ended already, or somebody else has cancelled it.")
+    return respond_done()
 
 
 @require_POST
 @allow(Permission.EDIT)
-def image_job_again(request: HttpRequest, pk: int) -> HttpResponse:
+def image_job_again(request: PersonRequest, pk: int) -> HttpResponse:
     """The same once more after its end; of what was held, all the same."""
     job = _find_job(request, pk)
     _check_may(request, job)
     if job.state == ImageJob.State.HELD:
-        return HttpResponse(status=DONE) if commands.go_on(job, by=_me(request)) else _text(BUSY)
-    if job.is_open or commands.ask_again(job, by=_me(request)) is None:
-        return _text(BUSY)
-    return HttpResponse(status=DONE)
+        return respond_done() if commands.go_on(job, by=request.user) else respond_text(BUSY)
+    if job.is_open or commands.ask_again(job, by=request.user) is None:
+        return respond_text(BUSY)
+    return respond_done()
 
 
 @require_POST
 @allow(Permission.OPERATE)
-def image_job_away(request: HttpRequest, pk: int) -> HttpResponse:
+def image_job_away(request: PersonRequest, pk: int) -> HttpResponse:
     """Somebody has read what came of it."""
     commands.dismiss(_find_job(request, pk))
-    return HttpResponse(status=DONE)
+    return respond_done()
 
 
-def _check_may(request: HttpRequest, job: ImageJob) -> None:
-    if not commands.may_change(job, _me(request)):
+def _check_may(request: PersonRequest, job: ImageJob) -> None:
+    if not commands.may_change(job, request.user):
         raise PermissionDenied("This needs the role admin, as the request did.")
-
-
-def _text(sentence: str) -> HttpResponse:
-    return HttpResponse(sentence, status=CONFLICT, content_type="text/plain")
 
 
 @require_POST
 @allow(Permission.EDIT)
-def news_pull(request: HttpRequest, pk: int) -> HttpResponse:
+def news_pull(request: PersonRequest, pk: int) -> HttpResponse:
     """Pull the newer build of a tag beside the one that the tag means."""
     news = get_object_or_404(TagNews.objects.select_related("box"), pk=pk)
     if not news.has_newer:
-        return _text("Its registry has no newer build any more. Look again.")
-    job = work.ask_to_pull(news.box, news.reference, digest=news.digest, by=_me(request))
-    return _text(BUSY) if job is None else HttpResponse(status=DONE)
+        return respond_text("Its registry has no newer build any more. Look again.")
+    job = work.ask_to_pull(news.box, news.reference, digest=news.digest, by=request.user)
+    return respond_text(BUSY) if job is None else respond_done()
 
 
 @require_GET
 @allow(Permission.EDIT)
-def news_move_ask(request: HttpRequest, pk: int, way: str) -> HttpResponse:
+def news_move_ask(request: PersonRequest, pk: int, way: str) -> HttpResponse:
     """What moving the tag would do, and the button that does it."""
     news = get_object_or_404(TagNews.objects.select_related("box"), pk=pk)
     found = next(
-        (each for each in list_tag_updates(news.box, _me(request)) if each.news.pk == pk), None
+        (each for each in list_tag_updates(news.box, request.user) if each.news.pk == pk), None
     )
     context = {"news": news, "way": way, "told": found, "target": _target(news, way)}
     return render(request, "images/_move.html", context)
@@ -180,13 +166,13 @@ def news_move_ask(request: HttpRequest, pk: int, way: str) -> HttpResponse:
 
 @require_POST
 @allow(Permission.EDIT)
-def news_move(request: HttpRequest, pk: int, way: str) -> HttpResponse:
+def news_move(request: PersonRequest, pk: int, way: str) -> HttpResponse:
     news = get_object_or_404(TagNews.objects.select_related("box"), pk=pk)
     target = _target(news, way)
     if not target:
-        return _text("There is no such image any more. Look at the page again.")
-    job = work.ask_to_move(news.box, news.reference, target, by=_me(request))
-    return _text(BUSY) if job is None else HttpResponse(status=DONE)
+        return respond_text("There is no such image any more. Look at the page again.")
+    job = work.ask_to_move(news.box, news.reference, target, by=request.user)
+    return respond_text(BUSY) if job is None else respond_done()
 
 
 def _target(news: TagNews, way: str) -> str:
@@ -195,7 +181,7 @@ def _target(news: TagNews, way: str) -> str:
 
 @require_GET
 @allow(Permission.ADMINISTER)
-def images_prune(request: HttpRequest, slug: str) -> HttpResponse:
+def images_prune(request: PersonRequest, slug: str) -> HttpResponse:
     """What would go, what stays and why: nothing is removed before somebody has said so."""
     box = get_object_or_404(Box.objects.select_related("image_inventory"), slug=slug)
     fates = inventory.fates(box)
@@ -216,7 +202,7 @@ def images_prune(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_POST
 @allow(Permission.ADMINISTER)
-def images_prune_now(request: HttpRequest, slug: str) -> HttpResponse:
+def images_prune_now(request: PersonRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     may_go = {
         str(fate.image.pk): fate.image.image_id for fate in inventory.fates(box) if fate.may_go
@@ -225,14 +211,14 @@ def images_prune_now(request: HttpRequest, slug: str) -> HttpResponse:
     if not wanted:
         messages.error(request, "Nothing was ticked, so nothing is removed.")
         return redirect("images_prune", slug=slug)
-    if work.ask_to_prune(box, wanted, by=_me(request)) is None:
+    if work.ask_to_prune(box, wanted, by=request.user) is None:
         messages.error(request, "Somebody makes room already: wait until that has ended.")
     return redirect("images")
 
 
 @require_POST
 @allow(Permission.EDIT)
-def profile_build(request: HttpRequest, slug: str) -> HttpResponse:
+def profile_build(request: PersonRequest, slug: str) -> HttpResponse:
     """Build the image of a profile's Dockerfile on a box."""
     found = find(request, slug)
     box = get_object_or_404(Box, slug=request.POST.get("box", ""))
@@ -241,7 +227,7 @@ def profile_build(request: HttpRequest, slug: str) -> HttpResponse:
     if faults or found.current is None:
         messages.error(request, " ".join(faults) or "The profile has no version yet.")
         return redirect("profile", slug=slug)
-    job = work.ask_to_build(box, build_names.tag(slug, launch), found.current, by=_me(request))
+    job = work.ask_to_build(box, build_names.tag(slug, launch), found.current, by=request.user)
     if job is None:
         messages.error(request, "It is being built there already.")
         return redirect("profile", slug=slug)
@@ -250,7 +236,7 @@ def profile_build(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_GET
 @allow(Permission.VIEW)
-def profile_built(request: HttpRequest, slug: str) -> HttpResponse:
+def profile_built(request: PersonRequest, slug: str) -> HttpResponse:
     """The part of a profile's page that tells of its own image."""
     found = find(request, slug)
     return render(request, "profiles/_build.html", {"profile": found, "launch": found.launch})
@@ -258,15 +244,15 @@ def profile_built(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_POST
 @allow(Permission.EDIT)
-def profile_use_build(request: HttpRequest, slug: str) -> HttpResponse:
+def profile_use_build(request: PersonRequest, slug: str) -> HttpResponse:
     """Make a version of the profile that starts from the image that its Dockerfile makes."""
     found = find(request, slug)
     tag = build_names.tag(slug, found.launch)
     if found.launch.image != tag:
         save_launch(
-            request,
             found,
             replace(found.launch, image=tag),
+            by=request.user,
             message="Starts from the image that its Dockerfile makes",
             action="use built image",
         )

@@ -4,7 +4,7 @@ import zlib
 from collections.abc import AsyncIterator
 
 from asgiref.sync import sync_to_async
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import aget_object_or_404, get_object_or_404, redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET
@@ -12,14 +12,15 @@ from django.views.decorators.http import require_GET
 from servers.judge.logs import parsing
 from servers.models import LogChunk, Permission, Run
 from servers.models.logs.log import MOST_CHUNKS
-from servers.views.access import allow
+from servers.views.access import PersonRequest, allow
+from servers.views.responses import send_file
 
 _GZIP = 31  # zlib's window for a gzip file
 
 
 @require_GET
 @allow(Permission.VIEW)
-def run(request: HttpRequest, run_id: int) -> HttpResponse:
+def run(request: PersonRequest, run_id: int) -> HttpResponse:
     """The server's page with this run; browsers take #L1234 along."""
     found = get_object_or_404(Run.objects.select_related("server"), pk=run_id)
     return redirect(f"{reverse('server', args=[found.server.slug])}?run={found.pk}")
@@ -27,19 +28,15 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
 
 @require_GET
 @allow(Permission.VIEW)
-async def run_log(request: HttpRequest, run_id: int) -> StreamingHttpResponse:
+async def run_log(request: PersonRequest, run_id: int) -> StreamingHttpResponse:
     """`?raw` keeps colours and all else that a terminal obeys, `?timestamps` puts Docker's timestamp
     before each line, `?gz` packs."""
     run = await aget_object_or_404(Run.objects.select_related("server"), pk=run_id)
     text = _text(run, is_raw="raw" in request.GET, has_times="timestamps" in request.GET)
-    name, is_packed = f"{run.server.slug}-run-{run.pk}.txt", "gz" in request.GET
-    return StreamingHttpResponse(
-        _compress(text) if is_packed else text,
-        content_type="application/gzip" if is_packed else "text/plain; charset=utf-8",
-        headers={
-            "Content-Disposition": f'attachment; filename="{name}{".gz" if is_packed else ""}"'
-        },
-    )
+    name = f"{run.server.slug}-run-{run.pk}.txt"
+    if "gz" in request.GET:
+        return send_file(f"{name}.gz", _compress(text), "application/gzip")
+    return send_file(name, text, "text/plain; charset=utf-8")
 
 
 async def _compress(text: AsyncIterator[str]) -> AsyncIterator[bytes]:

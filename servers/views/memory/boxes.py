@@ -3,10 +3,8 @@
 They write what is wanted; the box's watcher does it, after a look of its own.
 """
 
-from typing import cast
-
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET, require_POST
 
@@ -20,15 +18,16 @@ from servers.launch import numbers
 from servers.lifecycle.images import work
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.memory import orphans
-from servers.models import Box, Permission, Server, User
+from servers.models import Box, Permission, Server
 from servers.models.jobs.job import ACTIONS, JobKind
 from servers.state import box_samples
-from servers.views.access import allow
+from servers.views.access import PersonRequest, allow
+from servers.views.responses import respond_requested, respond_text
 
 
 @require_GET
 @allow(Permission.VIEW)
-def box(request: HttpRequest, slug: str) -> HttpResponse:
+def box(request: PersonRequest, slug: str) -> HttpResponse:
     found = get_object_or_404(Box, slug=slug)
     return render(
         request,
@@ -36,8 +35,8 @@ def box(request: HttpRequest, slug: str) -> HttpResponse:
         {
             "box": found,
             "panel": pages.panel(found),
-            "care": care.care_of(found, cast(User, request.user)),
-            "others": workloads.others_of(found, cast(User, request.user)),
+            "care": care.care_of(found, request.user),
+            "others": workloads.others_of(found, request.user),
             "limits": sorted(found.facts.get("limits", {}).items()),
             "openings": found.facts.get("openings", []),
             "servers": Server.objects.for_dashboard().filter(box=found),
@@ -47,7 +46,7 @@ def box(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_GET
 @allow(Permission.VIEW)
-def box_history(request: HttpRequest, slug: str) -> JsonResponse:
+def box_history(request: PersonRequest, slug: str) -> JsonResponse:
     """The last 15 minutes of every GPU, one list a figure."""
     found = get_object_or_404(Box, slug=slug)
     return JsonResponse(
@@ -55,13 +54,9 @@ def box_history(request: HttpRequest, slug: str) -> JsonResponse:
     )
 
 
-DONE = 204
-CONFLICT = 409
-
-
 @require_GET
 @allow(Permission.OPERATE)
-def box_action_ask(request: HttpRequest, slug: str, kind: str, key: str) -> HttpResponse:
+def box_action_ask(request: PersonRequest, slug: str, kind: str, key: str) -> HttpResponse:
     """What the action will do, and the button that does it."""
     box, wanted = _check_allowed(request, slug, kind)
     context = {"box": box, "kind": str(wanted), "key": key}
@@ -82,9 +77,9 @@ def box_action_ask(request: HttpRequest, slug: str, kind: str, key: str) -> Http
 
 @require_POST
 @allow(Permission.OPERATE)
-def box_action(request: HttpRequest, slug: str, kind: str, key: str) -> HttpResponse:
+def box_action(request: PersonRequest, slug: str, kind: str, key: str) -> HttpResponse:
     box, wanted = _check_allowed(request, slug, kind)
-    by = cast(User, request.user)
+    by = request.user
     if wanted == JobKind.RECLAIM:
         is_new = actions.ask_to_reclaim(box, _level(key), by=by)
     elif wanted == JobKind.PULL:
@@ -94,18 +89,16 @@ def box_action(request: HttpRequest, slug: str, kind: str, key: str) -> HttpResp
     else:
         left = _find_orphan(box, wanted, key)
         if left is None:
-            return _text(actions.GONE)
+            return respond_text(actions.GONE)
         is_new = actions.ask(box, wanted, by=by, left=left)
-    if not is_new:
-        return _text("The same was requested a moment ago: it is on its way.")
-    return HttpResponse(status=DONE)
+    return respond_requested(is_new)
 
 
-def _check_allowed(request: HttpRequest, slug: str, kind: str) -> tuple[Box, JobKind]:
+def _check_allowed(request: PersonRequest, slug: str, kind: str) -> tuple[Box, JobKind]:
     if kind not in (*ACTIONS, JobKind.PULL):
         raise Http404("There is no such action.")
     wanted = JobKind(kind)
-    if not may(cast(User, request.user), wanted):
+    if not may(request.user, wanted):
         raise PermissionDenied("This needs the role admin: it takes the rights of the box itself.")
     return get_object_or_404(Box, slug=slug), wanted
 
@@ -133,7 +126,3 @@ def _find_orphan(box: Box, kind: JobKind, key: str) -> Orphan | None:
         if said["key"] == key and kind in said["actions"]:
             return Orphan.from_json(said)
     return None
-
-
-def _text(sentence: str) -> HttpResponse:
-    return HttpResponse(sentence, status=CONFLICT, content_type="text/plain")

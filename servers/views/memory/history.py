@@ -7,7 +7,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db.models import Q
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http import Http404, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import aget_object_or_404, get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
@@ -15,11 +15,12 @@ from django.views.decorators.http import require_GET
 from servers.contexts.memory import history as chunks
 from servers.judge.memory import history as judge
 from servers.judge.memory.history import Point, Times
+from servers.launch import durations
 from servers.lifecycle.runs import starts
 from servers.models import Alert, Box, FiguresChunk, HistoryChunk, Permission, Run
 from servers.state import box_samples
 from servers.views import spreadsheet
-from servers.views.access import allow
+from servers.views.access import PersonRequest, allow
 from servers.views.runs import metrics
 
 MOST_POINTS = 1000
@@ -32,7 +33,7 @@ SPANS = ((3600, "1 h"), (86400, "24 h"), (7 * 86400, "7 d"), (30 * 86400, "30 d"
 
 @require_GET
 @allow(Permission.VIEW)
-def history(request: HttpRequest, slug: str) -> HttpResponse:
+def history(request: PersonRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     gpus = _gpus(box)
     tables = (HistoryChunk, FiguresChunk)
@@ -59,7 +60,7 @@ def _gpus(box: Box) -> list[tuple[str, str]]:
 
 @require_GET
 @allow(Permission.VIEW)
-def history_points(request: HttpRequest, slug: str) -> JsonResponse:
+def history_points(request: PersonRequest, slug: str) -> JsonResponse:
     """At most 1000 points of a range: ?from= and ?to= in unix seconds, ?gpu= a UUID or all,
     ?server= whose engine, or all."""
     box = get_object_or_404(Box, slug=slug)
@@ -92,7 +93,7 @@ def _recent(box: Box, gpu: str, since: int, until: int, width: int) -> Times:
     return judge.together_by(judge.unpack(body, gpu), since, until, width)
 
 
-def _range(request: HttpRequest, now: float) -> tuple[int, int]:
+def _range(request: PersonRequest, now: float) -> tuple[int, int]:
     try:
         until = float(request.GET.get("to") or now)
         since = float(request.GET.get("from") or until - DAY)
@@ -122,11 +123,11 @@ def _runs(box: Box, since: int, until: int) -> list[dict[str, Any]]:
             "server": run.server.slug,
             "url": reverse("run", args=[run.pk]),
             "state": run.state,
-            "start": _seconds(run.started_at or run.created_at),
-            "ready": _seconds(run.ready_at),
-            "end": _seconds(run.ended_at),
+            "start": durations.to_timestamp(run.started_at or run.created_at),
+            "ready": durations.to_timestamp(run.ready_at),
+            "end": durations.to_timestamp(run.ended_at),
             "phases": [
-                {"words": each.words, "at": _seconds(each.began)}
+                {"words": each.words, "at": durations.to_timestamp(each.began)}
                 for each in starts.list_stretches(run)
             ],
         }
@@ -142,20 +143,16 @@ def _alerts(box: Box, since: int, until: int) -> list[dict[str, Any]]:
             "title": alert.title,
             "severity": alert.severity,
             "url": reverse("run", args=[alert.run_id]) if alert.run_id else reverse("alerts"),
-            "start": _seconds(alert.raised_at),
-            "end": _seconds(alert.cleared_at),
+            "start": durations.to_timestamp(alert.raised_at),
+            "end": durations.to_timestamp(alert.cleared_at),
         }
         for alert in alerts.filter(raised_at__lte=began).order_by("-raised_at")[:MOST_ALERTS]
     ]
 
 
-def _seconds(at: datetime | None) -> float | None:
-    return None if at is None else at.timestamp()
-
-
 @require_GET
 @allow(Permission.VIEW)
-async def history_csv(request: HttpRequest, slug: str) -> StreamingHttpResponse:
+async def history_csv(request: PersonRequest, slug: str) -> StreamingHttpResponse:
     """Every point of a range as finely as it is kept, a line a GPU and moment; ?of=servers: what
     engines told, a line a server and moment."""
     box = await aget_object_or_404(Box, slug=slug)

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 
 from servers.host.gateway.exposition import CONTENT_TYPE, Families
 from servers.judge.memory import exported
+from servers.launch import durations
 from servers.models import Alert, Box, Key, Permission, Run, Server
 from servers.models.runs.run import RunState
 from servers.state import box_samples, engine_metrics
@@ -78,7 +79,7 @@ def _box(into: Families, box: Box, now: float) -> None:
     into.gauge("inferdash_box_up", "Whether the box gives signs of life.").add(
         float(not box.is_silent), box=box.slug
     )
-    seen = box.seen_at.timestamp() if box.seen_at else None
+    seen = durations.to_timestamp(box.seen_at)
     into.gauge("inferdash_box_seen_age_seconds", "Time since the box's last sign of life.").add(
         None if seen is None else max(0.0, now - seen), box=box.slug
     )
@@ -137,7 +138,7 @@ def _run(into: Families, run: Run, labels: dict[str, str]) -> None:
         ),
         (
             "last_request_timestamp_seconds",
-            run.health.last_request_at.timestamp() if run.health.last_request_at else None,
+            durations.to_timestamp(run.health.last_request_at),
             "When its last request was seen.",
         ),
         ("start_timestamp_seconds", run.created_at.timestamp(), "When it was requested."),

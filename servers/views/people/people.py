@@ -1,13 +1,12 @@
 """Admins' pages for people: invite, role, disable, new password, activity."""
 
 from collections.abc import AsyncIterator
-from typing import cast
 
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
@@ -15,7 +14,7 @@ from servers import events
 from servers.forms.people import RoleForm
 from servers.models import AuditEntry, Invite, Permission, Role, User
 from servers.views import spreadsheet
-from servers.views.access import allow
+from servers.views.access import PersonRequest, allow
 from servers.views.people.settings import page
 
 LAST_ADMIN = (
@@ -25,23 +24,23 @@ LAST_ADMIN = (
 
 @require_POST
 @allow(Permission.ADMINISTER)
-def person_invite(request: HttpRequest) -> HttpResponse:
+def person_invite(request: PersonRequest) -> HttpResponse:
     form = RoleForm(request.POST)
     if not form.is_valid():
         messages.error(request, "There is no such role. Choose one of the list.")
         return redirect("settings")
     with transaction.atomic():
-        made = Invite.make(role=form.cleaned_data["role"], by=_me(request))
-        AuditEntry.note(_me(request), "invite", made[0])
+        made = Invite.make(role=form.cleaned_data["role"], by=request.user)
+        AuditEntry.note(request.user, "invite", made[0])
     return page(request, link=made)
 
 
 @require_POST
 @allow(Permission.ADMINISTER)
-def invite_end(request: HttpRequest, pk: int) -> HttpResponse:
+def invite_end(request: PersonRequest, pk: int) -> HttpResponse:
     invite = get_object_or_404(Invite, pk=pk)
     if Invite.objects.filter(pk=pk).end():
-        AuditEntry.note(_me(request), "end invite", invite)
+        AuditEntry.note(request.user, "end invite", invite)
         messages.success(request, f"The link for {invite} has ended.")
     else:
         messages.info(request, f"The link for {invite} was used or over already.")
@@ -50,20 +49,20 @@ def invite_end(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @allow(Permission.ADMINISTER)
-def person_reset(request: HttpRequest, pk: int) -> HttpResponse:
+def person_reset(request: PersonRequest, pk: int) -> HttpResponse:
     person = get_object_or_404(User, pk=pk)
     if not person.is_active:
         messages.error(request, f"{person} is disabled. Enable the account first.")
         return redirect("settings")
     with transaction.atomic():
-        made = Invite.make(role=Role(person.role), by=_me(request), person=person)
-        AuditEntry.note(_me(request), "reset link", person)
+        made = Invite.make(role=Role(person.role), by=request.user, person=person)
+        AuditEntry.note(request.user, "reset link", person)
     return page(request, link=made)
 
 
 @require_POST
 @allow(Permission.ADMINISTER)
-def person_role(request: HttpRequest, pk: int) -> HttpResponse:
+def person_role(request: PersonRequest, pk: int) -> HttpResponse:
     person = get_object_or_404(User, pk=pk)
     form = RoleForm(request.POST)
     if not form.is_valid():
@@ -74,7 +73,7 @@ def person_role(request: HttpRequest, pk: int) -> HttpResponse:
         changed = User.objects.change(pk, role=role)
         if changed:
             AuditEntry.note(
-                _me(request), "change role", person, old=Role(person.role).label, new=role.label
+                request.user, "change role", person, old=Role(person.role).label, new=role.label
             )
             if role != Role.ADMIN:
                 _end_links(Q(created_by=person))
@@ -88,14 +87,14 @@ def person_role(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @allow(Permission.ADMINISTER)
-def person_active(request: HttpRequest, pk: int) -> HttpResponse:
+def person_active(request: PersonRequest, pk: int) -> HttpResponse:
     """Disable a person, or let a disabled one in again, as the form says."""
     person = get_object_or_404(User, pk=pk)
     enables = request.POST.get("active") == "yes"
     with transaction.atomic():
         changed = User.objects.change(pk, is_active=enables)
         if changed:
-            AuditEntry.note(_me(request), "enable person" if enables else "disable person", person)
+            AuditEntry.note(request.user, "enable person" if enables else "disable person", person)
             if not enables:
                 _end_links(Q(person=person) | Q(created_by=person))
     if changed:
@@ -112,16 +111,12 @@ def _end_links(which: Q) -> None:
     Invite.objects.filter(which).end()
 
 
-def _me(request: HttpRequest) -> User:
-    return cast(User, request.user)
-
-
 PER_PAGE = 100
 
 
 @require_GET
 @allow(Permission.ADMINISTER)
-def activity(request: HttpRequest) -> HttpResponse:
+def activity(request: PersonRequest) -> HttpResponse:
     q = request.GET.get("q", "")
     page = Paginator(_filter_entries(q), PER_PAGE).get_page(request.GET.get("page"))
     return render(request, "people/activity.html", {"entries": page, "q": q})
@@ -129,7 +124,7 @@ def activity(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @allow(Permission.ADMINISTER)
-async def activity_csv(request: HttpRequest) -> StreamingHttpResponse:
+async def activity_csv(request: PersonRequest) -> StreamingHttpResponse:
     entries = _filter_entries(request.GET.get("q", ""))
     head = ["when", "who", "what", "to what", "more"]
     return spreadsheet.download("inferdash-activity.csv", head, _rows(entries))

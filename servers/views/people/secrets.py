@@ -1,28 +1,26 @@
 """The admins' buttons for secrets: add, replace, delete. Values go in and never come out."""
 
-from typing import cast
-
 from django.contrib import messages
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
 from servers.forms.people import SecretForm, SecretValueForm
-from servers.models import AuditEntry, Permission, Secret, User
-from servers.views.access import allow
+from servers.models import AuditEntry, Permission, Secret
+from servers.views.access import PersonRequest, allow
 from servers.views.people.settings import page, secret_uses
 
 
 @sensitive_post_parameters("value")
 @require_POST
 @allow(Permission.ADMINISTER)
-def secret_add(request: HttpRequest) -> HttpResponse:
+def secret_add(request: PersonRequest) -> HttpResponse:
     form = SecretForm(request.POST)
     if not form.is_valid():
         return page(request, secret_form=form)
-    me = cast(User, request.user)
+    me = request.user
     with transaction.atomic():
         secret = Secret.seal(form.cleaned_data["name"], form.cleaned_data["value"], me)
         AuditEntry.note(me, "add secret", secret)
@@ -34,12 +32,12 @@ def secret_add(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("value")
 @require_POST
 @allow(Permission.ADMINISTER)
-def secret_replace(request: HttpRequest, pk: int) -> HttpResponse:
+def secret_replace(request: PersonRequest, pk: int) -> HttpResponse:
     secret = get_object_or_404(Secret, pk=pk)
     form = SecretValueForm(request.POST)
     if not form.is_valid():
         return page(request, value_form=(secret, form))
-    me = cast(User, request.user)
+    me = request.user
     with transaction.atomic():
         secret.replace(form.cleaned_data["value"], me)
         AuditEntry.note(me, "replace secret", secret)
@@ -49,7 +47,7 @@ def secret_replace(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @allow(Permission.ADMINISTER)
-def secret_delete(request: HttpRequest, pk: int) -> HttpResponse:
+def secret_delete(request: PersonRequest, pk: int) -> HttpResponse:
     secret = get_object_or_404(Secret, pk=pk)
     if uses := secret_uses().get(pk):
         messages.error(
@@ -60,6 +58,6 @@ def secret_delete(request: HttpRequest, pk: int) -> HttpResponse:
         return redirect("settings")
     with transaction.atomic():
         secret.delete()
-        AuditEntry.note(cast(User, request.user), "delete secret", secret)
+        AuditEntry.note(request.user, "delete secret", secret)
     messages.success(request, f"{secret} is deleted.")
     return redirect("settings")

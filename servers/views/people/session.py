@@ -1,7 +1,5 @@
 """In and out: login, logout, one's own password, and the one-time links that let people in."""
 
-from typing import cast
-
 from django.contrib import messages
 from django.contrib.auth import login as log_in
 from django.contrib.auth import logout as log_out
@@ -18,7 +16,7 @@ from servers import events
 from servers.forms.people import NAME_TAKEN, JoinForm, LoginForm, OwnPasswordForm, PasswordForm
 from servers.models import AuditEntry, Invite, LoginFailure, Permission, Role, User
 from servers.state import data_disk
-from servers.views.access import allow
+from servers.views.access import PersonRequest, allow
 
 GONE = 410
 
@@ -46,8 +44,8 @@ def login(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @allow(Permission.ACCOUNT)
-def logout(request: HttpRequest) -> HttpResponse:
-    pk = cast(User, request.user).pk
+def logout(request: PersonRequest) -> HttpResponse:
+    pk = request.user.pk
     log_out(request)
     events.publish_person_change(pk)
     return redirect("login")
@@ -101,8 +99,8 @@ def _let_in(invite: Invite, form: PasswordForm) -> User:
 @sensitive_post_parameters("current", "password", "again")
 @require_http_methods(["GET", "POST"])
 @allow(Permission.ACCOUNT)
-def password(request: HttpRequest) -> HttpResponse:
-    person = cast(User, request.user)
+def password(request: PersonRequest) -> HttpResponse:
+    person = request.user
     form = OwnPasswordForm(request.POST or None, request=request, person=person)
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():

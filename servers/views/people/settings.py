@@ -1,12 +1,12 @@
 """The settings page: one's own account; for admins people, secrets and boxes too."""
 
-from typing import Any, cast
+from typing import Any
 
 from django.conf import settings as configured
 from django.contrib import messages
 from django.db import transaction
 from django.db.models import Count, Sum
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
@@ -27,19 +27,19 @@ from servers.models import (
     Secret,
     User,
 )
-from servers.views.access import allow
+from servers.views.access import PersonRequest, allow
 from servers.views.people import encryption
 
 
 @require_GET
 @allow(Permission.ACCOUNT)
-def settings(request: HttpRequest) -> HttpResponse:
+def settings(request: PersonRequest) -> HttpResponse:
     return page(request)
 
 
 @require_POST
 @allow(Permission.ADMINISTER)
-def box_settings(request: HttpRequest, slug: str) -> HttpResponse:
+def box_settings(request: PersonRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     form = BoxForm(request.POST, instance=box, prefix=box.slug)
     if form.is_valid() and "hf_cache" in form.changed_data and form.instance.hf_cache:
@@ -53,13 +53,13 @@ def box_settings(request: HttpRequest, slug: str) -> HttpResponse:
         # Only these: the watcher writes the others at the same time.
         box.save(update_fields=list(BoxForm.Meta.fields))
         changed = {name: str(getattr(box, name) or "none") for name in form.changed_data}
-        AuditEntry.note(cast(User, request.user), "change box", box, **changed)
+        AuditEntry.note(request.user, "change box", box, **changed)
     messages.success(request, f"{box} is changed. It counts from each server's next start.")
     return redirect("settings")
 
 
 def page(
-    request: HttpRequest,
+    request: PersonRequest,
     *,
     link: tuple[Invite, str] | None = None,
     secret_form: SecretForm | None = None,
@@ -67,7 +67,7 @@ def page(
     box_form: BoxForm | None = None,
 ) -> HttpResponse:
     """The page; with a link that was just made, or with forms that say what is wrong in them."""
-    if not cast(User, request.user).may(Permission.ADMINISTER):
+    if not request.user.may(Permission.ADMINISTER):
         return render(request, "people/settings.html", {"authority": encryption.show_authority()})
     wrong_box = box_form.instance.pk if box_form else None
     uses = secret_uses()
@@ -138,5 +138,5 @@ def secret_uses() -> dict[int, list[str]]:
     return uses
 
 
-def _address(request: HttpRequest, token: str) -> str:
+def _address(request: PersonRequest, token: str) -> str:
     return request.build_absolute_uri(reverse("join", args=[token]))

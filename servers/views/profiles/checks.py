@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any, cast
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
@@ -21,9 +21,10 @@ from servers.launch.engines.launch import Launch
 from servers.lifecycle.profiles import checks, preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext, describe_subject
 from servers.lifecycle.runs import gpu_conflicts
-from servers.models import Box, Permission, Profile, ProfileVersion, Server, User
-from servers.views.access import allow
+from servers.models import Box, Permission, Profile, ProfileVersion, Server
+from servers.views.access import PersonRequest, allow
 from servers.views.profiles.profiles import find, save_launch
+from servers.views.responses import ask_in_dialog
 from servers.views.runs import starts
 
 ANSWERS_WITHIN = 4  # seconds
@@ -33,7 +34,7 @@ TRIES = 20
 
 @require_POST
 @allow(Permission.EDIT)
-def profile_check(request: HttpRequest) -> HttpResponse:
+def profile_check(request: PersonRequest) -> HttpResponse:
     """What the form's launch would run into, and the command that it amounts to."""
     form, profile = _form(request)
     if not form.is_valid():
@@ -99,7 +100,7 @@ def _marks(form: ProfileForm, start: LaunchContext | None) -> str:
 
 @require_POST
 @allow(Permission.EDIT)
-def profile_paths(request: HttpRequest) -> HttpResponse:
+def profile_paths(request: PersonRequest) -> HttpResponse:
     """Which folders and files of the form's launch its box has."""
     form, profile = _form(request)
     if not form.is_valid():
@@ -115,7 +116,7 @@ def profile_paths(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @allow(Permission.EDIT)
-def profile_fit(request: HttpRequest) -> HttpResponse:
+def profile_fit(request: PersonRequest) -> HttpResponse:
     """Whether the form's launch fits, once its box has looked at the checkpoint."""
     form, profile = _form(request)
     if not form.is_valid():
@@ -133,7 +134,7 @@ def profile_fit(request: HttpRequest) -> HttpResponse:
     return render(request, "profiles/_form_fit.html", values)
 
 
-def _next_try(request: HttpRequest) -> int:
+def _next_try(request: PersonRequest) -> int:
     """Which one it is; 0 after the last."""
     tried = request.GET.get("try", "1")
     number = int(tried) if tried.isascii() and tried.isdigit() and len(tried) < 3 else TRIES
@@ -156,7 +157,7 @@ def _places(context: LaunchContext | None) -> dict[str, Any]:
 
 @require_POST
 @allow(Permission.EDIT)
-def profile_fix_form(request: HttpRequest, rule: str) -> HttpResponse:
+def profile_fix_form(request: PersonRequest, rule: str) -> HttpResponse:
     """The form again, with a finding's fix applied to what is typed. Nothing is saved."""
     form, profile = _form(request)
     context: dict[str, Any] = {"form": form, "profile": profile, "has_box": Box.objects.exists()}
@@ -171,15 +172,13 @@ def profile_fix_form(request: HttpRequest, rule: str) -> HttpResponse:
             changed = replace(fix.apply(launch), secret_env={})
             kept = {name: typed[name] for name in fix.apply(launch).secret_env}
             values = form.collect_typed() | initial(changed, secrets=kept)
-            context["form"] = ProfileForm(
-                person=cast(User, request.user), profile=profile, initial=values
-            )
+            context["form"] = ProfileForm(person=request.user, profile=profile, initial=values)
     return render(request, "profiles/form.html", context)
 
 
 @require_POST
 @allow(Permission.OPERATE)
-def profile_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
+def profile_fix(request: PersonRequest, slug: str, rule: str) -> HttpResponse:
     """Save a published fix as a new version: what an operator may do without an editor."""
     found = find(request, slug)
     box = get_object_or_404(Box, slug=request.POST.get("box", ""))
@@ -191,18 +190,18 @@ def profile_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
 
 
 def apply_fix(
-    request: HttpRequest, profile: Profile, rule: str, starts: list[LaunchContext]
+    request: PersonRequest, profile: Profile, rule: str, starts: list[LaunchContext]
 ) -> ProfileVersion:
     """Save what a check of these starts advises as the profile's newest version. Raises Http404."""
     finding = _find_finding(request, rule, map(checks.check_start, starts))
     if finding.fix is None:
         raise Http404(f"{rule} has no fix.")
     launch = finding.fix.apply(profile.launch)
-    return save_launch(request, profile, launch, message=f"Fix: {rule}", action="apply fix")
+    return save_launch(profile, launch, by=request.user, message=f"Fix: {rule}", action="apply fix")
 
 
 def refusal(
-    request: HttpRequest, server: Server, launch: Launch | None = None, *, replaces: bool = False
+    request: PersonRequest, server: Server, launch: Launch | None = None, *, replaces: bool = False
 ) -> HttpResponse | None:
     """The question that a start asks first; None when there is nothing to ask.
 
@@ -220,14 +219,14 @@ def refusal(
 
 
 def _objection(
-    request: HttpRequest,
+    request: PersonRequest,
     server: Server,
     found: GpuConflict | None,
     checked: preflight.PreflightResult,
     *,
     is_of_profile: bool,
 ) -> HttpResponse | None:
-    person = cast(User, request.user)
+    person = request.user
     # Who is loading now, or has the memory now, can be waited for.
     errors = [each for each in checked.errors if found is None or each.id != "loading"]
     faults = checked.faults if found is None else checked.lasting
@@ -246,23 +245,20 @@ def _objection(
             "action": request.path,
         }
         context["is_of_profile"] = is_of_profile
-        return starts.ask_in_dialog(request, "runs/_despite.html", context)
+        return ask_in_dialog(request, "runs/_despite.html", context)
     return None
 
 
-def _form(request: HttpRequest) -> tuple[ProfileForm, Profile | None]:
+def _form(request: PersonRequest) -> tuple[ProfileForm, Profile | None]:
     slug = request.POST.get("profile", "")
     profile = find(request, slug) if slug else None
-    form = ProfileForm(request.POST, person=cast(User, request.user), profile=profile)
+    form = ProfileForm(request.POST, person=request.user, profile=profile)
     return form, profile
 
 
 def _box(form: ProfileForm, profile: Profile | None) -> Box | None:
     """The box that the form's launch is for; None where the profile has none."""
-    if profile is None:
-        return cast(Box | None, form.cleaned_data.get("box"))
-    server = profile.servers.select_related("box").order_by("pk").first()
-    return server.box if server else None
+    return profile.first_box if profile else cast(Box | None, form.cleaned_data.get("box"))
 
 
 def _read_context(form: ProfileForm, profile: Profile | None) -> LaunchContext | None:
@@ -272,7 +268,7 @@ def _read_context(form: ProfileForm, profile: Profile | None) -> LaunchContext |
 
 
 def _find_finding(
-    request: HttpRequest, rule: str, reports: Iterable[checks.CheckReport]
+    request: PersonRequest, rule: str, reports: Iterable[checks.CheckReport]
 ) -> LintFinding:
     """The first that fits of these. One rule may find several things: ?about= says which."""
     about = request.GET.get("about", "")

@@ -1,11 +1,11 @@
 """Pages of environment groups and presets."""
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import messages
 from django.db import IntegrityError, transaction
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
@@ -22,12 +22,11 @@ from servers.models import (
     Preset,
     Profile,
     Server,
-    User,
 )
-from servers.models.profiles.environment import ABOUT
-from servers.models.profiles.profile import Stale
+from servers.models.profiles.versioned import Stale
 from servers.views.access import PersonRequest, allow
 from servers.views.profiles.profiles import describe_unversioned, find
+from servers.views.responses import respond_done
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,20 +39,20 @@ class GroupUser:
 
 @require_GET
 @allow(Permission.VIEW)
-def groups(request: HttpRequest) -> HttpResponse:
+def groups(request: PersonRequest) -> HttpResponse:
     found = EnvironmentGroup.objects.select_related("current__author")
     return render(request, "profiles/groups/list.html", {"groups": found})
 
 
 @require_GET
 @allow(Permission.VIEW)
-def group(request: HttpRequest, slug: str) -> HttpResponse:
+def group(request: PersonRequest, slug: str) -> HttpResponse:
     found = find_group(slug)
     if wanted := request.GET.get("over", ""):
         return redirect("profile_group", slug=find(request, wanted).slug, key=found.slug)
     profiles = [
         each
-        for each in Profile.objects.seen_by(cast(User, request.user)).select_related("current")
+        for each in Profile.objects.seen_by(request.user).select_related("current")
         if each.current is not None and found.is_for(each.launch)
     ]
     versions = list(found.versions.select_related("author"))
@@ -87,9 +86,9 @@ def _differences(old: EnvironmentVersion | None, new: EnvironmentVersion) -> lis
 @sensitive_post_parameters("env")
 @require_http_methods(["GET", "POST"])
 @allow(Permission.OPERATE)
-def group_new(request: HttpRequest) -> HttpResponse:
+def group_new(request: PersonRequest) -> HttpResponse:
     """An empty one, or ?from= a profile's variables, of which a person leaves out what is its own."""
-    person, wanted = cast(User, request.user), request.GET.get("from", "")
+    person, wanted = request.user, request.GET.get("from", "")
     source = find(request, wanted) if wanted else None
     variables = source.launch if source else None
     form = EnvironmentForm(request.POST or None, person=person, variables=variables)
@@ -110,8 +109,8 @@ def group_new(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("env")
 @require_http_methods(["GET", "POST"])
 @allow(Permission.OPERATE)
-def group_edit(request: HttpRequest, slug: str) -> HttpResponse:
-    found, person = find_group(slug), cast(User, request.user)
+def group_edit(request: PersonRequest, slug: str) -> HttpResponse:
+    found, person = find_group(slug), request.user
     form = EnvironmentForm(request.POST or None, person=person, group=found)
     context: dict[str, Any] = {"form": form, "group": found}
     if request.method == "POST" and form.is_valid():
@@ -127,15 +126,11 @@ def group_edit(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "profiles/groups/form.html", context)
 
 
-def _save(request: HttpRequest, found: EnvironmentGroup, form: EnvironmentForm) -> None:
+def _save(request: PersonRequest, found: EnvironmentGroup, form: EnvironmentForm) -> None:
     """Raises Stale when somebody else has saved since the form was opened."""
-    person = cast(User, request.user)
+    person = request.user
     with transaction.atomic():
-        found.claim(saves=form.cleaned_data["saves"])
-        about, before = form.describe(), found.about
-        for name, value in about.items():
-            setattr(found, name, value)
-        found.save(update_fields=ABOUT)
+        before = found.save_about(form.describe(), saves=form.cleaned_data["saves"])
         variables = form.variables()
         if variables != found.variables:
             message = form.cleaned_data["message"]
@@ -152,9 +147,9 @@ def _save(request: HttpRequest, found: EnvironmentGroup, form: EnvironmentForm) 
 
 @require_POST
 @allow(Permission.OPERATE)
-def group_restore(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+def group_restore(request: PersonRequest, slug: str, number: int) -> HttpResponse:
     """Save what an older version says as a new one."""
-    found, person = find_group(slug), cast(User, request.user)
+    found, person = find_group(slug), request.user
     old = get_object_or_404(found.versions, number=number)
     if old.variables == found.variables:
         messages.info(request, f"Version {number} says what the newest one says.")
@@ -175,14 +170,12 @@ def group_restore(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 
 @require_POST
 @allow(Permission.OPERATE)
-def group_delete(request: HttpRequest, slug: str) -> HttpResponse:
+def group_delete(request: PersonRequest, slug: str) -> HttpResponse:
     found = find_group(slug)
     with transaction.atomic():
         said = found.variables
         names = [*said.env, *said.secret_env]
-        AuditEntry.note(
-            cast(User, request.user), "delete environment group", found, variables=names
-        )
+        AuditEntry.note(request.user, "delete environment group", found, variables=names)
         found.delete()
     messages.success(request, f"{found} is deleted. Profiles keep the variables they got from it.")
     return redirect("groups")
@@ -190,9 +183,6 @@ def group_delete(request: HttpRequest, slug: str) -> HttpResponse:
 
 def find_group(slug: str) -> EnvironmentGroup:
     return get_object_or_404(EnvironmentGroup.objects.select_related("current"), slug=slug)
-
-
-DONE = 204
 
 
 @require_http_methods(["GET", "POST"])
@@ -229,7 +219,7 @@ def preset_delete(request: PersonRequest, slug: str, pk: int) -> HttpResponse:
     found = get_object_or_404(server.profile.presets, pk=pk)
     found.delete()
     AuditEntry.note(request.user, "preset deleted", server.profile.slug, name=found.name)
-    return HttpResponse(status=DONE)
+    return respond_done()
 
 
 def _server(slug: str) -> Server:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from django.http import Http404, HttpRequest, JsonResponse
+from django.http import Http404, JsonResponse
 from django.views.decorators.http import require_GET
 
 from servers.judge.profiles.vocabulary import ENV_PREFIXES
@@ -19,7 +19,7 @@ from servers.launch.engines.flaglist import (
 )
 from servers.launch.engines.launch import Launch
 from servers.models import Box, ImageFacts, Permission
-from servers.views.access import allow
+from servers.views.access import PersonRequest, allow
 from servers.views.profiles.profiles import find
 
 
@@ -32,7 +32,7 @@ class ImageFlags:
 
 @require_GET
 @allow(Permission.EDIT)
-def profile_flags(request: HttpRequest) -> JsonResponse:
+def profile_flags(request: PersonRequest) -> JsonResponse:
     """The flags, variables and earlier names of ?engine= in ?image= on a box.
 
     As the form says it: ?box= of a new profile, ?profile= of one that is on a box already.
@@ -59,11 +59,10 @@ def flaglist_for(engine: str, image: str, box: Box | None) -> ImageFlags:
     )
 
 
-def _box(request: HttpRequest) -> Box | None:
+def _box(request: PersonRequest) -> Box | None:
     slug, box = request.GET.get("profile", ""), request.GET.get("box", "")
     if slug:
-        server = find(request, slug).servers.select_related("box").order_by("pk").first()
-        return server.box if server else None
+        return find(request, slug).first_box
     return Box.objects.filter(pk=numbers.whole(box) or 0).first()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from asgiref.sync import sync_to_async
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
@@ -32,8 +32,8 @@ from servers.launch.recipes import document as documents
 from servers.launch.recipes import vllm_project
 from servers.launch.recipes.document import Document
 from servers.launch.recipes.mapping import DocumentError
-from servers.models import Box, Permission, Run, User
-from servers.views.access import allow
+from servers.models import Box, Permission, Run
+from servers.views.access import PersonRequest, allow
 from servers.views.profiles.profile_form import of_document
 from servers.views.threads import run_apart
 
@@ -54,7 +54,7 @@ HEADINGS = {
 
 @require_http_methods(["GET", "POST"])
 @allow(Permission.EDIT)
-async def profile_paste(request: HttpRequest) -> HttpResponse:
+async def profile_paste(request: PersonRequest) -> HttpResponse:
     """Nothing is kept between the steps but what the page sends again: the text itself."""
     text = request.POST.get("text", "")
     context: dict[str, object] = {"text": text}
@@ -120,8 +120,8 @@ def _name_candidate(each: LaunchCommand | Document) -> tuple[str, str]:
     return name, " ".join(each.command)
 
 
-def _form_of_document(request: HttpRequest, found: Document) -> HttpResponse:
-    form = ProfileForm(person=cast(User, request.user), initial=of_document(found, found.launch))
+def _form_of_document(request: PersonRequest, found: Document) -> HttpResponse:
+    form = ProfileForm(person=request.user, initial=of_document(found, found.launch))
     return render(
         request,
         "profiles/form.html",
@@ -129,7 +129,7 @@ def _form_of_document(request: HttpRequest, found: Document) -> HttpResponse:
     )
 
 
-def _draft(request: HttpRequest, command: LaunchCommand, text: str) -> Draft:
+def _draft(request: PersonRequest, command: LaunchCommand, text: str) -> Draft:
     said = request.POST.get("engine", "")
     engine = cast(EngineKey, said) if said in ENGINES else None
     return without_keys(
@@ -138,7 +138,7 @@ def _draft(request: HttpRequest, command: LaunchCommand, text: str) -> Draft:
 
 
 def _find_chosen(
-    request: HttpRequest, found: Sequence[LaunchCommand | Document]
+    request: PersonRequest, found: Sequence[LaunchCommand | Document]
 ) -> LaunchCommand | Document | None:
     if len(found) == 1:
         return found[0]
@@ -147,7 +147,7 @@ def _find_chosen(
     return found[at] if at < len(found) else None
 
 
-def _asks(request: HttpRequest, command: LaunchCommand, context: dict[str, object]) -> bool:
+def _asks(request: PersonRequest, command: LaunchCommand, context: dict[str, object]) -> bool:
     """Whether the page is to ask for values first; once, as some may stay open."""
     # The box has a Hugging Face token of its own.
     unresolved = [name for name in command.unresolved if name not in HF_TOKENS]
@@ -156,15 +156,13 @@ def _asks(request: HttpRequest, command: LaunchCommand, context: dict[str, objec
     return bool(unresolved) and "asked" not in request.POST
 
 
-def _values(request: HttpRequest, command: LaunchCommand) -> dict[str, str]:
+def _values(request: PersonRequest, command: LaunchCommand) -> dict[str, str]:
     return {name: request.POST.get(f"value-{name}", "").strip() for name in command.unresolved}
 
 
-def _filled_form(request: HttpRequest, made: Draft) -> HttpResponse:
+def _filled_form(request: PersonRequest, made: Draft) -> HttpResponse:
     values = initial(made.launch, secrets=made.secrets)
-    form = ProfileForm(
-        person=cast(User, request.user), initial={"name": made.name, **values, "message": ""}
-    )
+    form = ProfileForm(person=request.user, initial={"name": made.name, **values, "message": ""})
     said: dict[str, list[str]] = {kind: [] for kind in HEADINGS}
     for remark in made.remarks:
         said[remark.kind].append(remark.says)

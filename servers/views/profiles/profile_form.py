@@ -1,10 +1,10 @@
 """The form that makes and changes profiles."""
 
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.text import slugify
 from django.views.decorators.http import require_http_methods
@@ -25,16 +25,16 @@ from servers.models import (
     StoredCheckpoint,
     User,
 )
-from servers.models.profiles.profile import ABOUT, Stale
-from servers.views.access import allow
+from servers.models.profiles.versioned import Stale
+from servers.views.access import PersonRequest, allow
 from servers.views.profiles.profiles import describe_unversioned, find
 from servers.views.profiles.recipes import find_recipe
 
 
 @require_http_methods(["GET", "POST"])
 @allow(Permission.EDIT)
-def profile_new(request: HttpRequest) -> HttpResponse:
-    person = cast(User, request.user)
+def profile_new(request: PersonRequest) -> HttpResponse:
+    person = request.user
     source = Profile.objects.seen_by(person).filter(slug=request.GET.get("from", "")).first()
     form = ProfileForm(
         request.POST or None, person=person, copied_from=source, initial=_read_source(request)
@@ -45,7 +45,7 @@ def profile_new(request: HttpRequest) -> HttpResponse:
     return render(request, "profiles/form.html", {"form": form, "has_box": Box.objects.exists()})
 
 
-def _read_source(request: HttpRequest) -> dict[str, Any] | None:
+def _read_source(request: PersonRequest) -> dict[str, Any] | None:
     """What ?recipe= or ?model= stand for."""
     pk = request.GET.get("model", "")
     if pk.isdecimal() and len(pk) < 10:
@@ -58,7 +58,7 @@ def _read_source(request: HttpRequest) -> dict[str, Any] | None:
     return _of_recipe(request)
 
 
-def _of_recipe(request: HttpRequest) -> dict[str, Any] | None:
+def _of_recipe(request: PersonRequest) -> dict[str, Any] | None:
     """What the recipe says that ?recipe= names, with the changes that ?migration= counts."""
     if "recipe" not in request.GET:
         return None
@@ -94,9 +94,9 @@ def create(form: ProfileForm, *, by: User) -> Profile:
 
 @require_http_methods(["GET", "POST"])
 @allow(Permission.EDIT)
-def profile_edit(request: HttpRequest, slug: str) -> HttpResponse:
+def profile_edit(request: PersonRequest, slug: str) -> HttpResponse:
     found = find(request, slug)
-    form = ProfileForm(request.POST or None, person=cast(User, request.user), profile=found)
+    form = ProfileForm(request.POST or None, person=request.user, profile=found)
     context = {"form": form, "profile": found, "has_box": True}
     if request.method == "POST" and form.is_valid():
         try:
@@ -111,15 +111,11 @@ def profile_edit(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "profiles/form.html", context)
 
 
-def _save(request: HttpRequest, found: Profile, form: ProfileForm) -> None:
+def _save(request: PersonRequest, found: Profile, form: ProfileForm) -> None:
     """Raises Stale when somebody else has saved since the form was opened."""
-    person = cast(User, request.user)
+    person = request.user
     with transaction.atomic():
-        found.claim(saves=form.cleaned_data["saves"])
-        about, before = form.describe(), found.about
-        for name, value in about.items():
-            setattr(found, name, value)
-        found.save(update_fields=ABOUT)
+        before = found.save_about(form.describe(), saves=form.cleaned_data["saves"])
         launch = form.launch()
         if launch == found.launch:
             messages.success(request, describe_unversioned(form, before, found.current))
@@ -137,7 +133,7 @@ def _theirs_and_mine(found: Profile, form: ProfileForm) -> list[change.Differenc
     theirs, mine = found.about, form.describe()
     about = [
         change.Difference(part=name, name=name, before=str(theirs[name]), after=str(mine[name]))
-        for name in ABOUT
+        for name in theirs
         if theirs[name] != mine[name]
     ]
     with transaction.atomic():

@@ -3,14 +3,14 @@
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import yaml
 from django.contrib import messages
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.core.paginator import Paginator
 from django.db import transaction
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
@@ -41,8 +41,9 @@ from servers.models import (
     User,
 )
 from servers.models.profiles.environment import EnvironmentVersion
-from servers.models.profiles.profile import ProfileFilter, ProfileHealth, ProfileVersion, Stale
-from servers.views.access import allow
+from servers.models.profiles.profile import ProfileFilter, ProfileHealth, ProfileVersion
+from servers.models.profiles.versioned import Stale
+from servers.views.access import PersonRequest, allow
 
 A_PAGE = 100
 LATEST = 10  # runs on a profile's page
@@ -50,13 +51,13 @@ LATEST = 10  # runs on a profile's page
 
 @require_GET
 @allow(Permission.VIEW)
-def profiles(request: HttpRequest) -> HttpResponse:
+def profiles(request: PersonRequest) -> HttpResponse:
     wanted = ProfileFilter(
         text=request.GET.get("q", "")[:200],
         engine=_read_filter(request, "engine", ENGINES),
         health=_read_filter(request, "health", ProfileHealth.values),
     )
-    found = Profile.objects.for_list(cast(User, request.user), wanted)
+    found = Profile.objects.for_list(request.user, wanted)
     page = Paginator(found, A_PAGE).get_page(request.GET.get("page"))
     counts = preflight.of_profiles(page)
     return render(
@@ -73,14 +74,14 @@ def profiles(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _read_filter(request: HttpRequest, name: str, among: Collection[str]) -> str:
+def _read_filter(request: PersonRequest, name: str, among: Collection[str]) -> str:
     value = request.GET.get(name, "")
     return value if value in among else ""
 
 
 @require_GET
 @allow(Permission.VIEW)
-def profile(request: HttpRequest, slug: str) -> HttpResponse:
+def profile(request: PersonRequest, slug: str) -> HttpResponse:
     found = find(request, slug)
     servers = list(found.servers.select_related("box", "run").order_by("box__slug", "slug"))
     return render(
@@ -92,7 +93,7 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
             "record": record.compute_record(found),
             "is_compared": ProfileImport.objects.filter(version__profile=found).exists(),
             "chart": start_chart.chart(record.starts(found)),
-            "is_favourite": found.fans.filter(pk=cast(User, request.user).pk).exists(),
+            "is_favourite": found.fans.filter(pk=request.user.pk).exists(),
             "versions": found.versions.select_related("author"),
             "runs": Run.objects.filter(server__profile=found).select_related(
                 "server", "version", "log", "health"
@@ -110,7 +111,7 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_GET
 @allow(Permission.VIEW)
-def profile_known(request: HttpRequest, slug: str, server: str) -> HttpResponse:
+def profile_known(request: PersonRequest, slug: str, server: str) -> HttpResponse:
     """The part of a profile's page that depends on what a box's image has said of itself."""
     found = find(request, slug)
     placed = get_object_or_404(found.servers.select_related("box", "run"), slug=server)
@@ -134,8 +135,8 @@ def _build_known(found: Profile, server: Server) -> dict[str, Any]:
 
 @require_POST
 @allow(Permission.VIEW)
-def profile_favourite(request: HttpRequest, slug: str) -> HttpResponse:
-    found, person = find(request, slug), cast(User, request.user)
+def profile_favourite(request: PersonRequest, slug: str) -> HttpResponse:
+    found, person = find(request, slug), request.user
     if request.POST.get("is") == "yes":
         found.fans.add(person)
     else:
@@ -144,15 +145,14 @@ def profile_favourite(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def save_launch(
-    request: HttpRequest, found: Profile, launch: Launch, *, message: str, action: str
+    found: Profile, launch: Launch, *, by: User, message: str, action: str
 ) -> ProfileVersion:
     """Make the launch the profile's newest version, in one step that a person has asked for.
 
     Raises PermissionDenied for settings that only an admin may save, BadRequest when somebody
     else saves at the same moment.
     """
-    person = cast(User, request.user)
-    if opens_the_box(asdict(launch)) and not person.may_administer:
+    if opens_the_box(asdict(launch)) and not by.may_administer:
         raise PermissionDenied(
             f"It would give {found} settings that only an admin may give a container, such as "
             "privileged or devices. Ask an admin to do it."
@@ -160,8 +160,8 @@ def save_launch(
     try:
         with transaction.atomic():
             found.claim(saves=found.saves)
-            version = found.save_version(launch, by=person, message=message)
-            AuditEntry.note(person, action, found, version=version.number)
+            version = found.save_version(launch, by=by, message=message)
+            AuditEntry.note(by, action, found, version=version.number)
             checkpoints.look_soon(found)
     except Stale:
         raise BadRequest(
@@ -171,14 +171,14 @@ def save_launch(
     return version
 
 
-def find(request: HttpRequest, slug: str) -> Profile:
-    seen = Profile.objects.seen_by(cast(User, request.user))
+def find(request: PersonRequest, slug: str) -> Profile:
+    seen = Profile.objects.seen_by(request.user)
     return get_object_or_404(seen.select_related("current", "owner"), slug=slug)
 
 
 @require_GET
 @allow(Permission.VIEW)
-def profile_version(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+def profile_version(request: PersonRequest, slug: str, number: int) -> HttpResponse:
     """A version beside the one before it, or beside ?against=."""
     found = find(request, slug)
     versions = found.versions.select_related("author")
@@ -205,7 +205,7 @@ def profile_version(request: HttpRequest, slug: str, number: int) -> HttpRespons
 
 @require_POST
 @allow(Permission.EDIT)
-def version_restore(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+def version_restore(request: PersonRequest, slug: str, number: int) -> HttpResponse:
     """Save what an older version says as a new one."""
     found = find(request, slug)
     version = get_object_or_404(found.versions, number=number)
@@ -213,9 +213,9 @@ def version_restore(request: HttpRequest, slug: str, number: int) -> HttpRespons
         messages.info(request, f"Version {number} says what the newest one says.")
         return redirect("profile", slug=found.slug)
     made = save_launch(
-        request,
         found,
         version.launch,
+        by=request.user,
         message=f"Back to version {number}",
         action="restore version",
     )
@@ -280,7 +280,7 @@ FORMS = {
 
 @require_GET
 @allow(Permission.VIEW)
-def profile_export(request: HttpRequest, slug: str, form: str) -> HttpResponse:
+def profile_export(request: PersonRequest, slug: str, form: str) -> HttpResponse:
     """On a page to read and copy, or with ?download as a file."""
     if form not in FORMS:
         raise Http404(f"A profile cannot be exported as {form}.")

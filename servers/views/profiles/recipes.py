@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
@@ -13,7 +13,7 @@ from servers.launch.recipes import document
 from servers.launch.recipes.catalogue import Catalogue, Overlay, Recipe, catalogue
 from servers.launch.recipes.document import HardwareFit
 from servers.models import Box, EnvironmentGroup, Permission, Profile
-from servers.views.access import allow
+from servers.views.access import PersonRequest, allow
 from servers.views.profiles.environments import find_group
 from servers.views.profiles.profiles import find, save_launch
 
@@ -34,7 +34,7 @@ def read_catalogue() -> Catalogue:
 
 @require_GET
 @allow(Permission.VIEW)
-def recipes(request: HttpRequest) -> HttpResponse:
+def recipes(request: PersonRequest) -> HttpResponse:
     """Those that fit a box come first; ?all= shows the others too."""
     known = read_catalogue()
     engine = request.GET.get("engine", "")
@@ -56,7 +56,7 @@ def recipes(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @allow(Permission.VIEW)
-def recipe(request: HttpRequest, key: str) -> HttpResponse:
+def recipe(request: PersonRequest, key: str) -> HttpResponse:
     found = find_recipe(key)
     launch = found.published.launch
     migrations = [
@@ -87,7 +87,7 @@ def _fit(each: Recipe, box: Box) -> HardwareFit:
 
 @require_GET
 @allow(Permission.EDIT)
-def profile_overlays(request: HttpRequest, slug: str) -> HttpResponse:
+def profile_overlays(request: PersonRequest, slug: str) -> HttpResponse:
     found = find(request, slug)
     launch = found.launch
     fitting = [each for each in read_catalogue().overlays if each.is_for(launch)]
@@ -102,7 +102,7 @@ def profile_overlays(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @allow(Permission.EDIT)
-def profile_overlay(request: HttpRequest, slug: str, key: str) -> HttpResponse:
+def profile_overlay(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """What an overlay would change, and the save that changes it."""
     found = find(request, slug)
     overlay = next((each for each in read_catalogue().overlays if each.id == key), None)
@@ -113,7 +113,7 @@ def profile_overlay(request: HttpRequest, slug: str, key: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @allow(Permission.EDIT)
-def profile_group(request: HttpRequest, slug: str, key: str) -> HttpResponse:
+def profile_group(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """The same for an environment group."""
     found, group = find(request, slug), find_group(key)
     if not group.is_for(found.launch):
@@ -130,7 +130,7 @@ def profile_group(request: HttpRequest, slug: str, key: str) -> HttpResponse:
     return _laid_over(request, found, overlay)
 
 
-def _laid_over(request: HttpRequest, found: Profile, overlay: Overlay) -> HttpResponse:
+def _laid_over(request: PersonRequest, found: Profile, overlay: Overlay) -> HttpResponse:
     differences = change.compare_launches(found.launch, overlay.change.apply(found.launch))
     if request.method == "POST":
         _lay_over(request, found, overlay, has_effect=bool(differences))
@@ -139,12 +139,14 @@ def _laid_over(request: HttpRequest, found: Profile, overlay: Overlay) -> HttpRe
     return render(request, "profiles/recipes/overlay.html", context)
 
 
-def _lay_over(request: HttpRequest, found: Profile, overlay: Overlay, *, has_effect: bool) -> None:
+def _lay_over(
+    request: PersonRequest, found: Profile, overlay: Overlay, *, has_effect: bool
+) -> None:
     if not has_effect:
         messages.info(request, f"{found} says all of “{overlay.name}” already.")
         return
     launch = overlay.change.apply(found.launch)
     version = save_launch(
-        request, found, launch, message=f"Laid over: {overlay.name}", action="lay over"
+        found, launch, by=request.user, message=f"Laid over: {overlay.name}", action="lay over"
     )
     messages.success(request, f"Saved as version {version.number}, with “{overlay.name}”.")

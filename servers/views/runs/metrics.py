@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from django.http import HttpRequest, JsonResponse
+from django.http import JsonResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_GET
 
@@ -16,7 +16,7 @@ from servers.judge.runs import metrics
 from servers.judge.runs.metrics import FINEST, SCALES
 from servers.models import Box, FiguresChunk, Permission, Server
 from servers.state import box_samples
-from servers.views.access import allow
+from servers.views.access import PersonRequest, allow
 
 LATELY = 900  # seconds that a server's own page shows
 
@@ -43,7 +43,7 @@ TITLES: Mapping[str, tuple[str, int]] = {
 
 @require_GET
 @allow(Permission.VIEW)
-def server_figures(request: HttpRequest, slug: str) -> JsonResponse:
+def server_figures(request: PersonRequest, slug: str) -> JsonResponse:
     """The last quarter of an hour of one server, a point every ten seconds."""
     server = get_object_or_404(Server.objects.select_related("box"), slug=slug)
     until = int(time.time())

@@ -1,9 +1,8 @@
 """Buttons and fixes on a server's card. They answer 204: the socket changes the card everywhere."""
 
 from dataclasses import asdict
-from typing import cast
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_POST
 
@@ -14,15 +13,15 @@ from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs.ownership import require_managed
-from servers.models import Permission, Server, User
+from servers.models import Permission, Server
 from servers.models.runs.ownership import ManagedServer
-from servers.views.access import allow
+from servers.views.access import PersonRequest, allow
 from servers.views.profiles.checks import apply_fix, refusal
 from servers.views.profiles.profiles import find, save_launch
+from servers.views.responses import respond_done, respond_text
 from servers.views.runs import starts
 
-DONE = 204
-FORBIDDEN, CONFLICT = 403, 409
+FORBIDDEN = 403
 
 
 def _find(slug: str) -> ManagedServer:
@@ -31,24 +30,20 @@ def _find(slug: str) -> ManagedServer:
     return require_managed(get_object_or_404(servers, slug=slug))
 
 
-def _person(request: HttpRequest) -> User:
-    return cast(User, request.user)
-
-
 @require_POST
 @allow(Permission.OPERATE)
-def server_start(request: HttpRequest, slug: str) -> HttpResponse:
+def server_start(request: PersonRequest, slug: str) -> HttpResponse:
     found = _find(slug)
     question = refusal(request, found)
     if question is not None:
         return question
     starts.begin(request, found)
-    return HttpResponse(status=DONE)
+    return respond_done()
 
 
 @require_POST
 @allow(Permission.OPERATE)
-def start_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
+def start_fix(request: PersonRequest, slug: str, rule: str) -> HttpResponse:
     """Save what the dialog of a start advises, and go on to the start, which asks about the rest."""
     found = _find(slug)
     profile = find(request, found.profile.slug)
@@ -60,63 +55,58 @@ def start_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
 
 @require_POST
 @allow(Permission.OPERATE)
-def run_start(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+def run_start(request: PersonRequest, slug: str, pk: int) -> HttpResponse:
     """Start exactly what an earlier run was: its version, image and commit of the checkpoint."""
-    found, person = _find(slug), _person(request)
+    found, person = _find(slug), request.user
     ran = found.runs.select_related("version").exclude(image_id="")
     like = get_object_or_404(ran, pk=pk)
     is_old = like.version_id != found.profile.current_id
     if is_old and opens_the_box(asdict(like.version.launch)) and not person.may_administer:
-        return HttpResponse(
+        return respond_text(
             f"Version {like.version.number} has settings that only an admin may give a container, "
             "such as privileged or devices, and it is not the newest. Ask an admin to start it.",
-            status=FORBIDDEN,
-            content_type="text/plain",
+            FORBIDDEN,
         )
     question = refusal(request, found, like.launch)
     if question is not None:
         return question
     if starts.begin(request, found, like=like) is None:
-        return HttpResponse(
-            f"{found} is running. Stop it first, then start it as it ran.",
-            status=CONFLICT,
-            content_type="text/plain",
-        )
-    return HttpResponse(status=DONE)
+        return respond_text(f"{found} is running. Stop it first, then start it as it ran.")
+    return respond_done()
 
 
 @require_POST
 @allow(Permission.OPERATE)
-def server_stop(request: HttpRequest, slug: str) -> HttpResponse:
+def server_stop(request: PersonRequest, slug: str) -> HttpResponse:
     found = _find(slug)
-    lifecycle.call_off(found, by=_person(request))
+    lifecycle.call_off(found, by=request.user)
     run = found.runs.active().filter_managed().first()
     if run is not None:
         drained = request.POST.get("when") == "drained"
-        lifecycle.stop(run, by=_person(request), after_requests=drained)
+        lifecycle.stop(run, by=request.user, after_requests=drained)
         tasks.nudge(run)
-    return HttpResponse(status=DONE)
+    return respond_done()
 
 
 @require_POST
 @allow(Permission.OPERATE)
-def server_keep(request: HttpRequest, slug: str) -> HttpResponse:
+def server_keep(request: PersonRequest, slug: str) -> HttpResponse:
     """Nobody's request stops it from now on, and no idleness."""
-    scale_to_zero.keep(_find(slug), by=_person(request))
-    return HttpResponse(status=DONE)
+    scale_to_zero.keep(_find(slug), by=request.user)
+    return respond_done()
 
 
 @require_POST
 @allow(Permission.OPERATE)
-def server_let(request: HttpRequest, slug: str) -> HttpResponse:
+def server_let(request: PersonRequest, slug: str) -> HttpResponse:
     """Let requests start what somebody has stopped."""
-    scale_to_zero.let(_find(slug), by=_person(request))
-    return HttpResponse(status=DONE)
+    scale_to_zero.let(_find(slug), by=request.user)
+    return respond_done()
 
 
 @require_POST
 @allow(Permission.OPERATE)
-def server_restart(request: HttpRequest, slug: str) -> HttpResponse:
+def server_restart(request: PersonRequest, slug: str) -> HttpResponse:
     found = _find(slug)
     replaces = found.runs.active().exists()
     question = refusal(request, found, replaces=replaces)
@@ -124,32 +114,25 @@ def server_restart(request: HttpRequest, slug: str) -> HttpResponse:
         return question
     if not replaces:
         starts.begin(request, found)
-        return HttpResponse(status=DONE)
-    run = lifecycle.restart(found, by=_person(request), despite=starts.despite(request))
+        return respond_done()
+    run = lifecycle.restart(found, by=request.user, despite=starts.despite(request))
     if run is not None:
         tasks.nudge(run)
-    return HttpResponse(status=DONE)
+    return respond_done()
 
 
 @require_POST
 @allow(Permission.OPERATE)
-def server_remove(request: HttpRequest, slug: str) -> HttpResponse:
+def server_remove(request: PersonRequest, slug: str) -> HttpResponse:
     server = _find(slug)
-    if not lifecycle.remove(server, by=_person(request)):
-        return HttpResponse(
-            f"{server} is running. Stop it first, then remove it.",
-            status=CONFLICT,
-            content_type="text/plain",
-        )
-    return HttpResponse(status=DONE)
-
-
-FIX_CONFLICT = 409
+    if not lifecycle.remove(server, by=request.user):
+        return respond_text(f"{server} is running. Stop it first, then remove it.")
+    return respond_done()
 
 
 @require_POST
 @allow(Permission.OPERATE)
-def run_fix(request: HttpRequest, slug: str, pk: int, number: int) -> HttpResponse:
+def run_fix(request: PersonRequest, slug: str, pk: int, number: int) -> HttpResponse:
     """Save the fix as the profile's newest version and start the server with it.
 
     A fix that is known to fail in another way asks first: nothing is saved until then.
@@ -165,22 +148,17 @@ def run_fix(request: HttpRequest, slug: str, pk: int, number: int) -> HttpRespon
     if change is None:
         raise Http404("The profile says so already.")
     if server.runs.active().exists():
-        return _text(f"{server} is running. Stop it first, then apply the fix.", FIX_CONFLICT)
+        return respond_text(f"{server} is running. Stop it first, then apply the fix.")
     launch = change.apply(profile.launch)
     question = refusal(request, server, parameters.fill(launch, server.values))
     if question is not None:
         return question
     version = save_launch(
-        request, profile, launch, message=f"Fix: {run.log.cause}", action="apply fix"
+        profile, launch, by=request.user, message=f"Fix: {run.log.cause}", action="apply fix"
     )
     server.profile.current = version
     if starts.begin(request, server) is None:
-        return _text(
+        return respond_text(
             f"Saved as version {version.number}. Somebody else has started {server} meanwhile.",
-            FIX_CONFLICT,
         )
-    return HttpResponse(status=DONE)
-
-
-def _text(sentence: str, status: int) -> HttpResponse:
-    return HttpResponse(sentence, status=status, content_type="text/plain")
+    return respond_done()

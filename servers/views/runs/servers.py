@@ -1,12 +1,11 @@
 """Pages of servers: the dashboard, one server, reboots, placements."""
 
 from dataclasses import asdict
-from typing import cast
 
 from django.conf import settings
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.text import slugify
 from django.views.decorators.http import require_GET, require_POST
@@ -30,20 +29,20 @@ from servers.models import (
     Reboot,
     Run,
     Server,
-    User,
 )
 from servers.models.runs.run import PARTS
 from servers.state import box_samples
-from servers.views.access import allow
+from servers.views.access import PersonRequest, allow
 from servers.views.people import encryption
 from servers.views.profiles.profiles import find
+from servers.views.responses import respond_done
 
 EARLIER = 50  # runs in the table
 
 
 @require_GET
 @allow(Permission.VIEW)
-def server(request: HttpRequest, slug: str) -> HttpResponse:
+def server(request: PersonRequest, slug: str) -> HttpResponse:
     found = get_object_or_404(Server.objects.with_details(), slug=slug)
     run = _find_run(found, request.GET.get("run", ""))
     runs = found.runs.select_related("started_by", "stopped_by", "version", *PARTS)[:EARLIER]
@@ -51,7 +50,7 @@ def server(request: HttpRequest, slug: str) -> HttpResponse:
         request,
         "runs/page.html",
         {
-            **pages.head(found, run, cast(User, request.user), request.get_host()),
+            **pages.head(found, run, request.user, request.get_host()),
             "runs": runs,
             "rounds": PromptRun.objects.filter(run=run).select_related("prompt_set", "by"),
         },
@@ -67,7 +66,7 @@ def _find_run(server: Server, asked: str) -> Run | None:
 
 @require_GET
 @allow(Permission.OPERATE)
-def server_stop_ask(request: HttpRequest, slug: str) -> HttpResponse:
+def server_stop_ask(request: PersonRequest, slug: str) -> HttpResponse:
     """What a stop or restart would take from whom, and the buttons that do it."""
     found = require_managed(get_object_or_404(Server.objects.with_details(), slug=slug))
     return render(
@@ -84,8 +83,8 @@ def server_stop_ask(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_GET
 @allow(Permission.ACCOUNT)
-def dashboard(request: HttpRequest) -> HttpResponse:
-    if not cast(User, request.user).may_view:
+def dashboard(request: PersonRequest) -> HttpResponse:
+    if not request.user.may_view:
         return redirect("chat")
     boxes = list(Box.objects.all())
     samples = {box.slug: box_samples.newest(box.slug) for box in boxes}
@@ -98,7 +97,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
             "servers": servers,
             "panels": pages.panels(boxes, samples),
             "notices": needs.attention(boxes, samples),
-            "ending_keys": list(Key.objects.ending_soon(cast(User, request.user))),
+            "ending_keys": list(Key.objects.ending_soon(request.user)),
             "reboots": reboots.lines(),
             "is_open_unencrypted": settings.IS_OPEN_UNENCRYPTED,
             "certificate_days": encryption.days_left(),
@@ -108,20 +107,20 @@ def dashboard(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @allow(Permission.OPERATE)
-def box_boot_dismiss(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+def box_boot_dismiss(request: PersonRequest, slug: str, pk: int) -> HttpResponse:
     """For everybody: the audit log says who did."""
     boot = get_object_or_404(Reboot, pk=pk, box__slug=slug)
-    person = cast(User, request.user)
+    person = request.user
     with transaction.atomic():
         if boot.dismiss(person):
             AuditEntry.note(person, "put away restart", boot.box)
     events.publish_change("box", boot.box_id)
-    return HttpResponse(status=204)
+    return respond_done()
 
 
 @require_POST
 @allow(Permission.EDIT)
-def profile_place(request: HttpRequest, slug: str) -> HttpResponse:
+def profile_place(request: PersonRequest, slug: str) -> HttpResponse:
     """Make the profile startable on one more box, or on the same one with other values."""
     found = find(request, slug)
     box = get_object_or_404(Box, slug=request.POST.get("box", ""))
@@ -132,7 +131,7 @@ def profile_place(request: HttpRequest, slug: str) -> HttpResponse:
         made = Server.objects.create(
             profile=found, box=box, slug=_free_slug(f"{found.slug}-{said}"), values=values
         )
-        AuditEntry.note(cast(User, request.user), "place", made, **values)
+        AuditEntry.note(request.user, "place", made, **values)
         checkpoints.look_soon(found)
         events.publish_change("servers")
     return redirect("profile", slug=found.slug)
@@ -140,7 +139,7 @@ def profile_place(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_POST
 @allow(Permission.EDIT)
-def server_values(request: HttpRequest, slug: str) -> HttpResponse:
+def server_values(request: PersonRequest, slug: str) -> HttpResponse:
     """Give a server its own values for the profile's parameters, from its next start on."""
     server = get_object_or_404(Server.objects.select_related("profile"), slug=slug)
     found = find(request, server.profile.slug)
@@ -148,21 +147,21 @@ def server_values(request: HttpRequest, slug: str) -> HttpResponse:
     values = _values(request, found)
     if values != server.values:
         Server.objects.filter(pk=server.pk).update(values=values)
-        AuditEntry.note(cast(User, request.user), "set parameters", server, **values)
+        AuditEntry.note(request.user, "set parameters", server, **values)
         events.publish_change("server", server.pk)
     return redirect("profile", slug=found.slug)
 
 
-def _check_may(request: HttpRequest, found: Profile) -> None:
+def _check_may(request: PersonRequest, found: Profile) -> None:
     """What an admin's privileges are used for is an admin's to say: values are part of that."""
-    if opens_the_box(asdict(found.launch)) and not cast(User, request.user).may_administer:
+    if opens_the_box(asdict(found.launch)) and not request.user.may_administer:
         raise PermissionDenied(
             f"{found} has settings that only an admin may give a container, such as privileged or "
             "devices. Only an admin may place it on another box, or change a server’s values."
         )
 
 
-def _values(request: HttpRequest, found: Profile) -> dict[str, str]:
+def _values(request: PersonRequest, found: Profile) -> dict[str, str]:
     """Those that differ from the profile's own. Raises BadRequest."""
     values: dict[str, str] = {}
     for name, usual in found.launch.parameters.items():

@@ -1,32 +1,31 @@
 """Starts of servers, and the dialog when GPUs are in use."""
 
-from typing import cast
-
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import HttpResponse
 
 from servers import lifecycle, tasks
 from servers.forms import environment as form
 from servers.judge.runs.gpu_conflicts import GpuConflict
 from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import preflight
-from servers.models import Run, Server, User
+from servers.models import Run, Server
 from servers.models.runs.ownership import ManagedRun, ManagedServer
+from servers.views.access import PersonRequest
+from servers.views.responses import ask_in_dialog
 
 
-def despite(request: HttpRequest) -> str:
+def despite(request: PersonRequest) -> str:
     """Why somebody starts it although something is known to fail."""
     return request.POST.get("despite", "").strip()[:300]
 
 
 def begin(
-    request: HttpRequest, server: ManagedServer, *, like: Run | None = None
+    request: PersonRequest, server: ManagedServer, *, like: Run | None = None
 ) -> ManagedRun | None:
     """Queue the run, ask for the end of those that it is to take the place of, and nudge.
 
     None when the server already runs: then nobody is stopped for it either.
     """
-    choice, person = form.read_start(request.POST), cast(User, request.user)
+    choice, person = form.read_start(request.POST), request.user
     run = lifecycle.start(
         server, by=person, despite=despite(request), like=like, patience=choice.patience
     )
@@ -43,7 +42,7 @@ def begin(
 
 
 def question(
-    request: HttpRequest,
+    request: PersonRequest,
     server: Server,
     found: GpuConflict,
     checked: preflight.PreflightResult,
@@ -54,7 +53,7 @@ def question(
 
     `is_of_profile`: it starts what its profile says now, which a fix of the profile changes.
     """
-    choice, person = form.read_start(request.POST), cast(User, request.user)
+    choice, person = form.read_start(request.POST), request.user
     if choice.answer not in ("", "beside"):
         return None
     if despite(request) and person.may_edit:
@@ -82,12 +81,12 @@ def question(
 
 
 def claim_question(
-    request: HttpRequest, server: Server, gpus: frozenset[int] | None
+    request: PersonRequest, server: Server, gpus: frozenset[int] | None
 ) -> HttpResponse | None:
     """Whether to start it on what others have claimed; None when that was answered, or nobody has."""
     if not server.box.current_claims:
         return None
-    found = claims.against_start(server, gpus, cast(User, request.user))
+    found = claims.against_start(server, gpus, request.user)
     seen = request.POST.getlist("claim")
     if all(str(each.pk) in seen for each in found):
         return None
@@ -99,11 +98,3 @@ def claim_question(
     ]
     context = {"server": server, "claims": found, "answers": answers, "action": request.path}
     return ask_in_dialog(request, "people/claims/start.html", context)
-
-
-def ask_in_dialog(request: HttpRequest, template: str, context: dict[str, object]) -> HttpResponse:
-    """A question in the page's dialog, as the answer to a button that wants none."""
-    answer = render(request, template, context)
-    answer["HX-Retarget"] = "#dialog"
-    answer["HX-Reswap"] = "innerHTML"
-    return answer

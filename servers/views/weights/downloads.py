@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
@@ -18,12 +18,12 @@ from servers.host.weights.fetch.listing import FileGroup
 from servers.judge.weights import checkpoints as judge
 from servers.launch import numbers
 from servers.lifecycle.weights import downloads
-from servers.lifecycle.weights.downloads import DownloadRequest, DownloadRequestError
+from servers.lifecycle.weights.downloads import DownloadRequestError
 from servers.models import Box, Download, Permission
 from servers.state import answers
 from servers.views.access import PersonRequest, allow
+from servers.views.responses import respond_done, respond_text
 
-DONE, CONFLICT = 204, 409
 ANSWERS_WITHIN = 4  # seconds
 MOST_LOOKS = 8
 MIB = 2**20
@@ -47,7 +47,7 @@ class FileGroupRow:
 
 @require_GET
 @allow(Permission.OPERATE)
-def download_new(request: HttpRequest) -> HttpResponse:
+def download_new(request: PersonRequest) -> HttpResponse:
     """A model by its name; then, from the Hub, its files and where they could go."""
     boxes = list(Box.objects.all())
     typed = request.GET.get("of", "")[:500]
@@ -77,7 +77,7 @@ def _off() -> str:
 
 @require_GET
 @allow(Permission.OPERATE)
-def download_look(request: HttpRequest) -> HttpResponse:
+def download_look(request: PersonRequest) -> HttpResponse:
     """What the Hub says of a model, asked by its box; again after a moment where it is slow."""
     box = get_object_or_404(Box, slug=request.GET.get("box", ""))
     try:
@@ -134,7 +134,13 @@ def download_start(request: PersonRequest) -> HttpResponse:
         messages.error(request, "Nothing was chosen: tick what is to be downloaded.")
         return redirect(back)
     try:
-        wish = _wish(request, typed, names)
+        wish = downloads.read_request(
+            typed,
+            revision=request.POST.get("revision", "").strip()[:200],
+            patterns=names,
+            into=request.POST.get("into", "")[:1000],
+            limit=_pace(request),
+        )
         made, is_new = downloads.ask(box, wish, by=request.user)
     except (DownloadRequestError, ValueError) as error:
         messages.error(request, str(error))
@@ -142,18 +148,6 @@ def download_start(request: PersonRequest) -> HttpResponse:
     if not is_new:
         messages.info(request, f"{made} is on its way to {box} already.")
     return redirect(f"{reverse('models')}#downloads")
-
-
-def _wish(request: PersonRequest, typed: str, names: list[str]) -> DownloadRequest:
-    name, revision = downloads.read_name(typed)
-    repository, _colon, quantization = name.partition(":")
-    return DownloadRequest(
-        repository=repository,
-        revision=request.POST.get("revision", "").strip()[:200] or revision or "main",
-        patterns=tuple(names) or ((f":{quantization}",) if quantization else ()),
-        into=request.POST.get("into", "")[:1000],
-        limit=_pace(request),
-    )
 
 
 def _pace(request: PersonRequest) -> int:
@@ -167,7 +161,7 @@ def _pace(request: PersonRequest) -> int:
 
 @require_GET
 @allow(Permission.OPERATE)
-def download_ask(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
+def download_ask(request: PersonRequest, pk: int, verb: str) -> HttpResponse:
     """What to cancel means, or which pace there may be."""
     found = get_object_or_404(Download.objects.select_related("box"), pk=pk)
     if verb not in ("cancel", "limit"):
@@ -183,7 +177,7 @@ def download_act(request: PersonRequest, pk: int, verb: str) -> HttpResponse:
     if verb not in _VERBS:
         raise Http404(f"A download knows no {verb}.")
     if found.is_over and verb != "resume":
-        return _text(f"The download of {found} is over: {found.status}.")
+        return respond_text(f"The download of {found} is over: {found.status}.")
     match verb:
         case "pause":
             downloads.pause(found, by=request.user)
@@ -196,9 +190,5 @@ def download_act(request: PersonRequest, pk: int, verb: str) -> HttpResponse:
             try:
                 downloads.limit(found, _pace(request), by=request.user)
             except ValueError as error:
-                return _text(str(error))
-    return HttpResponse(status=DONE)
-
-
-def _text(sentence: str) -> HttpResponse:
-    return HttpResponse(sentence, status=CONFLICT, content_type="text/plain; charset=utf-8")
+                return respond_text(str(error))
+    return respond_done()

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID, uuid4
 
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -27,6 +27,7 @@ from servers.lifecycle.weights.inventory import ModelUse
 from servers.models import Box, Download, Job, ModelInventory, Permission, StoredCheckpoint, User
 from servers.state import answers
 from servers.views.access import PersonRequest, allow
+from servers.views.responses import respond_done
 
 STATES = {
     "complete": "complete",
@@ -80,11 +81,11 @@ class BoxModels:
 
 @require_GET
 @allow(Permission.VIEW)
-def models(request: HttpRequest) -> HttpResponse:
+def models(request: PersonRequest) -> HttpResponse:
     text = request.GET.get("q", "")[:200]
     state = request.GET.get("state", "")
     state = state if state in STATES or state in WHOSE else ""
-    person = cast(User, request.user)
+    person = request.user
     inventories = [
         _list_models(box, person, text, state)
         for box in Box.objects.select_related("model_inventory")
@@ -156,10 +157,10 @@ def _rows(
 
 @require_GET
 @allow(Permission.VIEW)
-def model(request: HttpRequest, pk: int) -> HttpResponse:
+def model(request: PersonRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(StoredCheckpoint.objects.select_related("box"), pk=pk)
     everything = list(found.box.checkpoints.defer("texts"))
-    row = _rows(found.box, [found], everything, cast(User, request.user))[0]
+    row = _rows(found.box, [found], everything, request.user)[0]
     return render(
         request,
         "weights/model.html",
@@ -184,13 +185,13 @@ def _commands(text: str) -> int:
 
 @require_POST
 @allow(Permission.OPERATE)
-def models_look(_request: HttpRequest, slug: str) -> HttpResponse:
+def models_look(_request: PersonRequest, slug: str) -> HttpResponse:
     """Ask a box to look at its disks now; the page changes by itself when it has."""
     box = get_object_or_404(Box, slug=slug)
     ModelInventory.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
     events.publish_change("models")
     events.wake_watcher(box.slug, events.Topic.MODELS)
-    return HttpResponse(status=204)
+    return respond_done()
 
 
 ANSWERS_WITHIN = 4  # seconds
@@ -224,7 +225,7 @@ def _request_deletion(request: PersonRequest, stored: StoredCheckpoint) -> HttpR
 
 @require_GET
 @allow(Permission.EDIT)
-def model_delete_look(request: HttpRequest, pk: int) -> HttpResponse:
+def model_delete_look(request: PersonRequest, pk: int) -> HttpResponse:
     """What would go, as the box itself says, and the button that does it."""
     stored = _find(pk)
     try:
@@ -247,10 +248,10 @@ A_PAGE = 50
 
 @require_GET
 @allow(Permission.VIEW)
-def find_attempt_checkpoint(request: HttpRequest) -> HttpResponse:
+def find_attempt_checkpoint(request: PersonRequest) -> HttpResponse:
     """?of= is the checkpoint: an id or a path, which an address would read as folders."""
     name = request.GET.get("of", "")
-    found = attempts.list_attempts(name, cast(User, request.user))
+    found = attempts.list_attempts(name, request.user)
     if not name or not found.exists():
         raise Http404("Nobody has started this model, or it is in private profiles only.")
     wish = AttemptFilter(

@@ -3,9 +3,9 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db import close_old_connections
@@ -18,6 +18,7 @@ from servers.judge.alerts.runs import RunFacts
 from servers.judge.logs import failure_catalog
 from servers.judge.logs.remedies import list_texts
 from servers.judge.profiles.facts import BoxKind, LaunchFacts, Subject
+from servers.launch import durations
 from servers.launch.engines import parameters
 from servers.lifecycle.alerts import alerts, channels
 from servers.lifecycle.memory import releases
@@ -210,21 +211,21 @@ def _facts_of(run: Run) -> RunFacts:
         box=box.slug,
         state=run.state,
         asked_at=run.created_at.timestamp(),
-        ready_at=_seconds(run.ready_at),
-        ended_at=_seconds(run.ended_at),
+        ready_at=durations.to_timestamp(run.ready_at),
+        ended_at=durations.to_timestamp(run.ended_at),
         was_stopped=run.stopped_by_id is not None,
         is_automatic=run.plan.attempts > 0,
         why=run.why,
         is_explained=bool(run.log.diagnosis),
         remedy=remedy or _remedy(run),
         status_message=run.status_message,
-        restart_at=_seconds(run.restart_at),
+        restart_at=durations.to_timestamp(run.restart_at),
         memory=releases.describe_release(run) if run.ended_at else "",
         is_memory_settled=run.start.memory_before is None
         or release.outcome not in ("", "releasing"),
         held=run.health.peak_memory,
         unhealthy_because=run.health.unhealthy_because if run.is_unhealthy else "",
-        unhealthy_since=_seconds(run.health.unhealthy_since),
+        unhealthy_since=durations.to_timestamp(run.health.unhealthy_since),
         stuck=stuck,
         memory_warning=run.start.memory_warning,
     )
@@ -247,7 +248,7 @@ def _fetches(box: Box) -> list[Fetch]:
             box=box.slug,
             is_failed=row.state == "failed",
             asked_at=row.asked_at.timestamp(),
-            ended_at=_seconds(row.ended_at),
+            ended_at=durations.to_timestamp(row.ended_at),
             said=row.said,
             advice=row.advice,
         )
@@ -267,10 +268,6 @@ def _remedy(run: Run) -> str:
     kind: BoxKind = "unified" if run.server.box.is_unified else "discrete"
     facts = LaunchFacts(Subject(launch=launch, box_kind=kind))
     return next(list_texts(failure.remedies, facts.engine, groups, facts), "")
-
-
-def _seconds(at: datetime | None) -> float | None:
-    return None if at is None else at.timestamp()
 
 
 log = logging.getLogger(__name__)
@@ -294,7 +291,7 @@ class NotificationSender:
         for notification in channels.due(self.box):
             waiting.setdefault(notification.channel_id, []).append(notification)
         for pk, notifications in waiting.items():
-            self._start(pk, notifications[:AT_ONCE])
+            self._start(pk, partial(self._send, notifications[:AT_ONCE]))
         self._give_signs_of_life()
 
     def finish(self, seconds: float) -> None:
@@ -303,22 +300,19 @@ class NotificationSender:
         for thread in self._threads.values():
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _start(self, pk: int, notifications: list[Notification]) -> None:
-        if pk not in self._threads and len(self._threads) < MOST_THREADS:
-            thread = threading.Thread(target=self._send, args=[notifications], daemon=True)
-            self._threads[pk] = thread
-            thread.start()
+    def _start(self, pk: int, work: Callable[[], None]) -> bool:
+        """Whether the channel was free, and a thread too."""
+        if pk in self._threads or len(self._threads) >= MOST_THREADS:
+            return False
+        self._threads[pk] = threading.Thread(target=_work_in_thread, args=[work], daemon=True)
+        self._threads[pk].start()
+        return True
 
     def _send(self, notifications: list[Notification]) -> None:
-        try:
-            for notification in notifications:
-                # Whoever does not take this one now would not take the next.
-                if not channels.send(notification, self.box):
-                    return
-        except (OperationalError, InterfaceError) as error:
-            log.warning("The database is away: %s", error)
-        finally:
-            close_old_connections()
+        for notification in notifications:
+            # Whoever does not take this one now would not take the next.
+            if not channels.send(notification, self.box):
+                return
 
     def _give_signs_of_life(self) -> None:
         """By a row that another loop writes: a watcher that hangs gives none."""
@@ -328,18 +322,15 @@ class NotificationSender:
         now = time.monotonic()
         pings = NotificationChannel.objects.filter(kind=ChannelKind.PING, is_enabled=True, box=box)
         for channel in pings.select_related("box"):
-            if now - self._pinged.get(channel.pk, float("-inf")) < PING_EVERY:
-                continue
-            if channel.pk not in self._threads and len(self._threads) < MOST_THREADS:
+            is_due = now - self._pinged.get(channel.pk, float("-inf")) >= PING_EVERY
+            if is_due and self._start(channel.pk, partial(channels.ping, channel)):
                 self._pinged[channel.pk] = now
-                thread = threading.Thread(target=self._ping, args=[channel], daemon=True)
-                self._threads[channel.pk] = thread
-                thread.start()
 
-    def _ping(self, channel: NotificationChannel) -> None:
-        try:
-            channels.ping(channel)
-        except (OperationalError, InterfaceError) as error:
-            log.warning("The database is away: %s", error)
-        finally:
-            close_old_connections()
+
+def _work_in_thread(work: Callable[[], None]) -> None:
+    try:
+        work()
+    except (OperationalError, InterfaceError) as error:
+        log.warning("The database is away: %s", error)
+    finally:
+        close_old_connections()

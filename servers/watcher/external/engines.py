@@ -13,11 +13,11 @@ from servers.host.external.containers import NO_WISH, ExternalContainer
 from servers.host.kernel import ports
 from servers.host.kernel.proc import Kernel
 from servers.judge.external.engines import DiscoveredEngine, Origin
+from servers.launch import durations
 from servers.launch.commandline import engine_flags, engine_words
 from servers.launch.commandline.inspect import command_of
 from servers.launch.commandline.tokens import LaunchCommand
 from servers.launch.engines import ENGINES
-from servers.launch.engines.engine import flag_value
 from servers.lifecycle import external
 from servers.lifecycle.external import (
     ContainerWorkload,
@@ -27,7 +27,7 @@ from servers.lifecycle.external import (
     monitored_runs,
 )
 from servers.lifecycle.runs import creation
-from servers.lifecycle.runs.secret_env import ENGINE_KEYS
+from servers.lifecycle.runs.secret_env import find_key_in
 from servers.models import Box, Run
 from servers.models.runs.run import ENDED, RunState
 from servers.watcher.external.discovery import DiscoveredLife, EngineDiscovery, EngineIdentity, Life
@@ -203,7 +203,7 @@ class ExternalEngines:
         return DiscoveredLife(
             hint=hint,
             ways=tuple(each for each in ways[:MOST_PORTS] if each),
-            key=_key(command),
+            key=find_key_in(command.command, command.env),
             is_its=partial(_is_its, other.container.id, named) if is_on_host else lambda port: True,
         )
 
@@ -228,7 +228,7 @@ class ExternalEngines:
                 models=heard.models,
                 address=heard.address,
                 port=heard.port,
-                started_at=began.timestamp() if began else None,
+                started_at=durations.to_timestamp(began),
                 removes_itself=other.removes_itself,
                 origin=Origin.from_labels(
                     other.container.labels,
@@ -273,12 +273,6 @@ def _ports(command: LaunchCommand, words: tuple[str, ...]) -> tuple[int, ...]:
     engine = ENGINES[command.engine]
     told = engine_flags.split(command.engine, words, command.env).port_number
     return (told,) if told else tuple(filter(None, (engine.default_port, engine.newer_port)))
-
-
-def _key(command: LaunchCommand) -> str:
-    """The key that its engine asks callers for, as its command or environment says."""
-    flag = flag_value(command.command, "--api-key")
-    return flag or next((found for name in ENGINE_KEYS if (found := command.env.get(name))), "")
 
 
 def _carrier(other: ExternalContainer, others: list[ExternalContainer]) -> ExternalContainer:

@@ -15,6 +15,7 @@ from servers.host.external.containers import ExternalContainer
 from servers.host.kernel.proc import Kernel
 from servers.judge.external.engines import Origin
 from servers.judge.external.missing_permissions import WatcherRights, unseen
+from servers.launch import durations
 from servers.launch.commandline.engine_words import ray_start
 from servers.launch.commandline.inspect import argv
 from servers.lifecycle.external import clusters
@@ -117,7 +118,7 @@ def _describe_container(
         "name": container.name,
         "image": other.image,
         "ports": ports,
-        "started_at": began.timestamp() if began else None,
+        "started_at": durations.to_timestamp(began),
         "wants_gpus": other.wants_gpus,
         "origin": origin.to_json(),
         **works,

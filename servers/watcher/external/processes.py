@@ -21,6 +21,7 @@ from servers.host.kernel import ports, processes
 from servers.host.kernel.proc import Kernel, Process, Processes
 from servers.host.kernel.processes import ProcessId, unit
 from servers.judge.external.engines import DiscoveredEngine, Origin
+from servers.launch import durations
 from servers.launch.commandline import engine_flags, engine_words
 from servers.launch.commandline.engine_words import ray_start
 from servers.launch.commandline.inspect import command_of
@@ -31,7 +32,7 @@ from servers.launch.engines.engine import flag_value
 from servers.lifecycle.external import ContainerWorkload
 from servers.lifecycle.external.container import Autopsies
 from servers.lifecycle.runs import creation
-from servers.lifecycle.runs.secret_env import ENGINE_KEYS
+from servers.lifecycle.runs.secret_env import find_key_in
 from servers.models import Box, Run
 from servers.watcher.external.discovery import DiscoveredLife, Ways
 
@@ -96,8 +97,8 @@ def _inspect(other: ExternalContainer) -> DiscoveredEngine | None:
         answer="ended",
         models=find_ended_model(said.checkpoint),
         port=said.port_number or ENGINES[command.engine].default_port,
-        started_at=container.started_at.timestamp() if container.started_at else None,
-        ended_at=container.finished_at.timestamp() if container.finished_at else None,
+        started_at=durations.to_timestamp(container.started_at),
+        ended_at=durations.to_timestamp(container.finished_at),
         exit_code=container.exit_code,
         oom_killed=container.oom_killed,
         origin=Origin.from_labels(container.labels, other.policy),
@@ -244,9 +245,7 @@ def _key(found: DiscoveredEngine) -> str:
         said = find_started_process(life.pid, start=life.start)
     except StartedError:
         return ""
-    flag = flag_value(said.argv, "--api-key")
-    env = said.env or {}
-    return flag or next((value for name in ENGINE_KEYS if (value := env.get(name))), "")
+    return find_key_in(said.argv, said.env or {})
 
 
 def _port(words: tuple[str, ...]) -> int:

@@ -18,8 +18,9 @@ from servers.launch.engines.engine import Engine
 from servers.launch.engines.flaghelp import HelpError
 from servers.launch.engines.flaglist import FlagList
 from servers.lifecycle.images import credentials, newer_builds, work
+from servers.lifecycle.images.inventory import list_placed_servers
 from servers.lifecycle.runs import creation
-from servers.models import Box, ImageFacts, ImageInventory, Run, Server
+from servers.models import Box, ImageFacts, ImageInventory, Run
 from servers.models.images.image import InspectionState
 from servers.models.runs.run import RunState
 from servers.watcher import box_row
@@ -195,11 +196,7 @@ class ImageInspector:
 
 def list_images(box: Box) -> list[tuple[str, str]]:
     """Engine and image of whatever is to be asked on the box, each pair once."""
-    shown = Server.objects.present().filter(box=box, profile__archived_at=None)
-    launches = [
-        server.profile.launch
-        for server in shown.exclude(profile__current=None).select_related("profile__current")
-    ]
+    launches = [server.profile.launch for server in list_placed_servers(box)]
     named = {(launch.engine, launch.image) for launch in launches}
     # And what is to be checked before any profile starts from it.
     return sorted(named | set(newer_builds.to_ask(box)))

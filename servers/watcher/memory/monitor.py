@@ -20,6 +20,7 @@ from servers.judge.memory.hardware import HardwareJudge
 from servers.judge.memory.room import GuardThresholds, MemoryGuard
 from servers.judge.memory.verdicts import Judge
 from servers.judge.reports.memory import reduce_snapshot
+from servers.launch import durations
 from servers.lifecycle.memory import load_guard, orphans, releases
 from servers.models import Box, HistoryChunk, HostResources, Run
 from servers.models.runs.ownership import is_managed
@@ -73,7 +74,7 @@ def snapshot_containers(box: Box) -> list[dict[str, Any]]:
             "run": run.pk,
             "ours": True,
             "state": "exited" if run.ended_at else "running",
-            "stopped_at": run.ended_at.timestamp() if run.ended_at else None,
+            "stopped_at": durations.to_timestamp(run.ended_at),
         }
         for run in (*active, *ended)
     ]

@@ -233,15 +233,12 @@ def read(run: Run) -> bool:
     )
     before = reader.progress
     reader.feed_all((each.number, each.text, each.at) for each in lines if each.stream != NOTE)
-    run.start.phases_read = lines[-1].number
-    run.start.reader = reader.to_json()
-    run.start.last_output_at = start_progress.moment(lines[-1].at) or timezone.now()
     new = {
-        "phases_read": run.start.phases_read,
-        "reader": run.start.reader,
-        "last_output_at": run.start.last_output_at,
+        "phases_read": lines[-1].number,
+        "reader": reader.to_json(),
+        "last_output_at": start_progress.moment(lines[-1].at) or timezone.now(),
     }
-    RunStart.objects.filter(run=run.pk).update(**new)
+    _keep(run, new)
     return _marks(before) != _marks(reader.progress)
 
 
@@ -259,10 +256,8 @@ def _may_still_say(run: Run) -> bool:
 
 def _begin(run: Run) -> None:
     """What its phases usually take: on this box if it ran here, else wherever it did."""
-    run.start.reader = Reader(run.version.launch.engine).to_json()
-    run.start.usual_phases = usual_phases(run)
-    new = {"reader": run.start.reader, "usual_phases": run.start.usual_phases}
-    RunStart.objects.filter(run=run.pk).update(**new)
+    reader = Reader(run.version.launch.engine).to_json()
+    _keep(run, {"reader": reader, "usual_phases": usual_phases(run)})
 
 
 def usual_phases(run: Run) -> dict[str, float]:

@@ -16,12 +16,13 @@ from servers.host.weights.hub import HubError, RemoteModel
 from servers.host.weights.inventory import Inventory
 from servers.host.weights.stored import Checkpoint
 from servers.judge.runs.limits import LimitsError
-from servers.launch.engines import ENGINES, parameters
+from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import VolumeError
+from servers.lifecycle.images.inventory import list_placed_servers, next_launch
 from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import checkpoints, inventory
-from servers.models import Box, CheckpointFacts, ModelInventory, Run, Server
+from servers.models import Box, CheckpointFacts, ModelInventory, Run
 
 log = logging.getLogger(__name__)
 
@@ -166,9 +167,5 @@ def _keep(box: Box, found: dict[str, dict[str, Any]], *, also: list[str] | None 
 
 
 def _list_named(box: Box) -> set[str]:
-    shown = Server.objects.present().filter(box=box, profile__archived_at=None)
-    launches = (
-        parameters.fill(server.profile.launch, server.values)
-        for server in shown.exclude(profile__current=None).select_related("profile__current")
-    )
+    launches = map(next_launch, list_placed_servers(box))
     return {source for each in launches if (source := checkpoints.source(each, box))}

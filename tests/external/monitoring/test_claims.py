@@ -1,7 +1,6 @@
 """The profile of what is only watched tells of no start that inferdash has made."""
 
 import pytest
-from django.test import Client
 
 from servers.lifecycle.profiles import checks, record
 from servers.lifecycle.profiles.knowledge import LaunchContext
@@ -25,8 +24,7 @@ def test_a_start_is_claimed_by_who_made_it(box: Box, is_watched: bool) -> None:
     else:
         run = factories.run(factories.server(box), peak_memory=60 * 2**30)
     profile = run.server.profile
-    client = Client()
-    client.force_login(factories.person())
+    client = factories.log_in(factories.person())
 
     found = record.compute_record(profile)
     page = client.get(f"/profiles/{profile.slug}/").content.decode()

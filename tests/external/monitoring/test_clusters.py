@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from django.test import Client
 
 from servers.contexts.external import workloads as cluster_context
 from servers.judge.external import clusters
@@ -83,8 +82,7 @@ def member(box: str, name: str, number: int, state: RunState) -> Run:
 @pytest.mark.usefixtures("own_redis")
 def test_the_follower_stands_on_the_card_of_its_head() -> None:
     follower = member("spark-2", "glm-rank-1", 1, RunState.STARTING)
-    client = Client()
-    client.force_login(factories.person(role=Role.EDITOR))
+    client = factories.log_in(factories.person(role=Role.EDITOR))
 
     alone = client.get("/").content.decode()
     assert "is not monitored here" in alone
@@ -159,8 +157,7 @@ def test_the_worker_of_ray_stands_on_the_card_of_its_engine() -> None:
         "started_at": None, "wants_gpus": False, "origin": {}, "ray": "10.0.0.1:6379",
     }  # fmt: skip
     OtherWorkloads.objects.create(box=factories.box("spark-2"), containers=[worker])
-    client = Client()
-    client.force_login(factories.person(role=Role.EDITOR))
+    client = factories.log_in(factories.person(role=Role.EDITOR))
 
     assert "ray-worker" not in client.get("/").content.decode()
     alone = client.get("/boxes/spark-2/found/").content.decode()

@@ -13,15 +13,8 @@ from tests.external.monitoring import rows
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 
 
-@pytest.fixture
-def box() -> Box:
-    return factories.box("rtx8")
-
-
 def client(role: Role = Role.ADMIN) -> Client:
-    made = Client()
-    made.force_login(factories.person(f"a-{role.label}", role))
-    return made
+    return factories.log_in(factories.person(f"a-{role.label}", role))
 
 
 def page(path: str, role: Role = Role.ADMIN) -> str:

@@ -4,7 +4,6 @@ import json
 from datetime import timedelta
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 from docker.types import LogConfig
 
@@ -99,8 +98,7 @@ def test_one_of_which_docker_keeps_no_log_says_so(place: ChaosSite, hands: Hands
     run = hands.is_ready(hands.watches(container))
 
     assert (run.log.is_complete, run.log.lines) == (True, 0)
-    client = Client()
-    client.force_login(factories.person())
+    client = factories.log_in(factories.person())
     assert "Docker keeps no log of it" in client.get(f"/servers/{run.server}/").content.decode()
     assert "does not hand out the log" not in place.told()
 
@@ -115,8 +113,7 @@ def test_nobody_can_stop_it_here(place: ChaosSite, hands: Hands) -> None:
     before = hands.inspect(container)
     run = hands.is_ready(hands.watches(container))
     slug = run.server.slug
-    client = Client()
-    client.force_login(factories.person())
+    client = factories.log_in(factories.person())
 
     for verb in ("start", "stop", "restart", "remove"):
         answer = client.post(f"/servers/{slug}/{verb}/", headers={"HX-Request": "true"})
@@ -162,8 +159,7 @@ def test_its_secrets_are_neither_shown_nor_kept_in_the_clear(
     kept = Secret.objects.in_bulk(list(spec["secret_env"].values()))
     assert kept[spec["secret_env"]["TEAM_PASSWORD"]].reveal() == "open sesame"
     place.waits_for_more_than(5, run)
-    client = Client()
-    client.force_login(factories.person("vera", Role.VIEWER))
+    client = factories.log_in(factories.person("vera", Role.VIEWER))
     shown = [
         client.get(f"/servers/{run.server.slug}/").content.decode(),
         client.get(f"/profiles/{run.server.profile.slug}/").content.decode(),
@@ -180,8 +176,7 @@ def test_watched_no_more_it_goes_on_alone(place: ChaosSite, hands: Hands) -> Non
     container = hands.run("left-alone")
     run = hands.is_ready(hands.watches(container))
     lines = _fresh(run).log.lines
-    client = Client()
-    client.force_login(factories.person())
+    client = factories.log_in(factories.person())
 
     assert client.post(f"/servers/{run.server.slug}/unwatch/").status_code == 204
 

@@ -35,15 +35,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 ENDED = "dead" * 16
 
 
-@pytest.fixture
-def box() -> Box:
-    return factories.box("rtx8")
-
-
 def client(role: Role = Role.ADMIN) -> Client:
-    made = Client()
-    made.force_login(User.objects.get_or_create(username=f"a-{role.label}", role=role)[0])
-    return made
+    return factories.log_in(User.objects.get_or_create(username=f"a-{role.label}", role=role)[0])
 
 
 def page(role: Role = Role.ADMIN) -> str:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client
 
 from servers.judge.external.engines import DiscoveredEngine
 from servers.launch.engines.change import LaunchChange
@@ -197,8 +196,7 @@ def test_a_start_that_fails_leaves_the_way_back(place: ChaosSite, hands: Hands) 
     assert "The old one is still there" in said.said
     assert not runs(hands, container)
     server = Server.objects.get(took_over__command=way_back)
-    client = Client()
-    client.force_login(factories.person())
+    client = factories.log_in(factories.person())
     told = client.get(f"/servers/{server}/").content.decode()
     assert "This one has failed; the old one starts again by:" in told
     assert way_back in told

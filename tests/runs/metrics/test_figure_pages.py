@@ -23,9 +23,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 
 @pytest.fixture
 def client() -> Client:
-    found = Client()
-    found.force_login(factories.person())
-    return found
+    return factories.log_in(factories.person())
 
 
 @pytest.fixture

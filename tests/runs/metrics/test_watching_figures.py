@@ -36,11 +36,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> WatcherClock:
 
 
 @pytest.fixture
-def box() -> Box:
-    return factories.box("rtx8")
-
-
-@pytest.fixture
 def run(box: Box) -> Run:
     return factories.run(factories.server(box, "glm-5", engine="vllm", image="vllm/vllm-openai"))
 

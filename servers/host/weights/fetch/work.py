@@ -78,7 +78,7 @@ class HubDownload:
         finally:
             self._stop.set()
             teller.join()
-        self._tell_progress(where)
+        self._tell_progress()
 
     def _pin(self) -> None:
         """Ask the Hub, unless that was done; from then on it is about one commit."""
@@ -221,11 +221,11 @@ class HubDownload:
         for file in self._job.files:
             self._here.setdefault(file.name, places.count_present(file, where))
         while True:
-            self._tell_progress(where)
+            self._tell_progress()
             if self._stop.wait(TELL_EVERY):
                 return
 
-    def _tell_progress(self, where: places.Places) -> None:
+    def _tell_progress(self) -> None:
         here = dict(self._here)
         self._tell(
             {

@@ -216,3 +216,25 @@ class Often:
         """Of one; 0 before anything was seen."""
         window = self._windows.get(key)
         return window.so / len(window.looks) if window and window.looks else 0.0
+
+
+class Rise:
+    """How far counters have risen in the last `within` seconds, as far as was watched."""
+
+    def __init__(self, *, within: float) -> None:
+        self._within = within
+        self._seen: dict[str, deque[tuple[float, int]]] = {}
+
+    def add(self, key: str, t: float, count: int | None) -> int:
+        """The rise of a card's counter, which stands at `count` at `t`; None: it is not told."""
+        if count is None:
+            return 0
+        seen = self._seen.setdefault(key, deque())
+        if seen and (count < seen[-1][1] or t < seen[-1][0]):
+            seen.clear()  # the driver was loaded anew, or the clock was set back
+        # Only changes are kept, and the last value before them.
+        if not seen or count != seen[-1][1]:
+            seen.append((t, count))
+        while len(seen) > 1 and seen[1][0] <= t - self._within:
+            seen.popleft()
+        return count - seen[0][1]

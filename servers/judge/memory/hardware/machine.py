@@ -12,6 +12,7 @@ from servers.judge.memory.hardware.finding import (
     HardwareSample,
     Lasting,
     Often,
+    Rise,
     build_finding,
     uuid,
 )
@@ -172,7 +173,7 @@ class Replays:
     needs_cards: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self._counts: dict[str, deque[tuple[float, int]]] = {}
+        self._counts = Rise(within=_REPLAYS_WITHIN)
         self._many = Lasting(enter=0, leave=_REPLAYS_CALM)
         self._most: dict[str, float] = {}
 
@@ -182,7 +183,7 @@ class Replays:
             if count is None:
                 continue
             key = uuid(card)
-            rate = self._rate(key, now.t, count)
+            rate = self._counts.add(key, now.t, count) / (_REPLAYS_WITHIN / 60)  # a minute
             is_many = rate > _REPLAYS_A_MINUTE
             if since := self._many.find_start(key, now.t, is_many):
                 if is_many:
@@ -190,19 +191,6 @@ class Replays:
                 gpu, rate = card.get("index"), self._most[key]
                 said = say("memory.link-replays", gpu=gpu, rate=rate, count=count)
                 yield build_finding("pcie_replays", key, since, said)
-
-    def _rate(self, key: str, t: float, count: int) -> float:
-        """A minute, over the last five."""
-        counts = self._counts.setdefault(key, deque())
-        if counts and (count < counts[-1][1] or t < counts[-1][0]):
-            counts.clear()  # the driver was loaded anew, or the clock was set back
-        # Only changes are kept, and the last value before them.
-        if not counts or count != counts[-1][1]:
-            counts.append((t, count))
-        while len(counts) > 1 and counts[1][0] <= t - _REPLAYS_WITHIN:
-            counts.popleft()
-        first = counts[0][1]
-        return (count - first) / (_REPLAYS_WITHIN / 60)
 
 
 # By the names of models.memory.host_resources: what each is, what a full one stops, what helps.

@@ -1,6 +1,5 @@
 """Rules on errors of the cards' own memory, and on the driver."""
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -10,6 +9,7 @@ from servers.judge.memory.hardware.finding import (
     HardwareFinding,
     HardwareSample,
     Lasting,
+    Rise,
     build_finding,
     uuid,
 )
@@ -30,8 +30,8 @@ class EccRule:
     needs_cards: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self._uncorrected = _Counts()
-        self._corrected = _Counts()
+        self._uncorrected = Rise(within=_NEWS)
+        self._corrected = Rise(within=_NEWS)
         self._there = Lasting(enter=0, leave=0)
         self._many = Lasting(enter=0, leave=_NEWS)
 
@@ -131,26 +131,6 @@ class RetiredPagesRule:
             elif pending:
                 said = say("memory.page-waits-for-reset", gpu=gpu, pages=pages)
                 yield build_finding("retired_pages", key, pending, said)
-
-
-class _Counts:
-    """How far counters have risen in the last hour, as far as was watched."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, deque[tuple[float, int]]] = {}
-
-    def add(self, key: str, t: float, count: int | None) -> int:
-        if count is None:
-            return 0
-        seen = self._seen.setdefault(key, deque())
-        if seen and (count < seen[-1][1] or t < seen[-1][0]):
-            seen.clear()  # the driver was loaded anew, or the clock was set back
-        # Only changes are kept, and the last value before them.
-        if not seen or count != seen[-1][1]:
-            seen.append((t, count))
-        while len(seen) > 1 and seen[1][0] <= t - _NEWS:
-            seen.popleft()
-        return count - seen[0][1]
 
 
 # While a driver is being installed it is away for a moment.

@@ -207,7 +207,7 @@ def _verdict(
         return say(
             "weights.fit-weights-too-large",
             more=-budget.room,
-            allowed=_describe_allowed(facts, wanted),
+            allowed=_describe_allowed(wanted),
             total=room.total,
             where=_one(room),
         )
@@ -262,7 +262,7 @@ def _conclude(said: Sentence, **known: Any) -> Estimate:
     return Estimate(verdict=verdict, says=said.text, code=said.code, params=said.params, **known)
 
 
-def _describe_allowed(facts: LaunchFacts, wanted: Demand) -> str:
+def _describe_allowed(wanted: Demand) -> str:
     share = wanted.asked.share
     return "the free part" if share is None else f"the {share:g} that it may take"
 
