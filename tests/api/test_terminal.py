@@ -131,7 +131,7 @@ def test_a_start_that_fails_says_why_and_so_does_the_exit_code(
     assert "broken: failed" in started.stdout
     why = terminal("why", "broken")
     assert why.returncode == 1
-    assert "What to do:\n  - Lower --gpu-memory-utilization by 0.05." in why.stdout
+    assert "What to do:\n  - " in why.stdout
 
 
 def test_boxes_and_models_are_listed(terminal: Terminal) -> None:

@@ -162,9 +162,8 @@ def test_no_cure_prints_a_placeholder() -> None:
     """Over all cures with all captures, for every engine that may have written them."""
     wrong = []
     for name, text in list_captures():
-        said = report(text.split("\n"), exit_code=1)
         found = diagnose(Ending(lines=head_and_tail(text.split("\n")), exit_code=1))
-        told = [*said["fix"], said["summary"]]
+        told = [found.summary]
         if found.cause:
             for engine in ("vllm", "sglang", "llamacpp", ""):
                 facts = LaunchFacts(subject({"engine": engine or "other"})) if engine else None
