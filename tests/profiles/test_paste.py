@@ -151,7 +151,7 @@ def test_a_key_among_the_flags_becomes_a_secret(eva: Client, box: Box, key: str,
     [
         ("vllm serve 'a/b", "Line 1"),
         ("export A=1", "only variables are set"),
-        ("docker run -it vllm/vllm-openai bash", "starts none of the engines"),
+        ("docker run -it vllm/vllm-openai bash", "This starts a shell; paste what is typed inside"),
         ("docker run nginx", "says which engine is in it"),
         ("docker run x/y z", "says which engine is in it"),
         ("", "no command"),

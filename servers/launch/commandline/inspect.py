@@ -5,8 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from servers.launch.commandline import engine_words, tokens
-from servers.launch.commandline.draft import HF_TOKENS, Draft, DraftError, ImportNote, draft
+from servers.launch.commandline.draft import Draft, DraftError, draft
+from servers.launch.commandline.environment_draft import HF_TOKENS
 from servers.launch.commandline.export import HF_CACHE, HF_TOKEN
+from servers.launch.commandline.import_notes import ImportNote
 from servers.launch.commandline.tokens import EngineKey, LaunchCommand
 from servers.launch.engines import ENGINES
 from servers.launch.engines.engine import flag_value

@@ -9,6 +9,8 @@ from servers.launch.commandline.docker_options import TOOLS
 from servers.launch.commandline.engine_words import (
     engine_start,
     find,
+    find_hosts,
+    name_changing,
     program,
     shell_script,
     wrappers,
@@ -60,6 +62,8 @@ class ScriptResult:
     # Where something was assigned that looks like a whole command.
     assembled: list[int] = field(default_factory=list)
     scripts: list[tuple[str, int]] = field(default_factory=list)  # files that are run, and where
+    # Scripts that start one engine on several boxes: which, their words, and where.
+    clusters: list[tuple[tuple[str, ...], list[str], int]] = field(default_factory=list)
 
 
 ReadText = Callable[[str, Scope, int], list[LaunchCommand]]
@@ -240,6 +244,7 @@ class ShellScript:
             # vllm==0.11.0 behind uvx --from is a version.
             if equals and not text.startswith("=") and _NAMED.match(argument.text):
                 prefix[name] = Value(text=text, unresolved=argument.unresolved)
+        changing = name_changing(texts)
         arguments, texts = arguments[own:], texts[own:]
         if not texts:
             return
@@ -248,14 +253,16 @@ class ShellScript:
         if docker_run.start(texts) is not None:
             self.found.commands.append(docker_run.read(arguments, environment=environment))
         elif engine_start(texts) is not None:
-            self._engine(arguments, environment)
+            self._engine(arguments, environment, ignored=changing)
         elif (script := shell_script(texts)) is not None:
             if find(texts) is not None:
-                self._engine(arguments, environment)
+                self._engine(arguments, environment, ignored=changing)
             elif launch_in(script):
                 self._read_nested(script, arguments[0].offset)
         elif program(texts[0]) in _CARRIERS or self._enters_pod(texts):
             self._read_carried(arguments, texts)
+        elif (hosts := find_hosts(texts)) is not None:
+            self.found.clusters.append((hosts, texts, arguments[0].offset))
         elif names := [text for text in texts[:2] if text.endswith(".sh")]:
             at = len(self.found.commands)
             self._read_carried(arguments, texts)
@@ -282,7 +289,13 @@ class ShellScript:
         tokens.spend_step(1 + len(script) // 8)
         self.found.commands.extend(self._read_text(script, scope or self.scope.copy(), line))
 
-    def _engine(self, arguments: list[Argument], environment: dict[str, Value]) -> None:
+    def _engine(
+        self,
+        arguments: list[Argument],
+        environment: dict[str, Value],
+        *,
+        ignored: tuple[str, ...],
+    ) -> None:
         unresolved: list[str] = []
         for value in environment.values():
             unresolved += value.unresolved
@@ -300,6 +313,7 @@ class ShellScript:
                 env={name: value.text for name, value in environment.items()},
                 env_file=(file.text.removeprefix("-"),) if file else (),
                 unresolved=tuple(dict.fromkeys(unresolved)),
+                ignored=ignored,
             )
         )
 
