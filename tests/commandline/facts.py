@@ -38,13 +38,14 @@ _NAME = {
 }
 _MODULES = {
     "vllm.entrypoints.openai.api_server": "vllm",
+    "vllm.entrypoints.api_server": "vllm",
     "vllm.entrypoints.cli.main": "vllm",
     "sglang.launch_server": "sglang",
 }
 # They start the program in a place of its own, which a container is anyway.
 _RUNNERS = {
     "uv", "uvx", "conda", "mamba", "micromamba", "poetry", "pixi", "srun", "screen", "tmux", "flock",
-    "nsys", "docker", "kubectl", "pm2", "ssh", "wsl", "systemd-run", "tini", "dumb-init", "ray",
+    "nsys", "apptainer", "singularity", "docker", "kubectl", "pm2", "ssh", "wsl", "systemd-run", "tini", "dumb-init", "ray",
 }  # fmt: skip
 _CHANGING = {"numactl", "taskset", "nice", "ionice", "chrt", "timeout"}
 _QUIET = {"sudo", "exec", "nohup", "time", "env", "command", "setsid"}
@@ -358,7 +359,11 @@ def _read_program(said: Words, engine: str, env: dict[str, str], found: Facts) -
     if own is None:
         words = list(said.words)
         engine = _engine_of_image(said.image) or engine
-        if engine and words and words[0] not in ("trtllm-serve", "lmdeploy"):
+        if (
+            engine
+            and (words or engine == "llamacpp")
+            and words[:1] not in (["trtllm-serve"], ["lmdeploy"])
+        ):
             _read_flags(engine, words, env, found)
             return engine
         found["words"] = " ".join(words)
@@ -388,6 +393,7 @@ def _engine_in(script: str, env: dict[str, str], found: Facts) -> str:
 
 
 def _commands(script: str) -> list[list[str]]:
+    script = re.sub(r"(?:\s\d*>>?\s*(?:&\d|\S+))+\s*$", " ", script)
     script = re.sub(r"\\\n", " ", re.sub(r"(?m)^\s*#.*$", "", script))
     lexer = shlex.shlex(script.replace("\n", " ; "), posix=True, punctuation_chars=";&|")
     lexer.whitespace_split = True
@@ -411,7 +417,7 @@ def _program(words: Sequence[str]) -> tuple[str, int] | None:
     name = name.removesuffix(".exe").partition("@")[0]
     if name in ("vllm", "sglang") and list(words[1:2]) == ["serve"]:
         return name, 2
-    if name == "llama-server":
+    if name == "llama-server" or words[0].endswith("llama.cpp/build/bin/server"):
         return "llamacpp", 1
     if re.fullmatch(r"python[\d.]*", name) or words[0].startswith("$"):
         at = 1
@@ -551,13 +557,19 @@ def _names(difference: Difference) -> list[str]:
     if kind == "volume":
         source = ours.removesuffix(":ro")
         usual = "Hugging Face cache" if source == _CACHE.partition(":")[0] else ""
-        return [f"{theirs}:{name}", f"{ours}:{name}", theirs, source, name, usual]
+        first = re.sub(r"-\d{5}-of-", "-00001-of-", source)
+        return [f"{theirs}:{name}", f"{ours}:{name}", theirs, source, name, usual, first]
     if kind == "publish":
         return [f"-p {name}", name]
     if kind == "listens":
         port = theirs.rpartition(":")[2]
         inside = ["the engine's port", "names no port", "publishes no port"] if not theirs else []
-        return [f"port {port}" if port else "", "--network host" if theirs else "", *inside]
+        return [
+            f"port {port}" if port else "",
+            f"-p {port}" if port else "",
+            "--network host" if theirs else "",
+            *inside,
+        ]
     if kind == "gpus":
         return ["--gpus", "GPUs", "CUDA_VISIBLE_DEVICES"]
     if kind == "network":
@@ -565,7 +577,7 @@ def _names(difference: Difference) -> list[str]:
     if kind == "host":
         return ["--host", f"--host {theirs}"]
     if kind == "words":
-        return ["command"]
+        return [theirs]
     if kind in ("program", "wrapper"):
         return [theirs, theirs.split()[0] if theirs else "", "entrypoint"]
     if kind == "script":

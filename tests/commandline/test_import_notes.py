@@ -92,7 +92,12 @@ def test_a_note_is_about_its_word_alone() -> None:
         ("docker run -it lmsysorg/sglang:dev zsh -l", "This starts a shell"),
         ("docker run -it ghcr.io/ggml-org/llama.cpp:full /bin/sh", "This starts a shell"),
         ("docker run -it acme/box:1 bash", "This starts a shell"),
-        ("docker run vllm/vllm-openai bash -c 'nvidia-smi; sleep 1'", "This starts a shell"),
+        ("docker run vllm/vllm-openai bash -c 'nvidia-smi; sleep 1'", "starts none of the engines"),
+        ("docker run vllm/vllm-openai bash -c 'ray start --head --block'", "This starts Ray"),
+        (
+            "docker run acme/x:1 bash /app/start.sh --model-name a",
+            "starts the script /app/start.sh",
+        ),
         ("docker run vllm/vllm-openai /w/start.sh --tp 2", "starts the script /w/start.sh"),
         ("docker run vllm/vllm-openai bash run.sh", "starts the script run.sh"),
         ("docker run vllm/vllm-openai /usr/bin/env", "starts none of the engines"),
@@ -212,7 +217,7 @@ def test_a_projects_name_that_is_not_there_is_told() -> None:
     made = imported(text)
 
     assert "networks: own: compose puts its project's name before it" in notes(made)
-    assert "own:/m: compose puts its project's name before it" in notes(made)
+    assert "volumes: own: compose puts its project's name before it" in notes(made)
 
 
 @table(

@@ -37,10 +37,11 @@ def model(said: str) -> MountedModel:
     if not _PATH.match(said):
         return MountedModel(inside=said)
     source = said.rstrip("/")
+    more = " and its other parts are" if len(_parts(source)) > 1 else " is"
     return MountedModel(
         inside=find_inside(source),
         mounts=tuple(f"{part}:{find_inside(part)}:ro" for part in _parts(source)),
-        assumed=f"{source} is mounted, so that the container sees the model.",
+        assumed=f"{source}{more} mounted, so that the container sees the model.",
     )
 
 

@@ -38,6 +38,8 @@ _IGNORED_KEYS = """annotations attach build blkio_config cpu_count cpu_percent c
     tmpfs tty use_api_socket userns_mode uts volumes_from"""
 _IGNORED = frozenset(_IGNORED_KEYS.split()) - {*_TEXTS, *_LISTS, *_SWITCHES}
 SERVICE_KEYS = frozenset(_READ.split()) | _IGNORED | frozenset([*_TEXTS, *_LISTS, *_SWITCHES])
+# A file of another tool that runs an image.
+_OTHER_KEYS = frozenset(["type", "commands", "kind", "steps", "run"])
 _MARKS = frozenset(["image", "build", "extends"])  # one of them makes a mapping a service
 _BACKSLASH = re.compile(r"\\[ \t]*(?:\n|$)")
 
@@ -50,6 +52,7 @@ def services(document: Any) -> dict[str | None, PositionedMapping]:
     if (
         inside is None
         and "image" in document
+        and not document.keys() & _OTHER_KEYS
         and not isinstance(document["image"], PositionedMapping)
     ):
         return {None: document}

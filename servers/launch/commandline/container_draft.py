@@ -62,10 +62,18 @@ def _list_volumes(command: LaunchCommand, notes: NoteList) -> Iterator[str]:
             notes.add("assumed", f"{text} is the box's own Hugging Face cache.")
             continue
         if mounts.is_relative(source):
-            notes.add("unresolved", f"{text}: {source} is relative. Write the path on the box.")
+            several = " are relative. Write the paths on the box."
+            one = " is relative. Write the path on the box."
+            notes.group("unresolved", source, one, several)
         elif mounts.is_project_name(command, source):
-            says = "compose puts its project's name before it. Write it as docker volume ls"
-            notes.add("unresolved", f"{text}: {says} shows it, or {source} begins empty.")
+            notes.group(
+                "unresolved",
+                f"volumes: {source}",
+                ": compose puts its project's name before it. Write it as docker volume ls shows it, "
+                f"or {source} begins empty.",
+                ": compose puts its project's name before them. Write them as docker volume ls shows "
+                "them, or they begin empty.",
+            )
         yield text
 
 

@@ -186,7 +186,9 @@ def _by_variable(command: LaunchCommand, env: Mapping[str, str]) -> RequestedGpu
     gives = command.runtime == "nvidia" or "NVIDIA_VISIBLE_DEVICES" in env
     if gives or command.kind == "engine_command":
         return RequestedGpus(gpus="all")
-    if command.engine == "other":
+    # GPUs of AMD and Intel are devices of the box.
+    is_device = any(device.startswith(("/dev/kfd", "/dev/dri")) for device in command.devices)
+    if command.engine == "other" or is_device:
         return RequestedGpus(gpus="none")
     says = "No GPUs are requested, so it gets none: choose those that it needs."
     return RequestedGpus(gpus="none", assumed=says)

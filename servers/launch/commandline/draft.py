@@ -10,6 +10,7 @@ from servers.launch.commandline import (
     engine_words,
     mounts,
     other_servers,
+    ray,
 )
 from servers.launch.commandline.container_draft import draft_container
 from servers.launch.commandline.environment_draft import (
@@ -58,21 +59,23 @@ def draft(
     `keeps_network`: an engine that runs on the host's network stays there. What a guide says of it
     becomes a published port, but for an engine of a cluster and for what inferdash wrote out itself.
     """
-    if command.engine is None and engine is not None:
+    is_named = command.engine is None and engine is not None
+    if is_named:
         command = replace(command, engine=engine)
     if names_program(text):
         # The profile leaves that to the image, and its export could not.
         command = replace(command, entrypoint=None, command=engine_words.list_words(command))
     keeps_network = keeps_network or HOST_STAYS in text
-    made = _Drafter(command, keeps_network=keeps_network).draft()
+    made = _Drafter(command, keeps_network=keeps_network, is_named=is_named).draft()
     flags = {word.partition("=")[0] for word in made.launch.flags if word.startswith("-")}
     names = flags | set(made.launch.env) | set(made.secrets)
     return replace(made, launch=replace(made.launch, reasons=reasons(text, names)))
 
 
 class _Drafter:
-    def __init__(self, command: LaunchCommand, *, keeps_network: bool) -> None:
+    def __init__(self, command: LaunchCommand, *, keeps_network: bool, is_named: bool) -> None:
         self.command = command
+        self.is_named = is_named  # the engine, by a person
         self.keeps_network = keeps_network
         self.notes = NoteList()
 
@@ -82,7 +85,9 @@ class _Drafter:
             return self._draft_other()
         found = engine_words.engine_words(command)
         if found is None:
-            if other_servers.find_server(engine_words.list_words(command)):
+            words = engine_words.list_words(command)
+            is_known = command.engine is not None
+            if other_servers.find_server(words, "" if is_known else command.image or ""):
                 return self._draft_other()
             found = self._find_no_words()
         assert command.engine is not None
@@ -119,10 +124,14 @@ class _Drafter:
         command = self.command
         words = engine_words.list_words(command)
         first = words[0] if words else ""
-        if engine_words.is_shell(first):
-            if len(words) > 1 and words[-1].endswith(".sh"):
-                first = words[-1]
-            else:
+        if ray.ray_start(words) is not None:
+            raise DraftError(
+                "This starts Ray, by which an engine runs on several boxes. inferdash cannot start "
+                "such a cluster yet."
+            )
+        if engine_words.is_shell(first) and engine_words.shell_script(words) is None:
+            first = next((word for word in words if word.endswith(".sh")), "")
+            if not first:
                 raise DraftError(
                     "This starts a shell; paste what is typed inside it, below this command."
                 )
@@ -135,7 +144,7 @@ class _Drafter:
             raise UnknownEngineError(
                 f"Neither the name {command.image} nor its command says which engine is in it."
             )
-        if not words and command.engine and command.image:
+        if not words and command.image and not self.is_named:
             if engine_words.find(known_entrypoint(command.image) or ()) is not None:
                 return ()
             raise DraftError(
@@ -152,7 +161,7 @@ class _Drafter:
         command = replace(self.command, engine="other")
         self.command = command
         words = engine_words.list_words(command)
-        server = other_servers.find_server(words)
+        server = other_servers.find_server(words, command.image or "")
         if not command.image:
             raise DraftError(
                 "This command runs no container: a profile of another program needs one."
@@ -227,8 +236,8 @@ class _Drafter:
             if not entrypoint and known_entrypoint(command.image) is None:
                 self.notes.add(
                     "assumed",
-                    f"The entrypoint of {command.image} is not known here: a start goes by what "
-                    "the image says, an export names the program as --entrypoint.",
+                    f"The entrypoint of {command.image} is not known yet. A start reads it from "
+                    "the image; an export names the program as --entrypoint.",
                 )
             return command.image
         image = official_image(command.engine)

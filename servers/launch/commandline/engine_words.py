@@ -92,6 +92,8 @@ def wrappers(words: Sequence[str]) -> int:
         name = program(words[at])
         if _ASSIGNMENT.match(words[at]):
             at += 1
+        elif at and _ASSIGNMENT.match(words[at - 1]) and re.fullmatch(r"-[A-Z]", words[at]):
+            at += 1  # of sudo, behind what it sets
         elif name in _WRAPPERS:
             values, own = _WRAPPERS[name]
             at = _after_options(words, at + 1, values.split()) + own
@@ -133,7 +135,7 @@ def engine_start(words: Sequence[str]) -> tuple[EngineKey, int] | None:
     name = (asked[1] if asked else program(words[0]).removesuffix(".exe")).partition("@")[0]
     if list(words[1:2]) == ["serve"] and name in ("vllm", "sglang"):
         return ("vllm" if name == "vllm" else "sglang"), 2
-    if name == "llama-server":
+    if name == "llama-server" or (name == "server" and "llama.cpp" in words[0]):
         return "llamacpp", 1
     if _PYTHON.match(program(words[0])) or words[0].startswith("$"):
         return _python_start(words)

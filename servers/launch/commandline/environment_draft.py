@@ -57,7 +57,8 @@ def _take(made: EnvironmentDraft, name: str, value: str | None, notes: NoteList)
     is_open = tokens.is_secret_open(value) if is_secret else value is None
     if name in HF_TOKENS and is_open:
         made.passes_token = True
-        notes.add("assumed", f"{name} is the box's own Hugging Face token.")
+        known = "" if name == HF_TOKEN else f" ({HF_TOKEN})"
+        notes.add("assumed", f"{name} is the box's own Hugging Face token{known}.")
     elif is_secret:
         made.secrets[name] = "" if is_open or value is None else value
         if is_open:

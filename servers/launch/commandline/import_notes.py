@@ -21,15 +21,13 @@ _WHY: dict[str, str] = {
     ),
     **dict.fromkeys(
         ("healthcheck", "health-cmd", "health-interval", "health-retries", "health-timeout",
-         "health-start-period", "health-start-interval", "no-healthcheck"),
-        "inferdash probes the engine itself, at the profile’s readiness path.",
+         "health-start-period", "health-start-interval", "no-healthcheck", "log-opt",
+         "log-driver", "logging"),
+        "inferdash probes its engines and keeps their logs itself.",
     ),
     **dict.fromkeys(
         ("depends_on", "links", "link", "external_links"),
         "a profile is one container; start the others apart from it.",
-    ),
-    **dict.fromkeys(
-        ("log-opt", "log-driver", "logging"), "inferdash keeps the log itself.",
     ),
     **dict.fromkeys(
         ("stop-timeout", "stop_grace_period"), "write it as Stop grace; that is 120 s by default.",
@@ -40,6 +38,10 @@ _WHY: dict[str, str] = {
     "networks": "a container gets one network here, the first.",
     "numactl": "left out; CPUs can pin the container’s cores.",
     "taskset": "left out; CPUs can pin the container’s cores.",
+    **dict.fromkeys(
+        ("apptainer", "singularity"),
+        "its image is none of Docker’s; the engine’s official one stands for it.",
+    ),
     "with": "a package for the box’s Python; the image has its own.",
 }  # fmt: skip
 _SHORT = {"d": "detach", "i": "interactive", "t": "tty", "m": "memory", "h": "hostname"}

@@ -98,7 +98,11 @@ class _ListeningDraft:
         if mine is not None:
             values |= {"host_address": mine[0], "host_port": mine[1]}
         for text, each in zip(self.command.ports, published, strict=True):
-            if each is None or each is not mine:
+            if each is None and text.endswith(f":{wanted}"):
+                says = f"-p {text} says no port of the box that is a number: write one."
+                self.notes.add("unresolved", says)
+                mine = mine or ("", 0, wanted)
+            elif each is None or each is not mine:
                 why = f": only the engine's own port, {wanted}, is published."
                 self.notes.group("ignored", f"-p {text}", why)
         if mine is None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from servers.launch.commandline.engine_words import find_program, program
+from servers.launch.commandline.engine_words import find_program, is_program, program
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,8 +17,9 @@ class OtherServer:
 
 # Without a container, at the beginning of a line.
 ALONE = re.compile(
-    r"(?m)^[$\s]*(?:[A-Z_]+=\S+\s+)*(?P<name>trtllm-serve|lmdeploy serve|text-generation-launcher"
-    r"|text-embeddings-router|aphrodite run|mlx_lm\.server|ollama (?:serve|run))\s"
+    r"(?m)^[^#\n\"']*?(?<![\w/.-])(?P<name>trtllm-serve|lmdeploy serve|text-generation-launcher"
+    r"|text-embeddings-router|aphrodite run|mlx_lm\.server|mistralrs(?:-server)?|koboldcpp"
+    r"|python3? -m llama_cpp\.server|ollama (?:serve|run))\s"
 )
 _SERVERS = (
     OtherServer(
@@ -40,10 +41,32 @@ _SERVERS = (
 )
 
 
-def find_server(words: Sequence[str]) -> OtherServer | None:
-    """The one that an argv starts, however deep; None for anything else."""
+# By a part of the image's name, where its own entrypoint is the server.
+_IMAGES = (
+    (
+        "/text-generation-inference",
+        OtherServer(words=(), title="TGI", port=80, ready_path="/health"),
+    ),
+    (
+        "/text-embeddings-inference",
+        OtherServer(words=(), title="TEI", port=80, ready_path="/health"),
+    ),
+    ("localai/localai", OtherServer(words=(), title="LocalAI", port=8080, ready_path="/readyz")),
+    (
+        "nvcr.io/nim/",
+        OtherServer(words=(), title="NIM", port=8000, ready_path="/v1/health/ready"),
+    ),
+)
+
+
+def find_server(words: Sequence[str], image: str = "") -> OtherServer | None:
+    """The one that an argv starts, however deep, or an image by itself; None for anything else."""
     found = find_program(words, _is_server)
-    return _match(found) if found is not None else None
+    if found is not None:
+        return _match(found)
+    if words and is_program(words[0]):
+        return None
+    return next((server for name, server in _IMAGES if name in image), None)
 
 
 def _is_server(words: Sequence[str]) -> bool:

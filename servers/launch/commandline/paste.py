@@ -294,6 +294,10 @@ _OTHER_FORMS = (
         "this is a Kubernetes manifest. Paste what its container runs as docker run, or its "
         "command and args as one line.",
     ),
+    (
+        re.compile(r"(?m)^type:\s*(?:service|task|dev-environment)\s*$"),
+        "this is a file of dstack. Paste it as docker run: the image, and what commands holds.",
+    ),
 )
 _DOUBLE, _SINGLE = yaml_text.TYPOGRAPHIC_QUOTES
 _QUOTES = str.maketrans(dict.fromkeys(_DOUBLE, '"') | dict.fromkeys(_SINGLE, "'"))
@@ -383,9 +387,14 @@ class _PasteReader:
             name, line = self._scripts[0]
             reason = f"{name} is a file that is not here; paste the command inside it."
             return PasteError(reason, line=line, column=1)
-        if self._assigned:
+        if self._assigned and _sets_alone(text):
             reason = "only variables are set here; the command that uses them is missing."
             return PasteError(reason, line=self._assigned[0], column=1)
+        if (match := launch_in(text)) is not None:
+            before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+            if "'" in before or '"' in before:
+                reason = f"“{match[0].strip()}” is quoted inside another command. Paste it alone."
+                return PasteError(reason, line=text.count("\n", 0, match.start()) + 1, column=1)
         lines = enumerate(text.split("\n"), start=1)
         line = next((number for number, each in lines if each.strip(f" {END}")), 1)
         reason = (
@@ -393,6 +402,13 @@ class _PasteReader:
             "a compose service, or a vllm, sglang or llama-server command."
         )
         return PasteError(reason, line=line, column=1)
+
+
+def _sets_alone(text: str) -> bool:
+    """Whether nothing but variables is set in it."""
+    lines = [line.strip(f" {END}") for line in text.split("\n")]
+    told = [line for line in lines if line and not line.startswith("#")]
+    return all(start_of(line) is LineKind.ASSIGNMENT for line in told)
 
 
 def _describe_cluster(hosts: tuple[str, ...], words: list[str]) -> str:

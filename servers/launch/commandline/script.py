@@ -47,9 +47,10 @@ _TESTS = ("[", "[[", "test", "(")
 # Commands that take a word or two, behind which a lost line end may hide the next command.
 _SHORT = ("export", "set", "source", ".", "cd", "activate", "pip", "git", "mkdir")
 # Programs that hand a command on as words or as a text, behind words of their own.
-_CARRIED_BY = """ssh tmux screen srun su flock nsys ncu strace gdb caffeinate xvfb-run pm2 start wsl
+_CARRIED_BY = """ssh tmux screen srun su flock apptainer singularity nsys ncu strace gdb caffeinate xvfb-run pm2 start wsl
     wsl.exe proxychains proxychains4"""
 _CARRIERS = frozenset(_CARRIED_BY.split())
+_CONTAINERS = ("apptainer", "singularity")
 _POD_TOOLS = ("kubectl", "oc")
 
 
@@ -260,21 +261,31 @@ class ShellScript:
             elif launch_in(script):
                 self._read_nested(script, arguments[0].offset)
         elif program(texts[0]) in _CARRIERS or self._enters_pod(texts):
-            self._read_carried(arguments, texts)
+            own = program(texts[0]) if program(texts[0]) in _CONTAINERS else ""
+            self._read_carried(arguments, texts, ignored=own)
         elif (hosts := find_hosts(texts)) is not None:
             self.found.clusters.append((hosts, texts, arguments[0].offset))
         elif names := [text for text in texts[:2] if text.endswith(".sh")]:
-            at = len(self.found.commands)
-            self._read_carried(arguments, texts)
-            made = [replace(e, ignored=(*e.ignored, names[0])) for e in self.found.commands[at:]]
-            self.found.commands[at:] = made
-            if not made:
+            has_launch = self._read_carried(arguments, texts, ignored=names[0])
+            if not has_launch:
                 self.found.scripts.append((names[0], arguments[0].offset))
 
     def _enters_pod(self, texts: list[str]) -> bool:
         return program(texts[0]) in _POD_TOOLS and "exec" in texts[1:4]
 
-    def _read_carried(self, arguments: list[Argument], texts: list[str]) -> None:
+    def _read_carried(
+        self, arguments: list[Argument], texts: list[str], *, ignored: str = ""
+    ) -> bool:
+        """Whether there was a launch in it; each says that `ignored` stood around it."""
+        at = len(self.found.commands)
+        self._find_carried(arguments, texts)
+        made = self.found.commands[at:]
+        if ignored:
+            made = [replace(each, ignored=(*each.ignored, ignored)) for each in made]
+            self.found.commands[at:] = made
+        return bool(made)
+
+    def _find_carried(self, arguments: list[Argument], texts: list[str]) -> None:
         _look_at_each_rest(texts)
         for position in range(1, len(texts)):
             rest = texts[position + wrappers(texts[position:]) :]
