@@ -115,9 +115,14 @@ def read_compose(text: str) -> list[Words]:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
-    if not isinstance(document, dict) or not isinstance(document.get("services"), dict):
+    if not isinstance(document, dict):
         raise ValueError("no services")
-    return [_service(each, document) for each in document["services"].values()]
+    services = document.get("services")
+    if not isinstance(services, dict):
+        is_one = isinstance(document.get("image"), str)
+        services = {"": document} if is_one else document
+        document = {}
+    return [_service(each, document) for each in services.values()]
 
 
 def _service(service: dict[str, Any], document: dict[str, Any]) -> Words:
@@ -157,6 +162,8 @@ def _argv(said: Any) -> list[str]:
         return []
     if isinstance(said, list):
         return [_plain(_text(each)) for each in said]
+    if re.search(r"(?:^|\s)#\s", str(said)):
+        raise ValueError("a comment inside a text")
     return [_plain(each) for each in shlex.split(re.sub(r"\\\s*\n", " ", str(said)))]
 
 

@@ -1,6 +1,7 @@
 """Imports of pastes, as the form makes them, beside what they export."""
 
 import re
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -103,14 +104,17 @@ def _export_words(made: Draft) -> Iterator[tuple[str, Words]]:
 
 def _read_words(text: str) -> list[Words]:
     """The launches of a text that is plainly a script or a compose file; else nothing."""
-    if re.search(r"^services:", text, re.M):
-        if re.search(r"[“”’]|[^\s:-][^:]*\s# ", text):
+    if re.search(r"^services:|^\s*image: ", text, re.M):
+        if re.search(r"[“”’]", text):
             return []
-        known = re.sub(r"\$\{(\w+):?-([^{}]*)\}", r"\2", text)
+        known = textwrap.dedent(re.sub(r"\$\{(\w+):?-([^{}]*)\}", r"\2", text))
         try:
             return list(facts.read_compose(known))
         except (ValueError, TypeError, AttributeError, KeyError, IndexError):
             return []
+    text = re.sub(r"(?m)^[ \t]*#.*\n", "", re.sub(r"\\[ \t]+#.*", r"\\", text))
+    text = re.sub(r"(?m)(?<=\s)#\s.*$", "", text).replace("$(pwd)", "$PWD")
+    text = re.sub(r"(?m)^(?:\S+@\S+[$#]|\$) (?=\S)", "", text)
     if _UNCLEAR.search(text):
         return []
     try:
@@ -128,6 +132,7 @@ def _read_script(text: str) -> Iterator[Words]:
         if line.lstrip().startswith("-"):
             raise ValueError("a line end that was lost")
         words = [_fill(word, values) for word in facts.split_words(line)]
+        words = [word.replace("$PWD", "$(pwd)") for word in words]
         while words and words[0] in ("$", "sudo", "exec", "nohup"):
             words = words[1:]
         if words[:1] == ["export"]:

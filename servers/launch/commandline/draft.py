@@ -264,19 +264,10 @@ class _Drafter:
                 "The paste runs a script around the engine. It is kept as the entrypoint; the "
                 "flags below are shown, but the script's own ones count.",
             )
-        elif not entrypoint and self.command.image:
-            self._note_program()
         elif entrypoint and self.command.entrypoint is None:
             says = f"{entrypoint[0]} is kept, in the entrypoint, which replaces the image’s."
             self.notes.add("assumed", says)
         return entrypoint
-
-    def _note_program(self) -> None:
-        """A path to the program, which is found by its name instead."""
-        path = engine_words.find_path(self.command)
-        if path:
-            says = f"{path} is started by its name, as the image finds it."
-            self.notes.add("assumed", says)
 
     def _share_memory(self, said: engine_flags.EngineFlags) -> dict[str, Any]:
         """Processes without a container exchange data through the box's shared memory."""

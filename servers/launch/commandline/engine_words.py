@@ -74,6 +74,7 @@ _RUNNERS: dict[str, str] = {
 }
 # Those that change how their program runs, so that it is no matter whether they stand there.
 _CHANGING = ("numactl", "taskset", "nice", "ionice", "chrt", "timeout")
+_USUAL = ("/app/llama-server", "/usr/bin/python3")
 _CLUSTER = "launch-cluster.sh"
 _OF_SYSTEM = re.compile(r"/(?:usr/)?s?bin/")
 _ASKED = re.compile(r"(?:\$\(|`)(?:which|command -v)\s+([\w-]+)[)`]\Z")  # $(which vllm)
@@ -178,23 +179,27 @@ def find_entrypoint(command: LaunchCommand) -> tuple[str, ...]:
         return script
     argv = list_words(command)
     own = find(argv) or find(command.command)
-    if own is None or shell_script(argv[wrappers(argv) :]) is not None:
-        return _words(command.entrypoint) if own is None else ()
-    before = argv[: len(argv) - len(own[1])]
-    said = command.entrypoint is not None
-    return before if said or _is_wrapped(before) else ()
+    if own is None:
+        return _words(command.entrypoint)
+    is_shell_alone = shell_script(argv[wrappers(argv) :]) is not None
+    start = find_program(argv, _is_start) or ()
+    before = tuple(start[: len(start) - len(own[1])]) if is_shell_alone else ()
+    before = before or argv[: len(argv) - len(own[1])]
+    is_said = command.entrypoint is not None and not is_shell_alone
+    is_path = bool(start) and "/" in start[0] and start[0][0] != "$" and start[0] not in _USUAL
+    return before if is_said or is_path or _changes(before) else ()
 
 
-def find_path(command: LaunchCommand) -> str:
-    """The path by which a container's words name the engine's program; "" where they do not."""
-    found = find_program(list_words(command), lambda start: engine_start(start) is not None)
-    first = found[0] if found else ""
-    return first if "/" in first and not first.startswith("$") else ""
+def _is_start(words: Sequence[str]) -> bool:
+    return engine_start(words) is not None
 
 
-def _is_wrapped(words: Sequence[str]) -> bool:
-    """Whether a program that changes something stands before the engine's: numactl, taskset."""
-    return any(program(word) in _CHANGING for word in words[: wrappers(words)])
+def _changes(words: Sequence[str]) -> bool:
+    """Whether what stands before a program changes something: numactl, uv run, NAME=value."""
+    return any(
+        program(word) in (*_CHANGING, *_RUNNERS) or _ASSIGNMENT.match(word)
+        for word in words[: wrappers(words)]
+    )
 
 
 def name_changing(words: Sequence[str]) -> tuple[str, ...]:
@@ -241,7 +246,7 @@ def shell_script(words: Sequence[str]) -> str | None:
 
 def find(words: Sequence[str]) -> tuple[EngineKey, tuple[str, ...]] | None:
     """The engine that an argv starts, however deep, and the words that the engine gets."""
-    found = find_program(words, lambda start: engine_start(start) is not None)
+    found = find_program(words, _is_start)
     started = engine_start(found or ())
     return None if started is None or found is None else (started[0], tuple(found[started[1] :]))
 
@@ -348,9 +353,15 @@ def _words(entrypoint: str | tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 def kept_script(command: LaunchCommand) -> tuple[str, ...]:
-    """The shell and its script, where the script does more than start the engine."""
+    """The shell and its script, where the script does more than start the engine, or starts it in
+    a way of its own."""
     argv = list_words(command)
     script = shell_script(argv)
-    if script is None or len(simple_commands(script)) < 2:
+    if script is None:
         return ()
+    commands = simple_commands(script)
+    if len(commands) < 2:
+        words = [argument.text for each in commands for argument in Scope().arguments(each)]
+        if not _changes(words):
+            return ()
     return (*argv[: argv.index(script)], script)
