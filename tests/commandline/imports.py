@@ -10,8 +10,9 @@ from servers.launch.commandline.draft import Draft, DraftError, draft
 from servers.launch.commandline.inspect import without_keys
 from servers.launch.commandline.paste import read
 from servers.launch.commandline.tokens import EngineKey, LaunchCommand
-from tests.commandline import facts
-from tests.commandline.facts import Difference, Facts, Words
+from tests.commandline import facts, launch_words
+from tests.commandline.facts import FactDifference, Facts
+from tests.commandline.launch_words import LaunchWords
 
 _TOOL = re.compile(r"(?:docker|podman|nerdctl)$")
 # What only a shell could say, or what stands around commands in guides.
@@ -35,7 +36,7 @@ class ImportedLaunch:
     def notes(self) -> list[str]:
         return [each.says for each in self.draft.remarks] if self.draft else []
 
-    def list_silent(self) -> dict[str, list[Difference]]:
+    def list_silent(self) -> dict[str, list[FactDifference]]:
         """By export, the differences that no note names."""
         if self.draft is None:
             return {}
@@ -92,24 +93,24 @@ def _export(made: Draft) -> Iterator[tuple[str, Facts]]:
         yield form, facts.read_facts(said)
 
 
-def _export_words(made: Draft) -> Iterator[tuple[str, Words]]:
+def _export_words(made: Draft) -> Iterator[tuple[str, LaunchWords]]:
     launch = replace(made.launch, secret_env=dict.fromkeys(made.secrets, 1))
     said = export.docker_run(launch)
     lines = [each for each in said.split("\n") if not each.startswith("#")]
-    words = facts.split_words("\n".join(lines).replace("\\\n", " "))
-    yield "docker run", facts.read_docker(words)
-    [service] = facts.read_compose(export.compose(launch))
+    words = launch_words.split_words("\n".join(lines).replace("\\\n", " "))
+    yield "docker run", launch_words.read_docker(words)
+    [service] = launch_words.read_compose(export.compose(launch))
     yield "compose file", service
 
 
-def _read_words(text: str) -> list[Words]:
+def _read_words(text: str) -> list[LaunchWords]:
     """The launches of a text that is plainly a script or a compose file; else nothing."""
     if re.search(r"^services:|^\s*image: ", text, re.M):
         if re.search(r"[“”’]", text):
             return []
         known = textwrap.dedent(re.sub(r"\$\{(\w+):?-([^{}]*)\}", r"\2", text))
         try:
-            return list(facts.read_compose(known))
+            return list(launch_words.read_compose(known))
         except (ValueError, TypeError, AttributeError, KeyError, IndexError):
             return []
     text = re.sub(r"(?m)^[ \t]*#.*\n", "", re.sub(r"\\[ \t]+#.*", r"\\", text))
@@ -123,7 +124,7 @@ def _read_words(text: str) -> list[Words]:
         return []
 
 
-def _read_script(text: str) -> Iterator[Words]:
+def _read_script(text: str) -> Iterator[LaunchWords]:
     values: dict[str, str] = {}
     exported: dict[str, str] = {}
     for line in re.sub(r"\\[ \t]*\n", " ", text).split("\n"):
@@ -131,7 +132,7 @@ def _read_script(text: str) -> Iterator[Words]:
             continue
         if line.lstrip().startswith("-"):
             raise ValueError("a line end that was lost")
-        words = [_fill(word, values) for word in facts.split_words(line)]
+        words = [_fill(word, values) for word in launch_words.split_words(line)]
         words = [word.replace("$PWD", "$(pwd)") for word in words]
         while words and words[0] in ("$", "sudo", "exec", "nohup"):
             words = words[1:]
@@ -150,7 +151,7 @@ def _read_script(text: str) -> Iterator[Words]:
             values |= own
             continue
         if _TOOL.match(words[0]) and "run" in words[1:3]:
-            yield facts.read_docker(words)
+            yield launch_words.read_docker(words)
         elif re.search(r"vllm|sglang|llama-server", " ".join(words[:6])) and (
             "serve" in words[:8] or "-m" in words[:6] or "llama-server" in words[0]
         ):
@@ -158,7 +159,7 @@ def _read_script(text: str) -> Iterator[Words]:
             if any(re.search(r"[>&|;]", w) for w in words[cut:] if w != words[-1]) and cut is None:
                 raise ValueError("an operator inside")
             env = [("env", f"{n}={v}") for n, v in (exported | own).items()]
-            yield Words(options=env, words=words[:cut])
+            yield LaunchWords(options=env, words=words[:cut])
 
 
 def _fill(word: str, values: dict[str, str]) -> str:
@@ -169,7 +170,7 @@ def _fill(word: str, values: dict[str, str]) -> str:
     return re.sub(r"\$\{(\w+)\}|\$(\w+)", lambda m: values.get(m[1] or m[2], m[0]), word)
 
 
-def _words_of(command: LaunchCommand) -> Words:
+def _words_of(command: LaunchCommand) -> LaunchWords:
     """What the importer itself has read, where the text is no plain one."""
     entrypoint = command.entrypoint or ()
     first = (entrypoint,) if isinstance(entrypoint, str) else entrypoint
@@ -188,6 +189,7 @@ def _words_of(command: LaunchCommand) -> Words:
         ("network", command.network), ("restart", command.restart), ("user", command.user),
         ("cpuset-cpus", command.cpuset), ("workdir", command.workdir),
         ("privileged", "" if command.privileged else None),
+        ("init", "" if command.init else None),
     ):  # fmt: skip
         options += [(name, value)] if value is not None else []
     if isinstance(command.gpus, tuple):
@@ -200,4 +202,4 @@ def _words_of(command: LaunchCommand) -> Words:
         long = re.match(r"--([a-z][\w-]*)$", name)
         if long and not re.match(r"-[dit]+$", name):
             options.append((long[1], after if equals else value.strip("'")))
-    return Words(options=options, words=[*first, *command.command], image=command.image or "")
+    return LaunchWords(options=options, words=[*first, *command.command], image=command.image or "")

@@ -7,8 +7,8 @@ from servers.launch.commandline.paste import read
 from servers.launch.commandline.tokens import PasteError
 from servers.launch.engines import ENGINES
 from tests.cases import table
-from tests.commandline import facts
-from tests.commandline.facts import Difference
+from tests.commandline import facts, launch_words
+from tests.commandline.facts import FactDifference
 from tests.commandline.imports import ImportedLaunch, import_paste
 from tests.commandline.pastes import PasteCase, cases
 
@@ -63,7 +63,7 @@ def notes(made: Draft) -> str:
 def test_a_difference_is_seen(paste: str, export: str, kinds: list[str]) -> None:
     """The comparison itself: what cannot fail would hold nothing."""
     theirs, ours = (
-        facts.read_facts(facts.read_docker(facts.split_words(f"docker run {said}")))
+        facts.read_facts(launch_words.read_docker(launch_words.split_words(f"docker run {said}")))
         for said in (paste, export)
     )
 
@@ -74,7 +74,7 @@ def test_a_difference_is_seen(paste: str, export: str, kinds: list[str]) -> None
 
 
 def test_a_note_is_about_its_word_alone() -> None:
-    memory = Difference(fact="option memory", theirs="64g", ours="")
+    memory = FactDifference(fact="option memory", theirs="64g", ours="")
 
     assert facts.is_told(memory, ["--memory 64g: a profile has no place for it."])
     assert not facts.is_told(memory, ["--memory-swap 8g: a profile has no place for it."])

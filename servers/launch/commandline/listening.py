@@ -1,4 +1,4 @@
-"""Where a pasted server listens: its port, its address, and the network of its container."""
+"""The port, address and network of a draft: where a pasted server listens."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _OPEN_BY_DEFAULT = ("vllm",)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listening:
+class ListeningDraft:
     values: dict[str, Any]  # fields of Launch
     flags: tuple[str, ...] = ()  # of the engine, besides its others
 
@@ -28,20 +28,20 @@ def draft_listening(
     notes: NoteList,
     *,
     keeps_network: bool,
-) -> Listening:
+) -> ListeningDraft:
     """`keeps_network`: an engine that runs on the host's network stays there."""
-    return _ListeningDraft(command, said, env, notes, keeps_network).draft()
+    return _ListeningDrafter(command, said, env, notes, keeps_network).draft()
 
 
 @dataclass(frozen=True)
-class _ListeningDraft:
+class _ListeningDrafter:
     command: LaunchCommand
     said: EngineFlags
     env: Mapping[str, str]
     notes: NoteList
     keeps_network: bool
 
-    def draft(self) -> Listening:
+    def draft(self) -> ListeningDraft:
         engine = ENGINES[self.said.engine]
         port = self.said.port_number
         if self.said.port and not port:
@@ -53,11 +53,11 @@ class _ListeningDraft:
         wanted = port or engine.default_port
         values: dict[str, Any] = {"port": port if port != engine.default_port else 0}
         if self.command.kind == "engine_command":
-            return Listening(values=values | {"host_port": self._note_bare(wanted)})
+            return ListeningDraft(values=values | {"host_port": self._note_bare(wanted)})
         network = self.command.network or "bridge"
         if network == "host":
             return self._draft_host_network(values, wanted)
-        return Listening(values=values | self._draft_bridge(network, wanted))
+        return ListeningDraft(values=values | self._draft_bridge(network, wanted))
 
     def _note_bare(self, wanted: int) -> int:
         """The port on the box, which a bare command has without any other in between."""
@@ -77,7 +77,7 @@ class _ListeningDraft:
         )
         return wanted
 
-    def _draft_host_network(self, values: dict[str, Any], wanted: int) -> Listening:
+    def _draft_host_network(self, values: dict[str, Any], wanted: int) -> ListeningDraft:
         for text in self.command.ports:
             why = ": Docker publishes nothing with --network host."
             self.notes.group("ignored", f"-p {text}", why)
@@ -86,10 +86,10 @@ class _ListeningDraft:
             if self.said.host in LOOPBACK:
                 says = docker_options.describe_host_port(wanted, is_local=True)
             self.notes.add("assumed", says)
-            return Listening(values=values | {"network": "bridge", "host_port": wanted})
+            return ListeningDraft(values=values | {"network": "bridge", "host_port": wanted})
         # There the engine's own flag decides who reaches it.
         flags = ("--host", self.said.host) if self.said.host not in (None, "127.0.0.1") else ()
-        return Listening(values=values | {"network": "host"}, flags=flags)
+        return ListeningDraft(values=values | {"network": "host"}, flags=flags)
 
     def _draft_bridge(self, network: str, wanted: int) -> dict[str, Any]:
         values: dict[str, Any] = {"network": network}

@@ -261,8 +261,9 @@ class ShellScript:
             elif launch_in(script):
                 self._read_nested(script, arguments[0].offset)
         elif program(texts[0]) in _CARRIERS or self._enters_pod(texts):
-            own = program(texts[0]) if program(texts[0]) in _CONTAINERS else ""
-            self._read_carried(arguments, texts, ignored=own)
+            carrier = program(texts[0])
+            ignored = carrier if carrier in _CONTAINERS else ""
+            self._read_carried(arguments, texts, ignored=ignored)
         elif (hosts := find_hosts(texts)) is not None:
             self.found.clusters.append((hosts, texts, arguments[0].offset))
         elif names := [text for text in texts[:2] if text.endswith(".sh")]:
