@@ -51,6 +51,7 @@ def draft(
     text: str = "",
     engine: EngineKey | None = None,
     keeps_network: bool = False,
+    knows_image: bool = False,
 ) -> Draft:
     """Raises DraftError for a command that starts none of the engines.
 
@@ -58,6 +59,7 @@ def draft(
     in an image whose name and words do not tell; else UnknownEngineError is raised for it.
     `keeps_network`: an engine that runs on the host's network stays there. What a guide says of it
     becomes a published port, but for an engine of a cluster and for what inferdash wrote out itself.
+    `knows_image`: the image is there, and with it its entrypoint.
     """
     is_named = command.engine is None and engine is not None
     if is_named:
@@ -66,17 +68,23 @@ def draft(
         # The profile leaves that to the image, and its export could not.
         command = replace(command, entrypoint=None, command=engine_words.list_words(command))
     keeps_network = keeps_network or HOST_STAYS in text
-    made = _Drafter(command, keeps_network=keeps_network, is_named=is_named).draft()
+    drafter = _Drafter(
+        command, keeps_network=keeps_network, knows_image=knows_image, is_named=is_named
+    )
+    made = drafter.draft()
     flags = {word.partition("=")[0] for word in made.launch.flags if word.startswith("-")}
     names = flags | set(made.launch.env) | set(made.secrets)
     return replace(made, launch=replace(made.launch, reasons=reasons(text, names)))
 
 
 class _Drafter:
-    def __init__(self, command: LaunchCommand, *, keeps_network: bool, is_named: bool) -> None:
+    def __init__(
+        self, command: LaunchCommand, *, keeps_network: bool, knows_image: bool, is_named: bool
+    ) -> None:
         self.command = command
         self.is_named = is_named  # the engine, by a person
         self.keeps_network = keeps_network
+        self.knows_image = knows_image
         self.notes = NoteList()
 
     def draft(self) -> Draft:
@@ -232,27 +240,29 @@ class _Drafter:
     def _find_image(self, entrypoint: tuple[str, ...]) -> str:
         command = self.command
         assert command.engine is not None
-        if command.image:
-            if not entrypoint and known_entrypoint(command.image) is None:
+        if command.image and command.kind != "engine_command":
+            is_known = self.knows_image or known_entrypoint(command.image) is not None
+            if not entrypoint and not is_known:
                 self.notes.add(
                     "assumed",
                     f"The entrypoint of {command.image} is not known yet. A start reads it from "
                     "the image; an export names the program as --entrypoint.",
                 )
             return command.image
-        image = official_image(command.engine)
+        image = command.image or official_image(command.engine)
         if command.kind == "compose":
             # Why it has none is said of its key.
             says = f"{image} stands for an image that the paste does not name."
             self.notes.add("unresolved", says)
             return image
+        official = "" if command.image else ", the engine's official image"
         build = bare_process.describe_build(command)
         more = f" The paste runs {build}, which may know other flags." if build else ""
         self.notes.add(
             "assumed",
-            f"The paste runs without a container; here it runs in {image}, the engine's official "
-            "image, with the box's Hugging Face cache and token (HF_TOKEN). Choose the version "
-            f"that the paste was written for.{more}",
+            f"The paste runs without a container; here it runs in {image}{official}, with the box's "
+            "Hugging Face cache and token (HF_TOKEN). Choose the version that the paste was written "
+            f"for.{more}",
         )
         return image
 

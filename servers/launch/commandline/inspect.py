@@ -74,7 +74,7 @@ def draft_of(
     if engine is not None:
         command = replace(command, engine=engine)
     try:
-        made = without_keys(draft(command, engine=engine, keeps_network=True))
+        made = without_keys(draft(command, engine=engine, keeps_network=True, knows_image=True))
     except DraftError:
         if engine is None:
             raise
@@ -89,7 +89,7 @@ def draft_of(
 def _of_script(command: LaunchCommand, engine: EngineKey, model: str) -> Draft:
     words = (*ENGINES[engine].program, *_MODEL[engine], model)
     alone = replace(command, entrypoint=None, command=words)
-    made = draft(alone, engine=engine, keeps_network=True)
+    made = draft(alone, engine=engine, keeps_network=True, knows_image=True)
     note = ImportNote(
         kind="unresolved",
         says="A script of its image starts the engine, so that its flags are not known: this "

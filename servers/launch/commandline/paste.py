@@ -299,6 +299,7 @@ _OTHER_FORMS = (
         "this is a file of dstack. Paste it as docker run: the image, and what commands holds.",
     ),
 )
+_QUOTED = re.compile(r"(?:^|[\s=])[\"'][^\"']*\Z")  # what stands before it opens a quotation
 _DOUBLE, _SINGLE = yaml_text.TYPOGRAPHIC_QUOTES
 _QUOTES = str.maketrans(dict.fromkeys(_DOUBLE, '"') | dict.fromkeys(_SINGLE, "'"))
 
@@ -392,7 +393,7 @@ class _PasteReader:
             return PasteError(reason, line=self._assigned[0], column=1)
         if (match := launch_in(text)) is not None:
             before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
-            if "'" in before or '"' in before:
+            if _QUOTED.search(before):
                 reason = f"“{match[0].strip()}” is quoted inside another command. Paste it alone."
                 return PasteError(reason, line=text.count("\n", 0, match.start()) + 1, column=1)
         lines = enumerate(text.split("\n"), start=1)
