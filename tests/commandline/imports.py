@@ -10,10 +10,14 @@ from servers.launch.commandline.draft import Draft, DraftError, draft
 from servers.launch.commandline.inspect import without_keys
 from servers.launch.commandline.paste import read
 from servers.launch.commandline.tokens import EngineKey, LaunchCommand
+from servers.launch.engines import ENGINES
+from servers.launch.engines.launch import Launch
 from tests.commandline import facts, launch_words
 from tests.commandline.facts import FactDifference, Facts
 from tests.commandline.launch_words import LaunchWords
 
+NATIVE = "native line"
+_OF_ENGINE = ("flag", "env", "model", "name", "rest")  # what such a line says at all
 _TOOL = re.compile(r"(?:docker|podman|nerdctl)$")
 # What only a shell could say, or what stands around commands in guides.
 _UNCLEAR = re.compile(
@@ -45,6 +49,7 @@ class ImportedLaunch:
                 each
                 for each in facts.compare(self.theirs, self._settle(ours))
                 if not facts.is_told(each, self.notes)
+                and (form != NATIVE or each.fact.partition(" ")[0] in _OF_ENGINE)
             ]
             for form, ours in _export(self.draft)
         }
@@ -101,6 +106,18 @@ def _export_words(made: Draft) -> Iterator[tuple[str, LaunchWords]]:
     yield "docker run", launch_words.read_docker(words)
     [service] = launch_words.read_compose(export.compose(launch))
     yield "compose file", service
+    if launch.serves_models and not launch.entrypoint:
+        yield NATIVE, _write_native(launch)
+
+
+def _write_native(launch: Launch) -> LaunchWords:
+    """The engine's own line, as it would be typed without a container."""
+    engine = ENGINES[launch.engine]
+    words = (*engine.program, *engine.command(launch, engine.program))
+    line = export.engine_line(replace(export.command_of(launch), command=words))
+    said = launch_words.split_words(line.replace("\\\n", " "))
+    own = next(n for n, word in enumerate(said) if not re.match(r"[A-Za-z_]\w*=", word))
+    return LaunchWords(options=[("env", each) for each in said[:own]], words=said[own:])
 
 
 def _read_words(text: str) -> list[LaunchWords]:
