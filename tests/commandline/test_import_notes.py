@@ -94,6 +94,7 @@ def test_a_note_is_about_its_word_alone() -> None:
         ("docker run -it acme/box:1 bash", "This starts a shell"),
         ("docker run vllm/vllm-openai bash -c 'nvidia-smi; sleep 1'", "starts none of the engines"),
         ("docker run vllm/vllm-openai bash -c 'ray start --head --block'", "This starts Ray"),
+        ("docker run acme/x:1 sh -c 'ray start --address=$HEAD:6379'", "This starts Ray"),
         (
             "docker run acme/x:1 bash /app/start.sh --model-name a",
             "starts the script /app/start.sh",
@@ -160,6 +161,20 @@ def test_an_engine_of_a_cluster_keeps_its_address_on_the_hosts_network() -> None
     assert made.launch.flags[-2:] == ("--host", "0.0.0.0")
     assert ENGINES["vllm"].listens_on(made.launch) == "0.0.0.0"
     assert "-p 1:1: Docker publishes nothing with --network host." in notes(made)
+
+
+@table(
+    ("words", "why"),
+    [
+        ("vllm serve a/b --nnodes 2 --node-rank 1 --master-addr 10.0.0.1", "--nnodes 2"),
+        ("NCCL_SOCKET_IFNAME=enp1s0 vllm serve a/b", "NCCL_SOCKET_IFNAME=enp1s0"),
+    ],
+)
+def test_a_bare_engine_of_a_cluster_gets_the_hosts_network(words: str, why: str) -> None:
+    made = imported(words)
+
+    assert (made.launch.network, made.launch.host_port) == ("host", 0)
+    assert f"--network host is added, because of {why}" in notes(made)
 
 
 def test_an_address_inside_a_container_is_told() -> None:

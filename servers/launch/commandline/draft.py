@@ -132,7 +132,7 @@ class _Drafter:
         command = self.command
         words = engine_words.list_words(command)
         first = words[0] if words else ""
-        if ray.ray_start(words) is not None:
+        if engine_words.find_program(words, ray.starts_ray) is not None:
             raise DraftError(
                 "This starts Ray, by which an engine runs on several boxes. inferdash cannot start "
                 "such a cluster yet."

@@ -53,6 +53,9 @@ class _ListeningDrafter:
         wanted = port or engine.default_port
         values: dict[str, Any] = {"port": port if port != engine.default_port else 0}
         if self.command.kind == "engine_command":
+            needs = docker_options.needs_host_network(self.said.flags, self.env)
+            if needs:
+                return self._stay(values, f"--network host is added, because of {needs}")
             return ListeningDraft(values=values | {"host_port": self._note_bare(wanted)})
         network = self.command.network or "bridge"
         if network == "host":
@@ -81,13 +84,27 @@ class _ListeningDrafter:
         for text in self.command.ports:
             why = ": Docker publishes nothing with --network host."
             self.notes.group("ignored", f"-p {text}", why)
-        if self._publishes():
+        # A script's own words count, and they may say another port.
+        stays = self.keeps_network or bool(engine_words.kept_script(self.command))
+        needs = docker_options.needs_host_network(self.said.flags, self.env)
+        if needs and not stays:
+            return self._stay(values, f"--network host stays, because of {needs}")
+        if not stays:
             says = docker_options.describe_host_port(wanted)
             if self.said.host in LOOPBACK:
                 says = docker_options.describe_host_port(wanted, is_local=True)
             self.notes.add("assumed", says)
             return ListeningDraft(values=values | {"network": "bridge", "host_port": wanted})
-        # There the engine's own flag decides who reaches it.
+        return self._stay(values, "")
+
+    def _stay(self, values: dict[str, Any], why: str) -> ListeningDraft:
+        """On the host's network, where the engine's own flag decides who reaches it."""
+        if why:
+            self.notes.add(
+                "trusts",
+                f"{why}: the container reaches, and may hear, everything that this box says to "
+                "itself. box.toml has to allow it.",
+            )
         flags = ("--host", self.said.host) if self.said.host not in (None, "127.0.0.1") else ()
         return ListeningDraft(values=values | {"network": "host"}, flags=flags)
 
@@ -116,22 +133,6 @@ class _ListeningDrafter:
             self.notes.add("assumed", says)
         note_network(self.command, network, self.notes)
         return values
-
-    def _publishes(self) -> bool:
-        """Whether a published port stands for the host's network."""
-        if self.keeps_network:
-            return False
-        # A script's own words count, and they may say another port.
-        if engine_words.kept_script(self.command):
-            return False
-        needs = docker_options.needs_host_network(self.said.flags, self.env)
-        if needs:
-            self.notes.add(
-                "trusts",
-                f"--network host stays, because of {needs}: the container reaches, and may hear, "
-                "everything that this box says to itself. box.toml has to allow it.",
-            )
-        return not needs
 
 
 def note_network(command: LaunchCommand, network: str, notes: NoteList) -> None:

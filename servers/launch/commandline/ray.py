@@ -26,6 +26,11 @@ class RayStart:
     port: str
 
 
+def starts_ray(words: Sequence[str]) -> bool:
+    """Whether these words are `ray start …` themselves."""
+    return [*map(program, words[:1]), *words[1:2]] == ["ray", "start"]
+
+
 def ray_start(words: Sequence[str], env: Mapping[str, str] | None = None) -> RayStart | None:
     """The first one that these words start, behind wrappers and shells; None for none.
 
@@ -33,7 +38,7 @@ def ray_start(words: Sequence[str], env: Mapping[str, str] | None = None) -> Ray
     cluster "auto" is, its words do not say.
     """
     for command in _commands(words, env or {}):
-        if [program(command[0]), *command[1:2]] != ["ray", "start"]:
+        if not starts_ray(command):
             continue
         flags = tuple(command[2:])
         if flag_value(flags, "--head") is not None:
