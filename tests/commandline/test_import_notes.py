@@ -434,6 +434,20 @@ def test_what_stands_before_a_bare_command_is_told(words: str, says: str) -> Non
     assert says in notes(imported(words))
 
 
+@table(
+    ("paste", "says"),
+    [
+        ("vllm serve a/b --port 8001 --node-rank $1", "$1 has no value in the paste: write it."),
+        ("docker run -p 8000:8000 vllm/vllm-openai a/b --x $PORT1 --y $PORT", "$PORT1, $PORT have"),
+        ("docker run -p $PORT:8000 vllm/vllm-openai a/b", "-p $PORT:8000 says no port of the box"),
+    ],
+)
+def test_every_variable_without_a_value_is_told(paste: str, says: str) -> None:
+    [command] = read(paste)
+
+    assert says in notes(draft(command))
+
+
 # --- few notes
 
 

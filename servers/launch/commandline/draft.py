@@ -321,7 +321,7 @@ class _Drafter:
                 )
         note_ignored(self.notes, command.ignored, adds_init=not is_bare and not command.init)
         for name in command.unresolved:
-            if not self.notes.name(name):
+            if not self.notes.names_variable(name):
                 shown = name if name.startswith(("$", "`")) else f"${name}"
                 note_no_value(self.notes, shown)
         self._note_trust(launch, around)

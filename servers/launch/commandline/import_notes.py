@@ -1,5 +1,6 @@
 """Import notes: what a draft says of the differences between a paste and the profile."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -68,9 +69,14 @@ class NoteList:
         if subject not in subjects:
             subjects.append(subject)
 
-    def name(self, word: str) -> bool:
-        """Whether a note names this word."""
-        return any(word in note.says for note in self.build())
+    def names_variable(self, name: str) -> bool:
+        """Whether a note is about a variable, or a $(command), already."""
+        if name.startswith(("$", "`")):
+            return any(name in note.says for note in self.build())
+        # The first argument of a script is $1, and no other 1.
+        bare = "" if name.isdigit() else rf"|(?<![\w.]){re.escape(name)}(?![\w.])"
+        named = re.compile(rf"\$\{{?{re.escape(name)}(?!\w){bare}")
+        return any(named.search(note.says) for note in self.build())
 
     def build(self) -> tuple[ImportNote, ...]:
         return tuple(
