@@ -59,6 +59,8 @@ class ImportedLaunch:
         assert self.draft is not None
         found = {}
         for form, said in _export_words(self.draft):
+            if form == NATIVE:
+                continue  # no image says anything before it
             found[form] = said.words[: said.words.index(self.draft.launch.checkpoint)]
         return found
 
