@@ -375,7 +375,6 @@ def _names(difference: FactDifference) -> list[str]:
         return [
             f"port {port}" if port else "",
             f"-p {port}" if port else "",
-            "--network host" if theirs else "",
             *inside,
         ]
     if kind == "gpus":

@@ -177,6 +177,13 @@ def test_a_bare_engine_of_a_cluster_gets_the_hosts_network(words: str, why: str)
     assert f"--network host is added, because of {why}" in notes(made)
 
 
+def test_an_address_that_vllm_has_by_itself_is_told_on_the_hosts_network() -> None:
+    made = imported("docker run --gpus all --network host vllm/vllm-openai a/b --nnodes 2")
+
+    assert ENGINES["vllm"].listens_on(made.launch) == "127.0.0.1"
+    assert "port 8000 of every address; the profile listens on 127.0.0.1" in notes(made)
+
+
 def test_an_address_inside_a_container_is_told() -> None:
     made = imported("docker run -p 8000:8000 vllm/vllm-openai a/b --host 127.0.0.1")
 

@@ -105,6 +105,14 @@ class _ListeningDrafter:
                 f"{why}: the container reaches, and may hear, everything that this box says to "
                 "itself. box.toml has to allow it.",
             )
+        is_script = bool(engine_words.kept_script(self.command))
+        if self.said.host is None and self.said.engine in _OPEN_BY_DEFAULT and not is_script:
+            port = values["port"] or ENGINES[self.said.engine].default_port
+            self.notes.add(
+                "assumed",
+                f"The paste listens on port {port} of every address; the profile listens on "
+                "127.0.0.1. The flag --host 0.0.0.0 opens it.",
+            )
         flags = ("--host", self.said.host) if self.said.host not in (None, "127.0.0.1") else ()
         return ListeningDraft(values=values | {"network": "host"}, flags=flags)
 
