@@ -1,5 +1,6 @@
 """A pasted command as the draft of a profile: never a launch, and open about what it assumes."""
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -321,7 +322,7 @@ class _Drafter:
                 )
         note_ignored(self.notes, command.ignored, adds_init=not is_bare and not command.init)
         for name in command.unresolved:
-            if not self.notes.names_variable(name):
+            if not self.notes.names_variable(name) and _stays(name, launch):
                 shown = name if name.startswith(("$", "`")) else f"${name}"
                 note_no_value(self.notes, shown)
         self._note_trust(launch, around)
@@ -348,3 +349,11 @@ class _Drafter:
                 "The engine's port is open to the network without a key, as the paste says. "
                 "127.0.0.1 as the address keeps it on the box.",
             )
+
+
+def _stays(name: str, launch: Launch) -> bool:
+    """Whether the launch still has a variable in it. What has become a secret is told as one."""
+    if name.startswith(("$", "`")):
+        return True
+    sign = r"\$\{?" if name.isdigit() else r"(?<!\w)"
+    return re.search(rf"{sign}{re.escape(name)}(?!\w)", str(launch.to_json())) is not None
