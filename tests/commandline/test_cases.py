@@ -56,7 +56,7 @@ def test_every_field_stands_in_the_json() -> None:
     (command,) = read("vllm serve acme/Plum-8B")
     fields = """kind engine image entrypoint command env env_file volumes ports ipc shm_size ulimits
         gpus runtime network cap_add privileged name restart devices cpuset user workdir
-        security_opt init service unresolved ignored"""
+        security_opt init service real_names unresolved ignored"""
     assert list(command.to_json()) == fields.split()
 
 

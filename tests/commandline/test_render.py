@@ -90,8 +90,9 @@ def commands(draw: st.DrawFn) -> LaunchCommand:
 
 
 def _comparable(command: LaunchCommand) -> LaunchCommand:
-    """Without what the texts only imply: the engine, and the order of the blanks."""
-    return replace(command, engine=None, unresolved=tuple(sorted(set(command.unresolved))))
+    """Without what the texts only imply: the engine, names, and the order of the blanks."""
+    unresolved = tuple(sorted(set(command.unresolved)))
+    return replace(command, engine=None, unresolved=unresolved, real_names=())
 
 
 @given(commands())

@@ -52,6 +52,27 @@ def test_a_pasted_command_becomes_a_profile_in_three_steps(eva: Client, box: Box
     assert Secret.objects.get(pk=launch.secret_env["HF_TOKEN"]).reveal() == "hf_abcdefgh12"
 
 
+def test_what_differs_from_the_paste_is_one_list(eva: Client) -> None:
+    text = "docker run -d --gpus all --memory 64g vllm/vllm-openai a/b"
+
+    shown = eva.post("/profiles/paste/", {"text": text}).content.decode()
+
+    _before, _head, behind = shown.partition("<h2>Import notes</h2>")
+    notes = behind.partition("</section>")[0]
+    assert "--memory 64g: a profile has no place for it." in notes
+    assert "does not publish the engine&#x27;s port 8000" in notes
+    assert "What was left out" not in shown
+
+
+def test_a_script_that_starts_a_cluster_is_refused_and_stays(eva: Client) -> None:
+    text = "./launch-cluster.sh -n 10.0.0.1,10.0.0.2 --launch-script run_vllm.sh"
+
+    answer = eva.post("/profiles/paste/", {"text": text}).content.decode()
+
+    assert "one engine on several boxes (10.0.0.1, 10.0.0.2)" in answer
+    assert f">{text}</textarea>" in answer
+
+
 def test_of_several_commands_one_is_chosen(eva: Client) -> None:
     text = "vllm serve a/one\n\nvllm serve b/two"
 
@@ -144,7 +165,7 @@ def test_a_key_among_the_flags_becomes_a_secret(eva: Client, box: Box, key: str,
     [
         ("vllm serve 'a/b", "Line 1"),
         ("export A=1", "only variables are set"),
-        ("docker run -it vllm/vllm-openai bash", "starts none of the engines"),
+        ("docker run -it vllm/vllm-openai bash", "This starts a shell; paste what is typed inside"),
         ("docker run nginx", "says which engine is in it"),
         ("docker run x/y z", "says which engine is in it"),
         ("", "no command"),

@@ -14,7 +14,7 @@ from servers.judge.external.clusters import EngineRank
 from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.images.names import find_image_name
 from servers.judge.memory.holders import memory_by_container
-from servers.launch.commandline import engine_words
+from servers.launch.commandline import ray
 from servers.lifecycle.external.clusters import list_ray_runs
 from servers.models import (
     Box,
@@ -206,7 +206,7 @@ class RayWorker:
 def ray_workers(server: Server) -> tuple[RayWorker, ...]:
     """Those of a server whose engine spreads over boxes with Ray; () of any other."""
     run = server.run
-    if run is None or not run.is_active or not engine_words.uses_ray(run.launch, run.start.command):
+    if run is None or not run.is_active or not ray.uses_ray(run.launch, run.start.command):
         return ()
     return tuple(worker for worker in _workers() if _works_for(worker.address, run))
 
@@ -219,7 +219,7 @@ def of_ray(head: str) -> list[Server]:
 def _works_for(head: str, run: Run) -> bool:
     host_resources = HostResources.objects.filter(box=run.server.box_id).first()
     own = host_resources.found.get("addresses", ()) if host_resources else ()
-    return engine_words.works_for(head, run.launch, run.start.command, own)
+    return ray.works_for(head, run.launch, run.start.command, own)
 
 
 def _workers() -> Iterable[RayWorker]:

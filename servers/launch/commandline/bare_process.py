@@ -4,8 +4,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from servers.launch.commandline.tokens import LaunchCommand
+
 # Of a variable, and what such a value begins with: the box's folders and search paths.
 _NAMED_PLACE = re.compile(r"(^|_)(HOME|PATH|DIR|CACHE|ROOT|ENV)$")
+# Of a variable that names one file, and what such a value looks like.
+_NAMED_FILE = re.compile(r"(^|_)(FILE|CONFIG|JSON|XML|TEMPLATE|PLUGIN)$")
+_FILE = re.compile(r"(?:~|\$HOME|\$\{HOME\})?/[^\s:$]*\w\.[A-Za-z]\w{0,9}")
 _BOX = ("/", "~", "$")
 _PATH = re.compile(r"(?:~|\.{1,2}|\$HOME|\$\{HOME\})?/\S")
 # Their values are names of files in a repository of the Hub.
@@ -32,10 +37,11 @@ def model(said: str) -> MountedModel:
     if not _PATH.match(said):
         return MountedModel(inside=said)
     source = said.rstrip("/")
+    more = " and its other parts are" if len(_parts(source)) > 1 else " is"
     return MountedModel(
-        inside=_inside(source),
-        mounts=tuple(f"{part}:{_inside(part)}:ro" for part in _parts(source)),
-        assumed=f"{source} is mounted, so that the container sees the model.",
+        inside=find_inside(source),
+        mounts=tuple(f"{part}:{find_inside(part)}:ro" for part in _parts(source)),
+        assumed=f"{source}{more} mounted, so that the container sees the model.",
     )
 
 
@@ -46,7 +52,8 @@ def is_relative(said: str) -> bool:
     return said.startswith(("./", "../")) or is_file
 
 
-def _inside(path: str) -> str:
+def find_inside(path: str) -> str:
+    """Where a file or folder of the box stands in the container."""
     return path if path.startswith("/") else f"/models/{path.rsplit('/', 1)[-1]}"
 
 
@@ -55,6 +62,12 @@ def places(env: Mapping[str, str | None]) -> tuple[str, ...]:
     return tuple(
         name for name, value in env.items() if _NAMED_PLACE.search(name) and _begins(value or "")
     )
+
+
+def is_file(name: str, value: str) -> bool:
+    """Whether a variable names a file of the box, which a container does not see."""
+    is_path = _PATH.match(value) is not None and not re.search(r"[\s:]", value)
+    return is_path and (_NAMED_FILE.search(name) is not None or _FILE.fullmatch(value) is not None)
 
 
 def _begins(value: str) -> bool:
@@ -84,3 +97,27 @@ def unseen(flags: tuple[str, ...], volumes: tuple[str, ...]) -> Iterator[tuple[s
             continue
         if not any(value == target or value.startswith(f"{target}/") for target in targets):
             yield flag, value
+
+
+# Builds that the official images are not, by the path of the program, devices, flags or variables.
+_BUILDS = (
+    (
+        "ik_llama.cpp",
+        re.compile(r"ik_llama|(?:^|\s)(?:-fmoe|-rtr|-amb|-mla|-ser|-gr|-smgs)(?:\s|$)"),
+    ),
+    ("a build for Vulkan", re.compile(r"(?i)vulkan|GGML_VK_")),
+    (
+        "a build for AMD’s GPUs",
+        re.compile(r"(?i)\brocm|\bhip\b|HIP_VISIBLE|ROCR_|HSA_OVERRIDE|VLLM_ROCM"),
+    ),
+    ("a build for Intel’s GPUs", re.compile(r"(?i)\bsycl|ONEAPI_|ZE_AFFINITY")),
+)
+
+
+def describe_build(command: LaunchCommand) -> str:
+    """The build of an engine that a command without a container shows to be another; "" for none."""
+    said = " ".join([*command.env, *command.command])
+    for title, signs in _BUILDS:
+        if signs.search(said) and not (title == "ik_llama.cpp" and command.engine != "llamacpp"):
+            return title
+    return ""

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from servers.launch.commandline import docker_options
@@ -37,6 +38,8 @@ _IGNORED_KEYS = """annotations attach build blkio_config cpu_count cpu_percent c
     tmpfs tty use_api_socket userns_mode uts volumes_from"""
 _IGNORED = frozenset(_IGNORED_KEYS.split()) - {*_TEXTS, *_LISTS, *_SWITCHES}
 SERVICE_KEYS = frozenset(_READ.split()) | _IGNORED | frozenset([*_TEXTS, *_LISTS, *_SWITCHES])
+# A file of another tool that runs an image.
+_OTHER_KEYS = frozenset(["type", "commands", "kind", "steps", "run"])
 _MARKS = frozenset(["image", "build", "extends"])  # one of them makes a mapping a service
 _BACKSLASH = re.compile(r"\\[ \t]*(?:\n|$)")
 
@@ -49,6 +52,7 @@ def services(document: Any) -> dict[str | None, PositionedMapping]:
     if (
         inside is None
         and "image" in document
+        and not document.keys() & _OTHER_KEYS
         and not isinstance(document["image"], PositionedMapping)
     ):
         return {None: document}
@@ -71,13 +75,48 @@ def _is_service(name: str | None, entry: PositionedMapping) -> bool:
     return bool(entry.keys() & _MARKS)
 
 
-def read(name: str | None, entry: PositionedMapping, scope: Scope) -> LaunchCommand:
-    """One service as a Command. Raises YamlError for an unknown key or a value of a wrong form."""
-    return _Service(name, entry, scope).read()
+def find_real_names(document: Any, scope: Scope) -> dict[str, str]:
+    """What Docker calls those volumes and networks of a document whose names it says: by `name:`, as
+    external ones, or with the project's name before them.
+    """
+    if not isinstance(document, PositionedMapping):
+        return {}
+    found: dict[str, str] = {}
+    project = document.get("name")
+    for kind in ("volumes", "networks"):
+        named = document.get(kind)
+        for key, more in named.items() if isinstance(named, PositionedMapping) else ():
+            said = more if isinstance(more, PositionedMapping) else PositionedMapping()
+            external = said.get("external")
+            inside = external.get("name") if isinstance(external, PositionedMapping) else None
+            own = said.get("name") or inside or (key if external not in (None, "false") else None)
+            if own is None and isinstance(project, str):
+                own = f"{project}_{key}"
+            if isinstance(own, str):
+                found[key] = scope.interpolate(own).text
+    return found
+
+
+def read(
+    name: str | None, entry: PositionedMapping, scope: Scope, real_names: Mapping[str, str]
+) -> LaunchCommand:
+    """One service as a Command. `real_names` as find_real_names says them.
+
+    Raises YamlError for an unknown key or a value of a wrong form.
+    """
+    return _Service(name, entry, scope, real_names).read()
 
 
 class _Service:
-    def __init__(self, name: str | None, entry: PositionedMapping, scope: Scope) -> None:
+    def __init__(
+        self,
+        name: str | None,
+        entry: PositionedMapping,
+        scope: Scope,
+        real_names: Mapping[str, str],
+    ) -> None:
+        self._real_names = real_names
+        self._used_names: list[str] = []
         self._name = name
         self._entry = entry
         self._scope = scope
@@ -103,6 +142,7 @@ class _Service:
             engine=engine_of(
                 image=values.get("image"), entrypoint=values.get("entrypoint"), command=command
             ),
+            real_names=tuple(dict.fromkeys(self._used_names)),
             unresolved=tuple(dict.fromkeys(self._unresolved)),
             ignored=tuple(self._ignored),
             **values,
@@ -189,7 +229,18 @@ class _Service:
                 self._ignored.append(
                     f"volumes: {item.get('type')} {item.get('target', '')}".strip()
                 )
-        return tuple(found)
+        return tuple(map(self._name_volume, found))
+
+    def _name_volume(self, text: str) -> str:
+        source, colon, rest = text.partition(":")
+        return self._use_real_name(source) + colon + rest if colon else text
+
+    def _use_real_name(self, name: str) -> str:
+        real = self._real_names.get(name)
+        if real is None:
+            return name
+        self._used_names.append(real)
+        return real
 
     def _ports(self, value: Any) -> tuple[str, ...]:
         found: list[str] = []
@@ -244,7 +295,7 @@ class _Service:
             self._text(each)
             for each in (list(value) if isinstance(value, PositionedMapping) else self._list(value))
         ]
-        values.setdefault("network", names[0] if names else None)
+        values.setdefault("network", self._use_real_name(names[0]) if names else None)
         self._ignored += [f"networks: {name}" for name in names[1:]]
 
     def _take_deploy(self, value: Any, values: dict[str, Any]) -> None:

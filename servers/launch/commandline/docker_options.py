@@ -132,6 +132,7 @@ _VARIABLES = ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 class RequestedGpus:
     gpus: str  # "all", "none", or indices
     variable: str = ""  # said it, and is no variable of the profile any more
+    order: str = ""  # what that variable says inside the container, where it names an order
     assumed: str = ""
     unresolved: str = ""
 
@@ -148,7 +149,7 @@ def find_requested_gpus(command: LaunchCommand, env: Mapping[str, str]) -> Reque
     if isinstance(said, tuple):
         return _parse_gpus(said)
     if said is not None:
-        return RequestedGpus(gpus=said if said in ("all", "none") else "all")
+        return RequestedGpus(gpus=said) if said in ("all", "none") else _parse_gpus((said,))
     if named := tuple(filter(is_gpu, command.devices)):
         return _parse_gpus(named)
     return _by_variable(command, env)
@@ -161,6 +162,9 @@ def _parse_gpus(said: Iterable[str]) -> RequestedGpus:
     if all(each.isdecimal() for each in names):
         return RequestedGpus(gpus=",".join(names))
     shown = ", ".join(names)
+    if "$" in shown or "`" in shown:
+        says = f"--gpus {shown}: the paste does not say which these are. Choose them by index."
+        return RequestedGpus(gpus="all", unresolved=says)
     return RequestedGpus(
         gpus="all",
         unresolved=f"The GPUs {shown} are named by their ids: choose them by index.",
@@ -173,8 +177,7 @@ def _by_variable(command: LaunchCommand, env: Mapping[str, str]) -> RequestedGpu
     for name in _VARIABLES:
         value = env.get(name, "")
         if re.fullmatch(r"\d+(,\d+)*", value):
-            says = f"{name}={value} became the profile's GPUs."
-            return RequestedGpus(gpus=value, variable=name, assumed=says)
+            return _read_indices(name, value)
     seen = env.get(_VARIABLES[0], "")
     if seen in ("none", "void"):
         return RequestedGpus(gpus="none", variable=_VARIABLES[0])
@@ -183,10 +186,30 @@ def _by_variable(command: LaunchCommand, env: Mapping[str, str]) -> RequestedGpu
     gives = command.runtime == "nvidia" or "NVIDIA_VISIBLE_DEVICES" in env
     if gives or command.kind == "engine_command":
         return RequestedGpus(gpus="all")
-    if command.engine == "other":
+    # GPUs of AMD and Intel are devices of the box.
+    is_device = any(device.startswith(("/dev/kfd", "/dev/dri")) for device in command.devices)
+    if command.engine == "other" or is_device:
         return RequestedGpus(gpus="none")
     says = "No GPUs are requested, so it gets none: choose those that it needs."
     return RequestedGpus(gpus="none", assumed=says)
+
+
+def _read_indices(name: str, value: str) -> RequestedGpus:
+    """Docker gives a container its GPUs in the box's order, and CUDA counts them anew there."""
+    indices = [int(each) for each in value.split(",")]
+    in_order = sorted(set(indices))
+    if name != "CUDA_VISIBLE_DEVICES" or indices == in_order:
+        says = f"{name}={value} became the profile's GPUs."
+        return RequestedGpus(gpus=value, variable=name, assumed=says)
+    gpus = ",".join(map(str, in_order))
+    order = ",".join(str(in_order.index(each)) for each in indices)
+    return RequestedGpus(
+        gpus=gpus,
+        variable=name,
+        order=order,
+        assumed=f"{name}={value} became the profile's GPUs {gpus} and, for their order, "
+        f"{name}={order} in the container.",
+    )
 
 
 _ON_FAILURE = re.compile(r"on-failure(?::(\d{1,6}))?")
@@ -276,13 +299,18 @@ def needs_host_network(flags: tuple[str, ...], env: Mapping[str, str]) -> str:
     return ""
 
 
-def describe_host_port(port: int) -> str:
-    """What is said of a port that stands for the host's network."""
-    return (
+def describe_host_port(port: int, *, is_local: bool = False) -> str:
+    """What is said of a port that stands for the host's network. `is_local`: the engine was told
+    to listen on the loopback alone, and so nothing changes for other machines."""
+    says = (
         f"--network host became port {port}, published on this box’s 127.0.0.1: on the host’s "
-        "network a container reaches, and may hear, everything that this box says to itself. For "
-        "other machines write 0.0.0.0 as the address. Docker opens published ports itself, past ufw "
-        "and firewalld’s rules."
+        "network a container reaches, and may hear, everything that this box says to itself."
+    )
+    if is_local:
+        return says
+    return (
+        f"{says} For other machines write 0.0.0.0 as the address. Docker opens published ports "
+        "itself, past ufw and firewalld’s rules."
     )
 
 

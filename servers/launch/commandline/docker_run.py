@@ -275,6 +275,8 @@ def gpus(text: str, offset: int) -> str | int | tuple[str, ...] | None:
         return text
     if cleaned == "device=all":
         return "all"
+    if cleaned.startswith("device=") and ("$(" in cleaned or "`" in cleaned):
+        return (cleaned.removeprefix("device="),)
     if cleaned.startswith("device="):
         ids = re.split(r"[\"']?,[\"']?(?=\w+=)", cleaned.removeprefix("device="))[0]
         return tuple(part.strip() for part in ids.strip("'\"").split(",") if part.strip())

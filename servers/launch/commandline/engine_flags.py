@@ -72,8 +72,8 @@ def _split(engine: EngineKey, words: tuple[str, ...]) -> EngineFlags:
     rest, checkpoint = _positional(engine, words)
     rest, named = _take_flag(rest, _CHECKPOINT[engine])
     rest, served_name = _take_flag(rest, _NAME[engine])
-    rest, host = _take_flag(rest, ("--host",))
-    rest, port = _take_flag(rest, ("--port",))
+    rest, host = _take_flag(rest, ("--host",), most=1)
+    rest, port = _take_flag(rest, ("--port",), most=1)
     return EngineFlags(
         engine=engine,
         checkpoint=checkpoint or named,
@@ -100,9 +100,12 @@ def _positional(engine: EngineKey, words: tuple[str, ...]) -> tuple[tuple[str, .
 
 
 def _take_flag(
-    words: tuple[str, ...], names: tuple[str, ...]
+    words: tuple[str, ...], names: tuple[str, ...], *, most: int | None = None
 ) -> tuple[tuple[str, ...], str | None]:
-    """The words without the flag of these names that has one value; the last one counts."""
+    """The words without the flag of these names that has one value; the last one counts.
+
+    `most`: what follows so many values are words of their own. None: all values are the flag's.
+    """
     found: str | None = None
     rest: list[str] = []
     at = 0
@@ -112,7 +115,7 @@ def _take_flag(
             rest.append(words[at])
             at += 1
             continue
-        values = [value] if equals else _values(words, at + 1)
+        values = [value] if equals else _values(words, at + 1)[:most]
         at += 1 if equals else 1 + len(values)
         if len(values) == 1:
             found = values[0]

@@ -1,19 +1,12 @@
-"""The engine inside a command line: behind wrappers, `bash -c`, and `python -m`.
-
-vLLM spreads over boxes with Ray where it is told to: its server runs beside the cluster's head, and
-the other boxes run nothing but `ray start --address=HEAD:6379 --block`.
-"""
+"""The engine inside a command line: behind wrappers, `bash -c`, and `python -m`."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-from servers.launch.commandline.export import HF_CACHE
 from servers.launch.commandline.shell import Lexer
 from servers.launch.commandline.tokens import EngineKey, LaunchCommand, Operator, ShellError, Word
-from servers.launch.commandline.variables import Scope, Value
+from servers.launch.commandline.variables import Scope
 from servers.launch.engines.engine import flag_value
-from servers.launch.engines.launch import Launch
 
 _SHELLS = ("bash", "sh", "zsh", "dash", "ash")
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?(\.exe)?\Z")
@@ -79,6 +72,11 @@ _RUNNERS: dict[str, str] = {
     "mamba": "-n -p --name --prefix",
     "micromamba": "-n -p --name --prefix",
 }
+# Those that change how their program runs, so that it is no matter whether they stand there.
+_CHANGING = ("numactl", "taskset", "nice", "ionice", "chrt", "timeout")
+_USUAL = ("/app/llama-server", "/usr/bin/python3")
+_CLUSTER = "launch-cluster.sh"
+_OF_SYSTEM = re.compile(r"/(?:usr/)?s?bin/")
 _ASKED = re.compile(r"(?:\$\(|`)(?:which|command -v)\s+([\w-]+)[)`]\Z")  # $(which vllm)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
@@ -95,6 +93,8 @@ def wrappers(words: Sequence[str]) -> int:
         name = program(words[at])
         if _ASSIGNMENT.match(words[at]):
             at += 1
+        elif at and _ASSIGNMENT.match(words[at - 1]) and re.fullmatch(r"-[A-Z]", words[at]):
+            at += 1  # of sudo, behind what it sets
         elif name in _WRAPPERS:
             values, own = _WRAPPERS[name]
             at = _after_options(words, at + 1, values.split()) + own
@@ -136,7 +136,7 @@ def engine_start(words: Sequence[str]) -> tuple[EngineKey, int] | None:
     name = (asked[1] if asked else program(words[0]).removesuffix(".exe")).partition("@")[0]
     if list(words[1:2]) == ["serve"] and name in ("vllm", "sglang"):
         return ("vllm" if name == "vllm" else "sglang"), 2
-    if name == "llama-server":
+    if name == "llama-server" or (name == "server" and "llama.cpp" in words[0]):
         return "llamacpp", 1
     if _PYTHON.match(program(words[0])) or words[0].startswith("$"):
         return _python_start(words)
@@ -162,6 +162,75 @@ def is_shell(word: str) -> bool:
     return program(word) in _SHELLS
 
 
+def list_words(command: LaunchCommand) -> tuple[str, ...]:
+    """Entrypoint and command of a container, or all words of a command without one."""
+    return (*_words(command.entrypoint), *command.command)
+
+
+def find_entrypoint(command: LaunchCommand) -> tuple[str, ...]:
+    """The program that a profile names as the container's entrypoint: what the paste says of it, and
+    what stands before the engine's own words; () where the image's is left as it is.
+
+    A script that does more than start the engine is kept as a whole, a shell that does no more is
+    none.
+    """
+    script = kept_script(command)
+    if script or command.kind == "engine_command":
+        return script
+    argv = list_words(command)
+    own = find(argv) or find(command.command)
+    if own is None:
+        return _words(command.entrypoint)
+    is_shell_alone = shell_script(argv[wrappers(argv) :]) is not None
+    start = find_program(argv, _is_start) or ()
+    before = tuple(start[: len(start) - len(own[1])]) if is_shell_alone else ()
+    before = before or argv[: len(argv) - len(own[1])]
+    is_said = command.entrypoint is not None and not is_shell_alone
+    is_path = bool(start) and "/" in start[0] and start[0][0] != "$" and start[0] not in _USUAL
+    return before if is_said or is_path or _changes(before) else ()
+
+
+def _is_start(words: Sequence[str]) -> bool:
+    return engine_start(words) is not None
+
+
+def _changes(words: Sequence[str]) -> bool:
+    """Whether what stands before a program changes something: numactl, uv run, NAME=value."""
+    return any(
+        program(word) in (*_CHANGING, *_RUNNERS) or _ASSIGNMENT.match(word)
+        for word in words[: wrappers(words)]
+    )
+
+
+def name_changing(words: Sequence[str]) -> tuple[str, ...]:
+    """The wrappers in front that change how their program runs, with their options; and packages
+    that are installed for it."""
+    last = wrappers(words)
+    found: list[str] = []
+    for at in range(last):
+        if program(words[at]) in _CHANGING:
+            stop = next((n for n in range(at + 1, last) if program(words[n]) in _WRAPPERS), last)
+            found.append(" ".join(words[at:stop]))
+        elif words[at] == "--with" and at + 1 < last and words[at + 1] not in ("vllm", "sglang"):
+            found.append(f"--with {words[at + 1]}")
+    return tuple(found)
+
+
+def find_hosts(words: Sequence[str]) -> tuple[str, ...] | None:
+    """The boxes on which launch-cluster.sh starts one engine; () where it looks for them itself.
+
+    None for anything else, and for one box. Source: eugr/spark-vllm-docker.
+    """
+    start = next((n for n, word in enumerate(words[:3]) if program(word) == _CLUSTER), None)
+    if start is None:
+        return None
+    own = list(words[start + 1 :])
+    own = own[: own.index("exec")] if "exec" in own else own
+    said = flag_value(tuple(own), "-n", "--nodes") or ""
+    hosts = tuple(each for each in said.split(",") if each)
+    return None if "--solo" in own or len(hosts) == 1 else hosts
+
+
 def shell_script(words: Sequence[str]) -> str | None:
     """The text of `bash -c "text"`, `sh -lc "text"`; None if these words are no such thing."""
     if not words or not is_shell(words[0]):
@@ -177,21 +246,25 @@ def shell_script(words: Sequence[str]) -> str | None:
 
 def find(words: Sequence[str]) -> tuple[EngineKey, tuple[str, ...]] | None:
     """The engine that an argv starts, however deep, and the words that the engine gets."""
+    found = find_program(words, _is_start)
+    started = engine_start(found or ())
+    return None if started is None or found is None else (started[0], tuple(found[started[1] :]))
+
+
+def find_program(
+    words: Sequence[str], is_it: Callable[[Sequence[str]], bool]
+) -> Sequence[str] | None:
+    """The words of the first program of a kind that an argv starts, however deep."""
     words = words[wrappers(words) :]
-    started = engine_start(words)
-    if started is not None:
-        engine, own = started
-        return engine, tuple(words[own:])
+    if is_it(words):
+        return words
     script = shell_script(words)
-    return None if script is None else _find_in_script(script)
-
-
-def _find_in_script(script: str) -> tuple[EngineKey, tuple[str, ...]] | None:
+    if script is None:
+        return None
     scope = Scope()
     for line in simple_commands(script):
-        words = [argument.text for argument in scope.arguments(line)]
-        found = find(words)
-        if found is not None:
+        inner = [argument.text for argument in scope.arguments(line)]
+        if (found := find_program(inner, is_it)) is not None:
             return found
     return None
 
@@ -237,7 +310,7 @@ def engine_words(command: LaunchCommand) -> tuple[str, ...] | None:
     None where no engine is started: a container with just a shell, or something else. Nothing at
     all where variables alone tell a llama.cpp what to do.
     """
-    words = [*_words(command.entrypoint), *command.command]
+    words = list(list_words(command))
     found = find(words) or find(command.command)
     if found is not None:
         return found[1]
@@ -253,16 +326,24 @@ def engine_words(command: LaunchCommand) -> tuple[str, ...] | None:
             told = any(name.startswith("LLAMA_ARG_") for name in command.env)
             return () if told or command.env_file else None
         return tuple(own) if own[0].startswith("-") else None
+    # So does an image of somebody's own, or one that a profile names the program for.
+    if command.engine == "sglang" and words and words[0].startswith("--"):
+        return tuple(words) if any(w.startswith("--model") for w in words) else None
     return None
 
 
 def _is_checkpoint(words: Sequence[str]) -> bool:
     """Whether vLLM's words begin with its checkpoint or flags, rather than with a program."""
     first = words[0]
-    if first.startswith("-") or "/" in first:
-        return True
-    is_program = first in _SHELLS or _PYTHON.match(first) is not None
-    return not is_program and len(words) > 1 and words[1].startswith("--")
+    if is_program(first):
+        return False
+    return first.startswith("-") or "/" in first or (len(words) > 1 and words[1].startswith("--"))
+
+
+def is_program(word: str) -> bool:
+    """Whether a word is a shell, a script or a program of the system, which no checkpoint is."""
+    is_there = is_shell(word) or _PYTHON.match(program(word)) is not None
+    return is_there or word.endswith((".sh", ".py")) or _OF_SYSTEM.match(word) is not None
 
 
 def _words(entrypoint: str | tuple[str, ...] | None) -> tuple[str, ...]:
@@ -271,127 +352,16 @@ def _words(entrypoint: str | tuple[str, ...] | None) -> tuple[str, ...]:
     return entrypoint or ()
 
 
-PORT = "6379"  # unless it is told another
-_LOCAL = {"", "127.0.0.1", "localhost", "0.0.0.0", "::1"}  # noqa: S104 - says nothing of who
-
-
-@dataclass(frozen=True, kw_only=True)
-class RayStart:
-    is_head: bool
-    host: str  # of the head; "" of a head that names no address of its own
-    port: str
-
-
-def ray_start(words: Sequence[str], env: Mapping[str, str] | None = None) -> RayStart | None:
-    """The first one that these words start, behind wrappers and shells; None for none.
-
-    Rule: `ray start --head --port P --node-ip-address A`, or `ray start --address A:P`. Which
-    cluster "auto" is, its words do not say.
-    """
-    for command in _commands(words, env or {}):
-        if [program(command[0]), *command[1:2]] != ["ray", "start"]:
-            continue
-        flags = tuple(command[2:])
-        if flag_value(flags, "--head") is not None:
-            host = flag_value(flags, "--node-ip-address") or ""
-            return RayStart(is_head=True, host=host, port=flag_value(flags, "--port") or PORT)
-        host, _colon, port = (flag_value(flags, "--address") or "").rpartition(":")
-        if host and port.isascii() and port.isdigit():
-            return RayStart(is_head=False, host=host, port=port)
-    return None
-
-
-def _commands(words: Sequence[str], env: Mapping[str, str]) -> Iterator[Sequence[str]]:
-    words = words[wrappers(words) :]
-    # A script of a venv stands behind its interpreter.
-    if len(words) > 1 and program(words[0]).startswith("python"):
-        words = words[1:]
-    script = shell_script(words)
-    if script is None:
-        yield from [words] if words else []
-        return
-    scope = Scope(values={name: Value(text=text) for name, text in env.items()})
-    for command in simple_commands(script):
-        inner = [argument.text for argument in scope.arguments(command)]
-        yield from _commands(inner, env) if inner else ()
-
-
-def uses_ray(launch: Launch, words: Sequence[str]) -> bool:
-    """Whether an engine's ranks are Ray's. `words` are all of its container's or process's."""
-    return launch.engine == "vllm" and ("ray" in _backends(launch) or _head(words) is not None)
-
-
-def works_for(worker: str, launch: Launch, words: Sequence[str], box: Collection[str]) -> bool:
-    """Whether what joined Ray's head at "10.0.0.1:6379" works for this engine, which uses Ray.
-
-    Rule: the head runs beside the engine, at an address of its box, or at the one that its words
-    or VLLM_HOST_IP name; at Ray's usual port unless its words say another.
-    """
-    host, _colon, port = worker.rpartition(":")
-    head = _head(words)
-    own = {*box, launch.env.get("VLLM_HOST_IP", ""), head.host if head else ""} - _LOCAL
-    return host in own and (head is None or port == head.port)
-
-
-def _backends(launch: Launch) -> tuple[str | None, ...]:
-    names = ("--distributed-executor-backend", "--data-parallel-backend", "-dpb")
-    return tuple(flag_value(launch.flags, name) for name in names)
-
-
-def _head(words: Sequence[str]) -> RayStart | None:
-    found = ray_start(words)
-    return found if found is not None and found.is_head else None
-
-
-# Labels for SELinux, and what is so anyway: they say nothing of what is mounted.
-_PLAIN_MODES = re.compile(r":(?:z|Z|rw)(?:,(?:z|Z|rw))*$")
-# What inferdash gives every container.
-GIVEN_ANYWAY = ("no-new-privileges", "no-new-privileges:true")
-_RELATIVE = re.compile(r"\.|\$\{?PWD\b|\$\(pwd\)|`pwd`|%cd%", re.IGNORECASE)
-
-
-def is_cache(volume: str) -> bool:
-    volume = _PLAIN_MODES.sub("", volume)
-    return volume.replace("${HOME}", "~").replace("$HOME", "~") == HF_CACHE
-
-
-def is_relative(source: str) -> bool:
-    """Whether a mount's source depends on the folder that the command is run in."""
-    return _RELATIVE.match(source) is not None
-
-
 def kept_script(command: LaunchCommand) -> tuple[str, ...]:
-    """The shell and its script, where the script does more than start the engine."""
-    entrypoint = command.entrypoint
-    first = (entrypoint,) if isinstance(entrypoint, str) and entrypoint else entrypoint or ()
-    argv = (*first, *command.command)
+    """The shell and its script, where the script does more than start the engine, or starts it in
+    a way of its own."""
+    argv = list_words(command)
     script = shell_script(argv)
-    if script is None or len(simple_commands(script)) < 2:
+    if script is None:
         return ()
+    commands = simple_commands(script)
+    if len(commands) < 2:
+        words = [argument.text for each in commands for argument in Scope().arguments(each)]
+        if not _changes(words):
+            return ()
     return (*argv[: argv.index(script)], script)
-
-
-def read_port(text: str) -> tuple[str, int, int] | None:
-    """Address, port on the host, port in the container; None for ranges and other protocols."""
-    match = re.fullmatch(
-        r"(?:(\[[0-9a-fA-F:]+\]|\d+\.[\d.]+|localhost):)?(?:(\d{0,5}):)?(\d{1,5})(?:/tcp)?", text
-    )
-    if match is None:
-        return None
-    address = (match[1] or "0.0.0.0").strip("[]")  # noqa: S104 - what Docker does
-    return "127.0.0.1" if address == "localhost" else address, int(match[2] or 0), int(match[3])
-
-
-def why_ignored(option: str) -> str:
-    name = option.split()[0].partition("=")[0]
-    if name in ("-it", "-i", "-t", "--interactive", "--tty"):
-        return "an engine needs no terminal; its log is on the page."
-    if name in ("-d", "--detach", "-itd", "-dit"):
-        return "containers always run in the background here."
-    if name.endswith(".sh"):
-        return "what this script adds to the command is not in the paste."
-    if name in ("--cap-drop", "--pids-limit"):
-        return "inferdash takes rights from every container itself, and limits its processes."
-    if name == "--rm":
-        return "inferdash removes the container itself, once its log is kept."
-    return "a profile has no place for it."

@@ -11,7 +11,7 @@ from servers.launch.commandline import docker_options
 from servers.launch.commandline.tokens import LaunchCommand
 from servers.launch.commandline.variables import ALWAYS_SET, WORKING_DIRECTORY
 from servers.launch.commandline.yaml_text import TYPOGRAPHIC_QUOTES
-from servers.launch.engines import ENGINES, parameters, placement, usual_entrypoint
+from servers.launch.engines import ENGINES, known_entrypoint, parameters, placement
 from servers.launch.engines.engine import listens_beyond_loopback
 from servers.launch.engines.launch import FIELDS, Launch
 
@@ -238,6 +238,9 @@ def _literal(text: str) -> str:
 HF_CACHE = "~/.cache/huggingface:/root/.cache/huggingface"
 # Above a profile's own command: what a guide says of the host's network becomes a published port.
 HOST_STAYS = "# --network: host stays"
+# The same of a program that an export has to name, because the image's own entrypoint is not known:
+# said behind one that is the program, it would be said twice.
+PROGRAM_NAMED = "# --entrypoint: names the program"
 HF_TOKEN = "HF_TOKEN"  # noqa: S105 - the variable's name
 
 
@@ -251,23 +254,46 @@ def command_of(launch: Launch, *, name: str = "") -> LaunchCommand:
         env[HF_TOKEN] = None
     cache = (HF_CACHE,) if launch.serves_models and launch.mount_hf_cache else ()
     on_host = launch.network == "host"
+    entrypoint = _find_entrypoint(launch)
+    options = {
+        name: _write(FIELDS[of].kind, getattr(launch, of))
+        for name, of in docker_options.OF_LAUNCH.items()
+    }
+    if _names_program(launch):
+        options["entrypoint"] = entrypoint
     return LaunchCommand(
         kind="docker_run",
         engine=engine.key,  # type: ignore[arg-type]
         name=name or None,
         image=launch.image,
-        command=engine.command(launch, launch.entrypoint or usual_entrypoint(launch.image)),
+        command=engine.command(launch, entrypoint),
         env=env,
         volumes=launch.volumes + cache,
         ports=() if on_host else (_format_port(launch, engine.port(launch)),),
         gpus=_gpus(launch.gpus),
         network=launch.network if launch.network != "bridge" else None,
         restart=docker_options.to_docker(launch),
-        **{
-            name: _write(FIELDS[of].kind, getattr(launch, of))
-            for name, of in docker_options.OF_LAUNCH.items()
-        },
+        **options,
     )
+
+
+def _find_entrypoint(launch: Launch) -> tuple[str, ...]:
+    known = launch.entrypoint or known_entrypoint(launch.image)
+    return ENGINES[launch.engine].program if known is None else known
+
+
+def _names_program(launch: Launch) -> bool:
+    """Whether an export says the program as the entrypoint, where the profile says none."""
+    return (
+        not launch.entrypoint
+        and bool(_find_entrypoint(launch))
+        and (known_entrypoint(launch.image) is None)
+    )
+
+
+def names_program(text: str) -> bool:
+    """Whether a text is an export whose entrypoint is none of the profile's."""
+    return PROGRAM_NAMED in text
 
 
 def _write(kind: str, value: Any) -> Any:
@@ -297,6 +323,8 @@ def _reasons(launch: Launch) -> str:
         said = f"# --restart: {remark}\n{said}"
     if launch.network == "host":
         said = f"{HOST_STAYS}: this profile means it\n{said}"
+    if _names_program(launch):
+        said = f"{PROGRAM_NAMED}, as this image’s own is not known\n{said}"
     if placement.parse_gpu_requirement(launch.gpus):
         said = f"# --gpus: {launch.gpus}, whichever those are on the box\n{said}"
     return said

@@ -5,8 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from servers.launch.commandline import engine_words, tokens
-from servers.launch.commandline.draft import HF_TOKENS, Draft, DraftError, ImportNote, draft
+from servers.launch.commandline.draft import Draft, DraftError, draft
+from servers.launch.commandline.environment_draft import HF_TOKENS
 from servers.launch.commandline.export import HF_CACHE, HF_TOKEN
+from servers.launch.commandline.import_notes import ImportNote
 from servers.launch.commandline.tokens import EngineKey, LaunchCommand
 from servers.launch.engines import ENGINES
 from servers.launch.engines.engine import flag_value
@@ -72,7 +74,7 @@ def draft_of(
     if engine is not None:
         command = replace(command, engine=engine)
     try:
-        made = without_keys(draft(command, engine=engine, keeps_network=True))
+        made = without_keys(draft(command, engine=engine, keeps_network=True, knows_image=True))
     except DraftError:
         if engine is None:
             raise
@@ -87,7 +89,7 @@ def draft_of(
 def _of_script(command: LaunchCommand, engine: EngineKey, model: str) -> Draft:
     words = (*ENGINES[engine].program, *_MODEL[engine], model)
     alone = replace(command, entrypoint=None, command=words)
-    made = draft(alone, engine=engine, keeps_network=True)
+    made = draft(alone, engine=engine, keeps_network=True, knows_image=True)
     note = ImportNote(
         kind="unresolved",
         says="A script of its image starts the engine, so that its flags are not known: this "

@@ -22,8 +22,11 @@ LAUNCH = re.compile(
     r"|\S{0,200}(?:python[\d.]*|\$\{?\w*\}?)[\"']?\s+(?:-\w+\s+)*-m\s*(?:vllm\.entrypoints|sglang\.launch|sglang\.cli)"
     r"|\S{0,200}(?:vllm/entrypoints/\S*api_server|sglang/launch_server)\.py"
     r"|(?:[\w./~${}\\-]{0,200}[/\\])?llama-server(?:\.exe)?(?=\s|$)"
+    r"|[\w./~${}-]{0,200}llama\.cpp/[\w./-]{0,100}bin/server(?=\s)"
 )
-_NAMES = re.compile(r"docker|podman|nerdctl|vllm|sglang|llama-server")  # one is in every launch
+_NAMES = re.compile(
+    r"docker|podman|nerdctl|vllm|sglang|llama-server|llama\.cpp"
+)  # one is in every launch
 _BEHIND = re.compile(
     rf"(?:&&|;)\s*(?:sudo\s+|nohup\s+|exec\s+|[A-Z_]+=\S+\s+)*(?:{LAUNCH.pattern})"
 )
@@ -39,7 +42,7 @@ poetry pipenv pdm rye hatch pixi conda mamba micromamba bash sh zsh dash eval do
 _OTHERS = """
 export declare typeset local readonly unset set source . cd : if then else elif fi for while until
 do done alias case esac select function { } ( [ [[ test echo printf cat tee curl wget jq sed awk ssh hf
-huggingface-cli tmux srun flock nsys ncu strace gdb caffeinate xvfb-run pm2 kubectl oc wsl wsl.exe
+huggingface-cli tmux srun flock apptainer singularity nsys ncu strace gdb caffeinate xvfb-run pm2 kubectl oc wsl wsl.exe
 proxychains proxychains4 git pip pip3 mkdir rm kill sleep activate setx trap wait exit grep read shift chmod
 """
 PROGRAMS = frozenset(_PROGRAMS.split())

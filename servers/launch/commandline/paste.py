@@ -8,15 +8,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from servers.launch.commandline import blocks, compose, tokens, yaml_text
+from servers.launch.commandline import blocks, compose, other_servers, tokens, yaml_text
 from servers.launch.commandline.blocks import Block
-from servers.launch.commandline.engine_words import is_shell
+from servers.launch.commandline.engine_words import is_shell, list_words, program
 from servers.launch.commandline.lines import LAUNCH, LineKind, launch_in, start_of
 from servers.launch.commandline.script import ShellScript
 from servers.launch.commandline.shell import END
 from servers.launch.commandline.tokens import LaunchCommand, PasteError
 from servers.launch.commandline.variables import Scope
 from servers.launch.commandline.yaml_text import YamlError
+from servers.launch.engines.engine import flag_value
 
 _INVISIBLE = re.compile("[\u200b-\u200d\u2060\ufeff\u00ad]|\x1b\\[[0-9;?]*[A-Za-z]")
 _SPACES = str.maketrans(dict.fromkeys("\u00a0\u2007\u202f\u2002\u2003\u2009\u3000", " "))
@@ -254,11 +255,14 @@ def join_exec_commands(commands: Sequence[LaunchCommand]) -> list[LaunchCommand]
 
 
 def _opens_shell(command: LaunchCommand) -> bool:
-    entrypoint = command.entrypoint
-    first = (entrypoint,) if isinstance(entrypoint, str) else entrypoint or ()
-    words = [word for word in (*first, *command.command) if word]
-    if command.kind != "docker_run" or not words:
+    words = [word for word in list_words(command) if word]
+    if command.kind != "docker_run":
         return False
+    if not words:
+        # Its image starts a shell, or nothing that the engine below would not start.
+        return any(
+            re.fullmatch(r"-[a-z]*[it][a-z]*|--tty|--interactive", o) for o in command.ignored
+        )
     is_empty = all(word in ("-l", "-i", "--login") for word in words[1:])
     return (is_shell(words[0]) and is_empty) or words in _WAITS
 
@@ -290,7 +294,12 @@ _OTHER_FORMS = (
         "this is a Kubernetes manifest. Paste what its container runs as docker run, or its "
         "command and args as one line.",
     ),
+    (
+        re.compile(r"(?m)^type:\s*(?:service|task|dev-environment)\s*$"),
+        "this is a file of dstack. Paste it as docker run: the image, and what commands holds.",
+    ),
 )
+_QUOTED = re.compile(r"(?:^|[\s=])[\"'][^\"']*\Z")  # what stands before it opens a quotation
 _DOUBLE, _SINGLE = yaml_text.TYPOGRAPHIC_QUOTES
 _QUOTES = str.maketrans(dict.fromkeys(_DOUBLE, '"') | dict.fromkeys(_SINGLE, "'"))
 
@@ -327,6 +336,7 @@ class _PasteReader:
         self._assigned: list[int] = []
         self._assembled: list[int] = []
         self._scripts: list[tuple[str, int]] = []
+        self._clusters: list[tuple[tuple[str, ...], list[str], int]] = []
 
     def read(self, text: str, scope: Scope, first_line: int) -> list[LaunchCommand]:
         found: list[LaunchCommand] = []
@@ -341,12 +351,14 @@ class _PasteReader:
         self._assigned += [_line(text, offset, block) for offset in found.assigned]
         self._assembled += [_line(text, offset, block) for offset in found.assembled]
         self._scripts += [(name, _line(text, offset, block)) for name, offset in found.scripts]
+        for hosts, words, offset in found.clusters:
+            self._clusters.append((hosts, words, _line(text, offset, block)))
         return found.commands
 
     def _services(self, block: Block, scope: Scope) -> list[LaunchCommand]:
         try:
             return [
-                compose.read(name, entry, scope)
+                compose.read(name, entry, scope, compose.find_real_names(document, scope))
                 for document in _documents(block.text)
                 for name, entry in compose.services(document).items()
             ]
@@ -359,6 +371,16 @@ class _PasteReader:
         for form, reason in _OTHER_FORMS:
             if (match := form.search(text)) is not None:
                 return PasteError(reason, line=text.count("\n", 0, match.start()) + 1, column=1)
+        if self._clusters:
+            hosts, words, line = self._clusters[0]
+            return PasteError(_describe_cluster(hosts, words), line=line, column=1)
+        if (match := other_servers.ALONE.search(text)) is not None:
+            line = text.count("\n", 0, match.start("name")) + 1
+            reason = (
+                f"{match['name']} is none of vLLM, SGLang and llama.cpp. As Other it needs a "
+                "container: paste its docker run line or its compose service."
+            )
+            return PasteError(reason, line=line, column=1)
         if self._assembled:
             reason = "the command is assembled in a variable or alias; paste the command itself."
             return PasteError(reason, line=self._assembled[0], column=1)
@@ -366,9 +388,14 @@ class _PasteReader:
             name, line = self._scripts[0]
             reason = f"{name} is a file that is not here; paste the command inside it."
             return PasteError(reason, line=line, column=1)
-        if self._assigned:
+        if self._assigned and _sets_alone(text):
             reason = "only variables are set here; the command that uses them is missing."
             return PasteError(reason, line=self._assigned[0], column=1)
+        if (match := launch_in(text)) is not None:
+            before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+            if _QUOTED.search(before):
+                reason = f"“{match[0].strip()}” is quoted inside another command. Paste it alone."
+                return PasteError(reason, line=text.count("\n", 0, match.start()) + 1, column=1)
         lines = enumerate(text.split("\n"), start=1)
         line = next((number for number, each in lines if each.strip(f" {END}")), 1)
         reason = (
@@ -376,6 +403,23 @@ class _PasteReader:
             "a compose service, or a vllm, sglang or llama-server command."
         )
         return PasteError(reason, line=line, column=1)
+
+
+def _sets_alone(text: str) -> bool:
+    """Whether nothing but variables is set in it."""
+    lines = [line.strip(f" {END}") for line in text.split("\n")]
+    told = [line for line in lines if line and not line.startswith("#")]
+    return all(start_of(line) is LineKind.ASSIGNMENT for line in told)
+
+
+def _describe_cluster(hosts: tuple[str, ...], words: list[str]) -> str:
+    named = f" ({', '.join(hosts)})" if hosts else ""
+    script = flag_value(tuple(words), "--launch-script")
+    inside = f"the command inside {program(script)}" if script else "its engine’s command"
+    return (
+        f"launch-cluster.sh starts one engine on several boxes{named}, which inferdash cannot start "
+        f"yet. For one box, paste {inside}."
+    )
 
 
 def _line(text: str, offset: int, block: Block) -> int:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from servers.launch.commandline import bare_process, engine_words, text_boxes
-from servers.launch.commandline.draft import Draft, DraftError, ImportNote, draft
+from servers.launch.commandline.draft import Draft, DraftError, draft
+from servers.launch.commandline.import_notes import ImportNote
 from servers.launch.commandline.inspect import without_keys
 from servers.launch.commandline.tokens import LaunchCommand
-from servers.launch.engines import ENGINES
 
 # Variables that say something to an engine, its libraries or the driver; the others are those of
 # the shell, the desktop or the systemd unit that started it.
@@ -54,21 +54,9 @@ def draft_of_process(
         env=dict(said),
         image=image or None,
     )
-    made = _at_its_port(without_keys(draft(command)))
+    made = without_keys(draft(command))
     remarks = tuple(map(_of_process, made.remarks))
     return replace(made, remarks=(*remarks, *_list_notes(env, said)))
-
-
-def _at_its_port(made: Draft) -> Draft:
-    """Whoever asks it goes on at the same address once its profile has taken its place."""
-    port = ENGINES[made.launch.engine].port(made.launch)
-    says = (
-        f"It listens at port {port} of the box; the profile publishes the same one, on 127.0.0.1. "
-        "For other machines write 0.0.0.0 as the address."
-    )
-    remark = ImportNote(kind="assumed", says=says)
-    launch = replace(made.launch, host_port=port)
-    return replace(made, launch=launch, remarks=(*made.remarks, remark))
 
 
 def without_python(argv: Sequence[str]) -> Sequence[str]:

@@ -9,6 +9,8 @@ from servers.launch.commandline.docker_options import TOOLS
 from servers.launch.commandline.engine_words import (
     engine_start,
     find,
+    find_hosts,
+    name_changing,
     program,
     shell_script,
     wrappers,
@@ -45,9 +47,10 @@ _TESTS = ("[", "[[", "test", "(")
 # Commands that take a word or two, behind which a lost line end may hide the next command.
 _SHORT = ("export", "set", "source", ".", "cd", "activate", "pip", "git", "mkdir")
 # Programs that hand a command on as words or as a text, behind words of their own.
-_CARRIED_BY = """ssh tmux screen srun su flock nsys ncu strace gdb caffeinate xvfb-run pm2 start wsl
+_CARRIED_BY = """ssh tmux screen srun su flock apptainer singularity nsys ncu strace gdb caffeinate xvfb-run pm2 start wsl
     wsl.exe proxychains proxychains4"""
 _CARRIERS = frozenset(_CARRIED_BY.split())
+_CONTAINERS = ("apptainer", "singularity")
 _POD_TOOLS = ("kubectl", "oc")
 
 
@@ -60,6 +63,8 @@ class ScriptResult:
     # Where something was assigned that looks like a whole command.
     assembled: list[int] = field(default_factory=list)
     scripts: list[tuple[str, int]] = field(default_factory=list)  # files that are run, and where
+    # Scripts that start one engine on several boxes: which, their words, and where.
+    clusters: list[tuple[tuple[str, ...], list[str], int]] = field(default_factory=list)
 
 
 ReadText = Callable[[str, Scope, int], list[LaunchCommand]]
@@ -240,6 +245,7 @@ class ShellScript:
             # vllm==0.11.0 behind uvx --from is a version.
             if equals and not text.startswith("=") and _NAMED.match(argument.text):
                 prefix[name] = Value(text=text, unresolved=argument.unresolved)
+        changing = name_changing(texts)
         arguments, texts = arguments[own:], texts[own:]
         if not texts:
             return
@@ -248,26 +254,39 @@ class ShellScript:
         if docker_run.start(texts) is not None:
             self.found.commands.append(docker_run.read(arguments, environment=environment))
         elif engine_start(texts) is not None:
-            self._engine(arguments, environment)
+            self._engine(arguments, environment, ignored=changing)
         elif (script := shell_script(texts)) is not None:
             if find(texts) is not None:
-                self._engine(arguments, environment)
+                self._engine(arguments, environment, ignored=changing)
             elif launch_in(script):
                 self._read_nested(script, arguments[0].offset)
         elif program(texts[0]) in _CARRIERS or self._enters_pod(texts):
-            self._read_carried(arguments, texts)
+            carrier = program(texts[0])
+            ignored = carrier if carrier in _CONTAINERS else ""
+            self._read_carried(arguments, texts, ignored=ignored)
+        elif (hosts := find_hosts(texts)) is not None:
+            self.found.clusters.append((hosts, texts, arguments[0].offset))
         elif names := [text for text in texts[:2] if text.endswith(".sh")]:
-            at = len(self.found.commands)
-            self._read_carried(arguments, texts)
-            made = [replace(e, ignored=(*e.ignored, names[0])) for e in self.found.commands[at:]]
-            self.found.commands[at:] = made
-            if not made:
+            has_launch = self._read_carried(arguments, texts, ignored=names[0])
+            if not has_launch:
                 self.found.scripts.append((names[0], arguments[0].offset))
 
     def _enters_pod(self, texts: list[str]) -> bool:
         return program(texts[0]) in _POD_TOOLS and "exec" in texts[1:4]
 
-    def _read_carried(self, arguments: list[Argument], texts: list[str]) -> None:
+    def _read_carried(
+        self, arguments: list[Argument], texts: list[str], *, ignored: str = ""
+    ) -> bool:
+        """Whether there was a launch in it; each says that `ignored` stood around it."""
+        at = len(self.found.commands)
+        self._find_carried(arguments, texts)
+        made = self.found.commands[at:]
+        if ignored:
+            made = [replace(each, ignored=(*each.ignored, ignored)) for each in made]
+            self.found.commands[at:] = made
+        return bool(made)
+
+    def _find_carried(self, arguments: list[Argument], texts: list[str]) -> None:
         _look_at_each_rest(texts)
         for position in range(1, len(texts)):
             rest = texts[position + wrappers(texts[position:]) :]
@@ -282,7 +301,13 @@ class ShellScript:
         tokens.spend_step(1 + len(script) // 8)
         self.found.commands.extend(self._read_text(script, scope or self.scope.copy(), line))
 
-    def _engine(self, arguments: list[Argument], environment: dict[str, Value]) -> None:
+    def _engine(
+        self,
+        arguments: list[Argument],
+        environment: dict[str, Value],
+        *,
+        ignored: tuple[str, ...],
+    ) -> None:
         unresolved: list[str] = []
         for value in environment.values():
             unresolved += value.unresolved
@@ -300,6 +325,7 @@ class ShellScript:
                 env={name: value.text for name, value in environment.items()},
                 env_file=(file.text.removeprefix("-"),) if file else (),
                 unresolved=tuple(dict.fromkeys(unresolved)),
+                ignored=ignored,
             )
         )
 

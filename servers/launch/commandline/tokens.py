@@ -132,6 +132,9 @@ class LaunchCommand:
     security_opt: tuple[str, ...] = ()
     init: bool = False
     service: str | None = None
+    # Of its volumes and networks those that Docker calls so: compose puts its project's name before
+    # the others.
+    real_names: tuple[str, ...] = ()
     unresolved: tuple[str, ...] = ()
     # Options of the container tool, or keys of the compose service, that have no place above.
     ignored: tuple[str, ...] = ()

@@ -6,7 +6,15 @@ from servers.launch.engines.other import OTHER
 from servers.launch.engines.sglang import SGLANG
 from servers.launch.engines.vllm import VLLM
 
-__all__ = ["ENGINES", "SERVING", "Engine", "choices", "official_image", "usual_entrypoint"]
+__all__ = [
+    "ENGINES",
+    "SERVING",
+    "Engine",
+    "choices",
+    "known_entrypoint",
+    "official_image",
+    "usual_entrypoint",
+]
 
 SERVING: dict[str, Engine] = {engine.key: engine for engine in (VLLM, SGLANG, LLAMACPP)}
 ENGINES: dict[str, Engine] = {**SERVING, OTHER.key: OTHER}
@@ -24,11 +32,25 @@ def official_image(key: str) -> str:
 
 def usual_entrypoint(image: str) -> tuple[str, ...]:
     """The entrypoint of an official image; () for others. For people to read: a start asks Docker."""
-    name = _repository(image)
-    for engine in SERVING.values():
-        if name == _repository(engine.image):
-            return engine.image_entrypoint
-    return ()
+    return known_entrypoint(image) or ()
+
+
+# Images whose entrypoint runs the words behind it, or that have none.
+_RUN_WORDS = ("lmsysorg/sglang", "nvcr.io/nvidia/", "rocm/")
+
+
+def known_entrypoint(image: str) -> tuple[str, ...] | None:
+    """The entrypoint that an image is known to have; None where its name does not say it.
+
+    () for one that has none, or one that runs the words behind it.
+    """
+    name = _repository(image).removeprefix("docker.io/")
+    tag = image.partition("@")[0].removeprefix(_repository(image)).lstrip(":")
+    if name in ("ghcr.io/ggml-org/llama.cpp", "ghcr.io/ggerganov/llama.cpp"):
+        return ("/app/tools.sh",) if tag.startswith("full") else LLAMACPP.image_entrypoint
+    if name.startswith("vllm/vllm-openai"):
+        return VLLM.image_entrypoint
+    return () if name.startswith(_RUN_WORDS) else None
 
 
 def _repository(image: str) -> str:

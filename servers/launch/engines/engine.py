@@ -140,9 +140,11 @@ class Engine:
 
         `entrypoint` is the container's: the profile's own, else the image's. What it
         already says of the program is not said twice: vllm/vllm-openai has "vllm serve",
-        lmsysorg/sglang has none that serves. `known` is what the image itself has said of its
+        lmsysorg/sglang has none that serves, a script says all of it. `known` is what the image itself has said of its
         flags; None where it was not asked, and then no flag is added that a release may lack.
         """
+        if _is_whole_script(entrypoint):
+            return ()
         # Inside a bridge the loopback is the container's own: Docker's port binding, not
         # the engine, decides who gets in. On the host's network the engine decides.
         host = "127.0.0.1" if launch.network == "host" else "0.0.0.0"  # noqa: S104
@@ -175,6 +177,23 @@ def flag_value(flags: tuple[str, ...], *names: str) -> str | None:
             following = flags[position + 1] if position + 1 < len(flags) else ""
             found = value if equals else ("" if following.startswith("-") else following)
     return found
+
+
+# How many GPUs a model is cut over, and in which rows.
+_PARALLEL = (
+    ("--tensor-parallel-size", "-tp", "--tp", "--tp-size"),
+    ("--pipeline-parallel-size", "-pp", "--pp", "--pp-size"),
+    ("--data-parallel-size", "-dp", "--dp", "--dp-size"),
+)
+
+
+def read_parallel(flags: tuple[str, ...]) -> int:
+    """How many GPUs the flags of vLLM or SGLang ask for; 1 for what is no number."""
+    count = 1
+    for names in _PARALLEL:
+        said = flag_value(flags, *names) or ""
+        count *= int(said) if said.isascii() and said.isdigit() and 0 < len(said) < 5 else 1
+    return count
 
 
 def secret_words(flags: tuple[str, ...]) -> list[str]:
@@ -215,6 +234,14 @@ def unless_set(launch: Launch, *pairs: tuple[tuple[str, ...], str]) -> tuple[str
 def names(words: tuple[str, ...]) -> list[str]:
     """The words without the folders of programs: /opt/bin/vllm is vllm."""
     return [word.rsplit("/", 1)[-1] for word in words]
+
+
+def _is_whole_script(entrypoint: tuple[str, ...]) -> bool:
+    """Whether it is `bash -c` with a text that takes no words of those behind it."""
+    if len(entrypoint) < 3 or names(entrypoint[:1])[0] not in ("bash", "sh", "dash", "zsh", "ash"):
+        return False
+    is_text = re.fullmatch(r"-[a-zA-Z]*c[a-zA-Z]*", entrypoint[-2]) is not None
+    return is_text and re.search(r"\$\{?[0-9@*#]", entrypoint[-1]) is None
 
 
 def is_python(name: str) -> bool:

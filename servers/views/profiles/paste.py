@@ -12,13 +12,8 @@ from django.views.decorators.http import require_http_methods
 
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
-from servers.launch.commandline.draft import (
-    HF_TOKENS,
-    Draft,
-    DraftError,
-    UnknownEngineError,
-    draft,
-)
+from servers.launch.commandline.draft import Draft, DraftError, UnknownEngineError, draft
+from servers.launch.commandline.environment_draft import HF_TOKENS
 from servers.launch.commandline.inspect import without_keys
 from servers.launch.commandline.paste import read
 from servers.launch.commandline.tokens import (
@@ -43,12 +38,13 @@ _OWN = re.compile(r"(?ms)\A(?=.*^\s*\"?engine\"?:)(?=.*^\s*\"?checkpoint\"?:)")
 _OF_VLLM_PROJECT = re.compile(r"(?ms)\A(?=.*^meta:)(?=.*^model:)(?=.*^variants:)")
 _GENERATIONS = {"9": "hopper", "10": "blackwell", "12": "blackwell"}
 
-# Of a remark's kind, in the order in which a person should read them.
+# Of a remark's kind, in the order in which a person should read them. What is otherwise than in the
+# paste, be it changed or left out, is one list.
 HEADINGS = {
     "unresolved": "To fill in",
     "trusts": "Security review",
     "assumed": "Import notes",
-    "ignored": "What was left out",
+    "ignored": "Import notes",
 }
 
 
@@ -163,13 +159,13 @@ def _values(request: PersonRequest, command: LaunchCommand) -> dict[str, str]:
 def _filled_form(request: PersonRequest, made: Draft) -> HttpResponse:
     values = initial(made.launch, secrets=made.secrets)
     form = ProfileForm(person=request.user, initial={"name": made.name, **values, "message": ""})
-    said: dict[str, list[str]] = {kind: [] for kind in HEADINGS}
+    said: dict[str, list[str]] = {heading: [] for heading in HEADINGS.values()}
     for remark in made.remarks:
-        said[remark.kind].append(remark.says)
+        said[HEADINGS[remark.kind]].append(remark.says)
     image = made.launch.image
     if not Run.objects.filter(version__spec__image=image, ready_at__isnull=False).exists():
-        said["trusts"].append(f"The image {image}, which has never served anything here.")
-    remarks = [(HEADINGS[kind], lines) for kind, lines in said.items() if lines]
+        said[HEADINGS["trusts"]].append(f"The image {image}, which has never served anything here.")
+    remarks = [(heading, lines) for heading, lines in said.items() if lines]
     return render(
         request,
         "profiles/form.html",

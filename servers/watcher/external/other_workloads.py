@@ -16,8 +16,8 @@ from servers.host.kernel.proc import Kernel
 from servers.judge.external.engines import Origin
 from servers.judge.external.missing_permissions import WatcherRights, unseen
 from servers.launch import durations
-from servers.launch.commandline.engine_words import ray_start
 from servers.launch.commandline.inspect import argv
+from servers.launch.commandline.ray import ray_start
 from servers.lifecycle.external import clusters
 from servers.lifecycle.runs import creation
 from servers.models import Box, OtherWorkloads

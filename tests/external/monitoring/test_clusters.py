@@ -6,7 +6,7 @@ import pytest
 
 from servers.contexts.external import workloads as cluster_context
 from servers.judge.external import clusters
-from servers.launch.commandline import engine_words
+from servers.launch.commandline import ray
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.external.clusters import list_ray_heads
 from servers.models import HostResources, OtherWorkloads, Role, Run, Server
@@ -114,7 +114,7 @@ def test_the_follower_stands_on_the_card_of_its_head() -> None:
     ],
 )
 def test_who_joins_a_cluster_of_rays_is_told_by_its_words(words: list[str], told: str) -> None:
-    found = engine_words.ray_start(words, {"HEAD_IP": "10.0.0.9"})
+    found = ray.ray_start(words, {"HEAD_IP": "10.0.0.9"})
 
     assert (f"{found.host}:{found.port}" if found else "") == told
     assert found is None or not found.is_head
@@ -136,13 +136,13 @@ HEAD = ["bash", "-c", "ray start --head --port=6379 && vllm serve a/b -pp 2"]
 def test_a_worker_of_rays_belongs_to_the_engine_beside_its_head(
     flags: str, words: list[str], box: list[str], is_its: bool
 ) -> None:
-    assert engine_words.uses_ray(launch("vllm", flags), words)
-    assert engine_words.works_for("10.0.0.1:6379", launch("vllm", flags), words, box) is is_its
+    assert ray.uses_ray(launch("vllm", flags), words)
+    assert ray.works_for("10.0.0.1:6379", launch("vllm", flags), words, box) is is_its
 
 
 def test_an_engine_without_ray_has_none() -> None:
-    assert not engine_words.uses_ray(launch("vllm", "-pp 2"), ["vllm", "serve", "a/b"])
-    assert not engine_words.uses_ray(launch("vllm", "--distributed-executor-backend mp"), [])
+    assert not ray.uses_ray(launch("vllm", "-pp 2"), ["vllm", "serve", "a/b"])
+    assert not ray.uses_ray(launch("vllm", "--distributed-executor-backend mp"), [])
 
 
 @pytest.mark.django_db

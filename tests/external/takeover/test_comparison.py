@@ -206,7 +206,7 @@ def test_a_process_becomes_a_profile() -> None:
     assert launch.env == {"VLLM_LOGGING_LEVEL": "DEBUG"}
     assert sorted(made.secrets) == ["HF_TOKEN", "VLLM_API_KEY"]
     said = " ".join(each.says for each in made.remarks)
-    assert "vllm/vllm-openai is the engine's official image" in said
+    assert "here it runs in vllm/vllm-openai, the engine's official image" in said
     assert "LS_COLORS" in said
     assert "PASSWORD" not in said
     assert "sesame" not in said
@@ -240,7 +240,7 @@ def test_a_profile_of_a_process_is_asked_where_that_was() -> None:
 
     usual = draft_of_process(["vllm", "serve", "Qwen/Qwen3-8B"], {})
     assert usual.launch.host_port == 8000
-    assert any("at port 8000 of the box" in each.says for each in usual.remarks)
+    assert any("on port 8000 of every address" in each.says for each in usual.remarks)
 
 
 def test_a_process_is_compared_flag_by_flag() -> None:

@@ -1,0 +1,114 @@
+"""Import notes: what a draft says of the differences between a paste and the profile."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+type NoteKind = Literal["assumed", "ignored", "unresolved", "trusts"]
+
+_BACKGROUND = "containers always run in the background here{init}; their log is kept."
+_INIT = "--init is added: without it an engine ignores SIGTERM while it loads."
+_NO_PLACE = "a profile has no place for {them}."
+# By the option's name without dashes, docker's or compose's.
+_WHY: dict[str, str] = {
+    **dict.fromkeys(
+        ("detach", "interactive", "tty", "rm", "stdin_open", "attach", "sig-proxy", "replace"),
+        _BACKGROUND,
+    ),
+    **dict.fromkeys(
+        ("cap-drop", "cap_drop", "pids-limit", "pids_limit"),
+        "inferdash takes rights from every container itself, and limits its processes.",
+    ),
+    **dict.fromkeys(
+        ("healthcheck", "health-cmd", "health-interval", "health-retries", "health-timeout",
+         "health-start-period", "health-start-interval", "no-healthcheck", "log-opt",
+         "log-driver", "logging"),
+        "inferdash probes its engines and keeps their logs itself.",
+    ),
+    **dict.fromkeys(
+        ("depends_on", "links", "link", "external_links"),
+        "a profile is one container; start the others apart from it.",
+    ),
+    **dict.fromkeys(
+        ("stop-timeout", "stop_grace_period"), "write it as Stop grace; that is 120 s by default.",
+    ),
+    "pid": "write it under Processes, which only an admin may change.",
+    "build": "nothing is built here. Build the image, and write its name.",
+    "extends": "what it takes over is not in the paste.",
+    "networks": "a container gets one network here, the first.",
+    "numactl": "left out; CPUs can pin the container’s cores.",
+    "taskset": "left out; CPUs can pin the container’s cores.",
+    **dict.fromkeys(
+        ("apptainer", "singularity"),
+        "its image is none of Docker’s; the engine’s official one stands for it.",
+    ),
+    "with": "a package for the box’s Python; the image has its own.",
+}  # fmt: skip
+_SHORT = {"d": "detach", "i": "interactive", "t": "tty", "m": "memory", "h": "hostname"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportNote:
+    kind: NoteKind
+    says: str
+
+
+class NoteList:
+    """Notes in the order of their first word, with what has the same reason in one of them."""
+
+    def __init__(self) -> None:
+        self._notes: dict[tuple[NoteKind, str], list[str]] = {}
+
+    def add(self, kind: NoteKind, says: str) -> None:
+        self._notes.setdefault((kind, says), [])
+
+    def group(self, kind: NoteKind, subject: str, one: str, several: str = "") -> None:
+        """“subject one”; of more than one subject “first, second several”."""
+        subjects = self._notes.setdefault((kind, f"{one}\0{several}"), [])
+        if subject not in subjects:
+            subjects.append(subject)
+
+    def names_variable(self, name: str) -> bool:
+        """Whether a note is about a variable, or a $(command), already."""
+        if name.startswith(("$", "`")):
+            return any(name in note.says for note in self.build())
+        # The first argument of a script is $1, and no other 1.
+        bare = "" if name.isdigit() else rf"|(?<![\w.]){re.escape(name)}(?![\w.])"
+        named = re.compile(rf"\$\{{?{re.escape(name)}(?!\w){bare}")
+        return any(named.search(note.says) for note in self.build())
+
+    def build(self) -> tuple[ImportNote, ...]:
+        return tuple(
+            ImportNote(kind=kind, says=_write(text, subjects) if subjects else text)
+            for (kind, text), subjects in self._notes.items()
+        )
+
+
+def _write(text: str, subjects: list[str]) -> str:
+    one, _zero, several = text.partition("\0")
+    return ", ".join(subjects) + (several if several and len(subjects) > 1 else one)
+
+
+def note_ignored(notes: NoteList, options: Iterable[str], *, adds_init: bool) -> None:
+    """Options that the profile leaves out, with the reason, and that each container has --init."""
+    init = ", with an init process (--init)" if adds_init else ""
+    for option in options:
+        why = _find_reason(option)
+        if why is _BACKGROUND:
+            adds_init = False
+        one, several = (f": {why.format(them=them, init=init)}" for them in ("it", "them"))
+        notes.group("ignored", option, one, several)
+    if adds_init:
+        notes.add("assumed", _INIT)
+
+
+def _find_reason(option: str) -> str:
+    word = option.split()[0].partition("=")[0].rstrip(":")
+    if word.endswith(".sh"):
+        return "what this script adds to the command is not in the paste."
+    name = word.lstrip("-")
+    if not word.startswith("--") and word.startswith("-"):
+        names = {_SHORT.get(letter, letter) for letter in name}
+        return _BACKGROUND if names <= {"detach", "interactive", "tty"} else _NO_PLACE
+    return _WHY.get(name, _NO_PLACE)
