@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What a person is told to say again.
 export INFERDASH_COMMAND = make $(or $(firstword $(MAKECMDGOALS)),up)
 
-.PHONY: up demo compose-pin install uninstall rollback bundle test test-all test-fast test-vllm test-clients test-fresh bench soak pictures docs wheel image lint format lock install-dev
+.PHONY: up demo compose-pin install uninstall rollback bundle test test-all test-fast test-vllm test-clients test-fresh bench soak pictures icons docs wheel image lint format lock install-dev
 
 # Installs what the lock files say, then starts Redis, web, worker and watcher and stays in front.
 up:
@@ -84,6 +84,10 @@ soak: install-dev
 # README's pictures anew, from the demo: stills in both colours, and a first start as a film.
 pictures: install-dev
 	@$(PYTHON) -m tests.pictures
+
+# The sprite of the icons that pages use anew, from Lucide in npm's registry: after a change of tests/icons.py.
+icons: install-dev
+	@$(PYTHON) -m tests.icons
 
 # The documents as a site in dist/docs, which needs nothing from elsewhere. A broken link fails.
 docs: install-dev

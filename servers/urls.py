@@ -73,6 +73,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
         name="box_watch_ask",
     ),
     path("boxes/<slug:slug>/others/<slug:key>/watch/", engines.box_watch, name="box_watch"),
+    path("servers/", servers.list_servers, name="servers"),
     path("servers/<slug:slug>/", servers.server, name="server"),
     path("servers/<slug:slug>/figures.json", metrics.server_figures, name="server_figures"),
     path("servers/<slug:slug>/unwatch/", engines.server_unwatch, name="server_unwatch"),

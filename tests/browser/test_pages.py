@@ -296,14 +296,20 @@ def test_the_keyboard_reaches_the_search_and_the_content(busy: WebStack, page: P
     page.keyboard.press("/")
     field = page.get_by_role("combobox", name="Search servers, profiles")
     expect(field).to_be_focused()
-    page.keyboard.type("glm")
     hits = page.get_by_role("listbox", name="Results").get_by_role("option")
+    expect(hits.first).to_have_accessible_name("Dashboard")
+    page.keyboard.type("glm")
     expect(hits.first).to_have_accessible_name(re.compile("^glm-5 "))
     assert field.get_attribute("aria-expanded") == "true"
     assert faults(page) == []
     page.keyboard.press("Escape")
-    expect(hits).to_have_count(0)
+    expect(field).to_be_hidden()
+    expect(page.locator("main")).to_be_focused()
+    page.keyboard.press("Control+k")
     expect(field).to_have_value("glm")
+    # Up from the first is the last one: the list of profiles.
+    expect(hits.first).to_have_accessible_name(re.compile("^glm-5 "))
+    page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     page.wait_for_url("**/profiles/?q=glm")
     expect(page.get_by_role("link", name="glm-5").first).to_be_visible()
@@ -312,7 +318,6 @@ def test_the_keyboard_reaches_the_search_and_the_content(busy: WebStack, page: P
     page.keyboard.type("rtx8")
     box = hits.filter(has_text=re.compile("^rtx8"))
     expect(box).to_be_visible()
-    # Up from the field is the last one, and on from that the first.
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowDown")
     expect(hits.first).to_have_attribute("aria-selected", "true")
