@@ -107,6 +107,7 @@ lint: install-dev
 	.venv/bin/lint-imports --no-cache
 	$(PYTHON) -m mypy
 	$(PYTHON) -m tests.names
+	$(PYTHON) -m tests.styles
 	$(PYTHON) manage.py makemigrations --check --dry-run
 	$(PYTHON) manage.py check --fail-level WARNING
 	.venv/bin/djade --check --target-version 6.1 $$(find templates -name '*.html')

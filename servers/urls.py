@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from servers.views import search
+from servers.views import design, search
 from servers.views.alerts import alerts
 from servers.views.api import urls as api_urls
 from servers.views.external import engines
@@ -26,6 +26,7 @@ from servers.views.weights import downloads, models
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", servers.dashboard, name="dashboard"),
     path("search.json", search.search, name="search"),
+    path("design/", design.show_design, name="design"),
     path("ca.crt", encryption.download_authority, name="authority"),
     path("boxes/<slug:slug>/", boxes.box, name="box"),
     path("boxes/<slug:slug>/history.json", boxes.box_history, name="box_history"),
