@@ -7,7 +7,6 @@ of what lies above the page. A length of 1 or 2 px is a line, and no space.
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from tests.terminal import ROOT
 
