@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What a person is told to say again.
 export INFERDASH_COMMAND = make $(or $(firstword $(MAKECMDGOALS)),up)
 
-.PHONY: up demo compose-pin install uninstall rollback bundle test test-all test-fast test-vllm test-clients test-fresh bench soak pictures docs wheel image lint format lock install-dev
+.PHONY: up demo compose-pin install uninstall rollback bundle test test-all test-fast test-vllm test-clients test-fresh bench soak pictures icons docs wheel image lint format lock install-dev
 
 # Installs what the lock files say, then starts Redis, web, worker and watcher and stays in front.
 up:
@@ -85,6 +85,10 @@ soak: install-dev
 pictures: install-dev
 	@$(PYTHON) -m tests.pictures
 
+# The sprite of the icons that pages use anew, from Lucide in npm's registry: after a change of tests/icons.py.
+icons: install-dev
+	@$(PYTHON) -m tests.icons
+
 # The documents as a site in dist/docs, which needs nothing from elsewhere. A broken link fails.
 docs: install-dev
 	@.venv/bin/zensical build --strict --clean
@@ -103,6 +107,7 @@ lint: install-dev
 	.venv/bin/lint-imports --no-cache
 	$(PYTHON) -m mypy
 	$(PYTHON) -m tests.names
+	$(PYTHON) -m tests.styles
 	$(PYTHON) manage.py makemigrations --check --dry-run
 	$(PYTHON) manage.py check --fail-level WARNING
 	.venv/bin/djade --check --target-version 6.1 $$(find templates -name '*.html')

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from servers.views import reports, search
+from servers.views import design, reports, search
 from servers.views.alerts import alerts
 from servers.views.api import urls as api_urls
 from servers.views.external import engines
@@ -26,6 +26,7 @@ from servers.views.weights import downloads, models
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", servers.dashboard, name="dashboard"),
     path("search.json", search.search, name="search"),
+    path("design/", design.show_design, name="design"),
     path("ca.crt", encryption.download_authority, name="authority"),
     path("boxes/<slug:slug>/", boxes.box, name="box"),
     path("boxes/<slug:slug>/history.json", boxes.box_history, name="box_history"),
@@ -74,6 +75,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
         name="box_watch_ask",
     ),
     path("boxes/<slug:slug>/others/<slug:key>/watch/", engines.box_watch, name="box_watch"),
+    path("servers/", servers.list_servers, name="servers"),
     path("servers/<slug:slug>/", servers.server, name="server"),
     path("servers/<slug:slug>/figures.json", metrics.server_figures, name="server_figures"),
     path("servers/<slug:slug>/unwatch/", engines.server_unwatch, name="server_unwatch"),

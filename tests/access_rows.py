@@ -36,6 +36,8 @@ ROWS = [
     AccessRow(name="dashboard", needs=Permission.ACCOUNT),
     AccessRow(name="authority", needs=PUBLIC),
     AccessRow(name="search", needs=Permission.VIEW),
+    AccessRow(name="servers", needs=Permission.VIEW),
+    AccessRow(name="design", needs=Permission.ADMINISTER),
     AccessRow(name="box", needs=Permission.VIEW, args=("box",)),
     AccessRow(name="box_history", needs=Permission.VIEW, args=("box",)),
     AccessRow(

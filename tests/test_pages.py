@@ -354,10 +354,12 @@ def test_the_socket_looks_at_every_box_when_it_is_asked_to(db: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["groups", "recipes", "profiles"])
-def test_the_top_bar_knows_the_pages_of_profiles(name: str, ada: Client) -> None:
+def test_the_sidebar_knows_the_pages_of_profiles(name: str, ada: Client) -> None:
     page = text(ada, reverse(name))
-    assert f'<a href="{reverse("profiles")}" aria-current="page">Profiles</a>' in page
+    assert f'<a href="{reverse("profiles")}" aria-current="page">' in page
 
 
-def test_the_top_bar_marks_nothing_of_profiles_elsewhere(ada: Client) -> None:
-    assert 'aria-current="page">Profiles</a>' not in text(ada, reverse("settings"))
+def test_the_sidebar_marks_one_page_alone(ada: Client) -> None:
+    sidebar = text(ada, reverse("settings")).split('aria-label="Main pages"')[0]
+    assert sidebar.count('aria-current="page"') == 1
+    assert f'<a href="{reverse("settings")}" aria-current="page">' in sidebar

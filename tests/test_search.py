@@ -60,3 +60,32 @@ def test_a_search_has_a_bound(django_assert_max_num_queries: Any) -> None:
     assert len(found("many", admin)["Models"]) == search.EACH
     with django_assert_max_num_queries(8):
         found("many " * 1000, admin)
+
+
+def test_actions_are_offered_by_their_verb_to_those_who_may() -> None:
+    box = factories.box("rtx8")
+    factories.run(factories.server(box, "glm-5"))
+    factories.server(box, "small")
+    failed = []
+    for text, role, expected in (
+        ("start", Role.OPERATOR, ["Start small"]),
+        ("sta small", Role.OPERATOR, ["Start small"]),
+        ("start glm", Role.OPERATOR, None),
+        ("stop glm", Role.OPERATOR, ["Stop glm-5 …"]),
+        ("stop glm", Role.VIEWER, None),
+        ("restart", Role.ADMIN, ["Restart glm-5 …"]),
+        ("log of glm-5", Role.VIEWER, ["Log of glm-5"]),
+        ("chat with glm", Role.OPERATOR, ["Chat with glm-5"]),
+        ("edit small", Role.OPERATOR, None),
+        ("edit small", Role.EDITOR, ["Edit the profile of small"]),
+        ("st", Role.ADMIN, None),
+    ):
+        if (offered := found(text, client(role)).get("Actions")) != expected:
+            failed.append((text, role.label, offered))
+    assert failed == []
+
+    said: Any = client().get("/search.json", {"q": "start small"}).json()
+    (action,) = said["groups"][0]["hits"]
+    assert (action["post"], action["ask"]) == ("/servers/small/start/", "")
+    said = client().get("/search.json", {"q": "stop glm"}).json()
+    assert said["groups"][0]["hits"][0]["ask"] == "/servers/glm-5/stop/ask/"

@@ -131,7 +131,7 @@ def render(
 ) -> str:
     """The fragments of a page that have changed; for ("everything", None) all of them.
 
-    `page` is what the browser shows: dashboard, chat, capture, models (those on disks), found (what was
+    `page` is what the browser shows: dashboard, servers, chat, capture, models (those on disks), found (what was
     there before), alerts, channels, a profile, its form, or the server or box with that `pk`.
     """
     if not person.may_view:
@@ -159,6 +159,8 @@ def render(
     parts += inventory.parts(keys, page)
     if page == "dashboard":
         parts += _dashboard(keys, person, boxes, changed_boxes)
+    elif page == "servers":
+        parts += _cards(keys, person)
     elif page == "server" and pk is not None and keys & _about_server(pk):
         server = Server.objects.with_details().filter(pk=pk).first()
         if server is not None:
@@ -223,19 +225,24 @@ def head(server: Server, run: Run | None, person: User, host: str) -> dict[str, 
 def _dashboard(
     keys: set[Key], person: User, boxes: list[Box], changed_boxes: list[Box]
 ) -> list[str]:
-    everything = ("everything", None) in keys
     samples = {box.slug: box_samples.newest(box.slug) for box in boxes}
     notices = needs.attention(boxes, samples)
     parts = [reboots.html(person), needs.list_html(tuple(notices)), needs.bell_html(len(notices))]
-    servers = Server.objects.for_dashboard()
-    if everything or ("servers", None) in keys:
-        parts.append(_html("runs/_live_cards.html", servers=servers, person=person))
-    elif changed := [pk for kind, pk in keys if kind == "server" and pk is not None]:
-        parts += [
-            _html("runs/_live_card.html", server=server, run=server.run, person=person)
-            for server in servers.filter(pk__in=workloads.with_others(changed))
-        ]
+    parts += _cards(keys, person)
     return parts + [_box_html(shown) for shown in panels(changed_boxes, samples)]
+
+
+def _cards(keys: set[Key], person: User) -> list[str]:
+    servers = Server.objects.for_dashboard()
+    if keys & {("servers", None), ("everything", None)}:
+        return [_html("runs/_live_cards.html", servers=servers, person=person)]
+    changed = [pk for kind, pk in keys if kind == "server" and pk is not None]
+    if not changed:
+        return []
+    return [
+        _html("runs/_live_card.html", server=server, run=server.run, person=person)
+        for server in servers.filter(pk__in=workloads.with_others(changed))
+    ]
 
 
 # Every viewer gets the same panels each second: they are rendered once.

@@ -5,6 +5,7 @@ from typing import Any
 from django import template
 from django.conf import settings
 from django.db.models import QuerySet
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -18,8 +19,8 @@ from servers.models import Box, Capture, Run, User
 
 register = template.Library()
 
-# Pages that a link of the top bar leads to, although their addresses are not below its own.
-BELOW = {"profiles": ("groups", "recipes", "checkpoint"), "models": ("images",)}
+# Pages that a link of the sidebar leads to, although their addresses are not below its own.
+BELOW = {"profiles": ("groups", "recipes", "checkpoint"), "gateway": ("keys",)}
 
 
 @register.simple_tag
@@ -35,7 +36,7 @@ def is_simulated() -> bool:
 
 @register.simple_tag
 def attention_count() -> int:
-    """How much needs a person, for the top bar and the tab's title."""
+    """How much needs a person, for the navigation and the tab's title."""
     return len(needs.now())
 
 
@@ -56,17 +57,37 @@ def captures_mark() -> str:
     return requests.mark_capture()
 
 
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """An icon of the sprite (tests/icons.py); what it means must be said beside it."""
+    return format_html(
+        '<svg class="icon" aria-hidden="true"><use href="#icon-{}"></use></svg>', name
+    )
+
+
 @register.simple_tag(takes_context=True)
-def page_link(context: dict[str, Any], name: str, title: str) -> SafeString:
-    """A link of the top bar, marked on its own page and on the pages below it."""
+def page_link(
+    context: dict[str, Any],
+    name: str,
+    title: str,
+    icon_name: str,
+    count: int | None = None,
+    count_id: str = "bell",
+) -> SafeString:
+    """An item of the navigation, marked on its own page and on the pages below it."""
     address = reverse(name)
     path = context["request"].path
-    is_here = any(path.startswith(reverse(each)) for each in (name, *BELOW.get(name, ())))
+    is_here = path == address or (
+        address != "/"
+        and any(path.startswith(reverse(each)) for each in (name, *BELOW.get(name, ())))
+    )
     return format_html(
-        '<a href="{}"{}>{}</a>',
+        '<li><a href="{}"{}>{}<span class="label">{}</span>{}</a></li>',
         address,
         SafeString(' aria-current="page"') if is_here else "",
+        icon(icon_name),
         title,
+        "" if count is None else render_to_string("_bell.html", {"count": count, "id": count_id}),
     )
 
 

@@ -1,24 +1,26 @@
-"""Results of the search field, a few of each kind."""
+"""Results of the palette, a few of each kind: pages, things, and actions on servers."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import reduce
 from operator import and_
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import JsonResponse
 from django.urls import resolve, reverse
 from django.views.decorators.http import require_GET
 
 from servers.models import Box, Permission, Profile, Server, StoredCheckpoint, User
 from servers.models.profiles.profile import ProfileFilter
+from servers.models.runs.run import RunState
 from servers.views.access import PersonRequest, allow
 
 EACH = 5  # of a kind
 LONGEST, MOST_WORDS = 100, 6
 # By their names in urls.py, which say who may see them; and other words that people look by.
 PAGES = (
-    ("dashboard", "Dashboard", "home servers gpus"),
+    ("dashboard", "Dashboard", "home gpus"),
+    ("servers", "Servers", "engines cards"),
     ("profiles", "Profiles", ""),
     ("profile_paste", "New profile from a command or compose file", "import paste docker"),
     ("profile_new", "New profile from scratch", "create"),
@@ -41,11 +43,79 @@ PAGES = (
 )
 
 
+# Words that stand between an action and its server.
+FILLERS = frozenset({"a", "of", "the", "with"})
+SHORTEST_VERB = 3
+
+
 @dataclass(frozen=True, kw_only=True)
 class SearchHit:
     title: str
     about: str
-    url: str
+    url: str  # of its page; for an action, of the page that shows what comes of it
+    post: str = ""  # where a POST does it
+    ask: str = ""  # of the dialog that asks first
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerAction:
+    words: tuple[str, ...]
+    title: str
+    permission: Permission
+    offers: Callable[[Server], bool]
+    urls: Callable[[Server], dict[str, str]]
+
+
+ACTIONS = (
+    ServerAction(
+        words=("start", "run", "launch"),
+        title="Start {}",
+        permission=Permission.OPERATE,
+        offers=lambda server: server.can_start,
+        urls=lambda server: {"post": reverse("server_start", args=[server.slug])},
+    ),
+    ServerAction(
+        words=("stop", "kill", "end"),
+        title="Stop {} …",
+        permission=Permission.OPERATE,
+        offers=lambda server: _is_running(server) and not server.is_watched,
+        urls=lambda server: {"ask": reverse("server_stop_ask", args=[server.slug])},
+    ),
+    ServerAction(
+        words=("restart",),
+        title="Restart {} …",
+        permission=Permission.OPERATE,
+        offers=lambda server: _is_running(server) and not server.is_watched,
+        urls=lambda server: {
+            "ask": f"{reverse('server_stop_ask', args=[server.slug])}?then=restart"
+        },
+    ),
+    ServerAction(
+        words=("log", "logs", "why"),
+        title="Log of {}",
+        permission=Permission.VIEW,
+        offers=lambda server: server.run is not None,
+        urls=lambda server: {},
+    ),
+    ServerAction(
+        words=("chat", "talk", "ask"),
+        title="Chat with {}",
+        permission=Permission.CHAT,
+        offers=lambda server: server.run is not None and server.run.state == RunState.READY,
+        urls=lambda server: {"url": f"{reverse('chat')}?server={server.slug}"},
+    ),
+    ServerAction(
+        words=("edit", "change"),
+        title="Edit the profile of {}",
+        permission=Permission.EDIT,
+        offers=lambda server: not server.is_watched,
+        urls=lambda server: {"url": reverse("profile_edit", args=[server.profile.slug])},
+    ),
+)
+
+
+def _is_running(server: Server) -> bool:
+    return server.run is not None and server.run.is_active
 
 
 @require_GET
@@ -64,6 +134,7 @@ def search(request: PersonRequest) -> JsonResponse:
 
 def _groups(words: list[str], person: User) -> dict[str, list[SearchHit]]:
     return {
+        "Actions": _actions(words, person),
         "Servers": _servers(words),
         "Profiles": _profiles(words, person),
         "Boxes": _boxes(words),
@@ -83,16 +154,45 @@ def _match_words(words: Iterable[str], *fields: str) -> Q:
     )
 
 
-def _servers(words: list[str]) -> list[SearchHit]:
+def _find_servers(words: list[str]) -> QuerySet[Server]:
     fields = ("slug", "box__slug", "profile__name", "profile__current__spec__checkpoint")
-    found = Server.objects.present().filter(_match_words(words, *fields))
+    found = Server.objects.present().select_related("box", "run", "profile").order_by("slug")
+    return found.filter(_match_words(words, *fields)) if words else found
+
+
+def _actions(words: list[str], person: User) -> list[SearchHit]:
+    """Of those that the first word begins, on the servers that the others mean."""
+    verb, others = words[0].casefold(), [each for each in words[1:] if each not in FILLERS]
+    if len(verb) < SHORTEST_VERB:
+        return []
+    meant = [
+        each
+        for each in ACTIONS
+        if person.may(each.permission) and any(word.startswith(verb) for word in each.words)
+    ]
+    if not meant:
+        return []
+    servers = list(_find_servers(others))
+    return [
+        SearchHit(
+            title=action.title.format(server.slug),
+            about=f"on {server.box.slug}",
+            **{"url": reverse("server", args=[server.slug])} | action.urls(server),
+        )
+        for action in meant
+        for server in servers
+        if action.offers(server)
+    ][:EACH]
+
+
+def _servers(words: list[str]) -> list[SearchHit]:
     return [
         SearchHit(
             title=server.slug,
             about=f"{server.run.state if server.run else 'never started'} on {server.box.slug}",
             url=reverse("server", args=[server.slug]),
         )
-        for server in found.select_related("box", "run").order_by("slug")[:EACH]
+        for server in _find_servers(words)[:EACH]
     ]
 
 

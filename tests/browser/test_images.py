@@ -43,7 +43,6 @@ def test_images_are_pulled_moved_built_and_removed(
     page: Page, place: Installation, store: Registry
 ) -> None:
     jobs = page.locator("#jobs li")
-    page.get_by_role("link", name="Models", exact=True).click()
     page.get_by_role("link", name="Images", exact=True).click()
     expect(page.get_by_role("heading", name="rtx8")).to_be_visible()
     assert faults(page) == []

@@ -296,14 +296,20 @@ def test_the_keyboard_reaches_the_search_and_the_content(busy: WebStack, page: P
     page.keyboard.press("/")
     field = page.get_by_role("combobox", name="Search servers, profiles")
     expect(field).to_be_focused()
-    page.keyboard.type("glm")
     hits = page.get_by_role("listbox", name="Results").get_by_role("option")
+    expect(hits.first).to_have_accessible_name("Dashboard")
+    page.keyboard.type("glm")
     expect(hits.first).to_have_accessible_name(re.compile("^glm-5 "))
     assert field.get_attribute("aria-expanded") == "true"
     assert faults(page) == []
     page.keyboard.press("Escape")
-    expect(hits).to_have_count(0)
+    expect(field).to_be_hidden()
+    expect(page.locator("main")).to_be_focused()
+    page.keyboard.press("Control+k")
     expect(field).to_have_value("glm")
+    # Up from the first is the last one: the list of profiles.
+    expect(hits.first).to_have_accessible_name(re.compile("^glm-5 "))
+    page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     page.wait_for_url("**/profiles/?q=glm")
     expect(page.get_by_role("link", name="glm-5").first).to_be_visible()
@@ -312,7 +318,6 @@ def test_the_keyboard_reaches_the_search_and_the_content(busy: WebStack, page: P
     page.keyboard.type("rtx8")
     box = hits.filter(has_text=re.compile("^rtx8"))
     expect(box).to_be_visible()
-    # Up from the field is the last one, and on from that the first.
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowDown")
     expect(hits.first).to_have_attribute("aria-selected", "true")
@@ -328,6 +333,74 @@ def test_the_keyboard_reaches_the_search_and_the_content(busy: WebStack, page: P
     assert faults(page) == []
     page.keyboard.press("Escape")
     expect(dialog).not_to_be_visible()
+
+
+def test_the_palette_acts_on_servers(busy: WebStack, page: Page) -> None:
+    page.goto(f"{busy.url}/profiles/")
+    hits = page.get_by_role("listbox", name="Results").get_by_role("option")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("stop qwen3-8b")
+    expect(hits.first).to_have_accessible_name(re.compile("^Stop qwen3-8b"))
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="Stop qwen3-8b?")
+    expect(dialog).to_contain_text("grace started it")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+
+    page.get_by_role("button", name="Search").click()
+    page.keyboard.type("start gemma")
+    expect(hits.first).to_have_accessible_name(re.compile("^Start gemma-tiny"))
+    hits.first.click()
+    page.wait_for_url("**/servers/gemma-tiny/")
+    expect(page.get_by_role("heading", level=1)).to_have_text("gemma-tiny")
+
+
+def test_the_sidebar_stays_as_it_was_left_and_is_a_drawer_on_a_phone(
+    busy: WebStack, page: Page
+) -> None:
+    page.goto(f"{busy.url}/design/")
+    models = page.get_by_role("navigation", name="Pages").get_by_role("link", name="Models")
+    wide = models.evaluate("link => link.offsetWidth")
+    page.get_by_role("button", name="Sidebar labels").click()
+    expect(models).to_have_attribute("title", "Models")
+    page.reload()
+    expect(page.get_by_role("button", name="Sidebar labels")).to_have_attribute(
+        "aria-pressed", "false"
+    )
+    assert models.evaluate("link => link.offsetWidth") < wide / 2
+    assert faults(page) == []
+
+    page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    expect(models).to_be_hidden()
+    assert page.locator(".phone-bar").evaluate("bar => bar.offsetHeight") <= 56
+    assert faults(page) == []
+    page.get_by_role("button", name="Menu", exact=True).click()
+    expect(models).to_be_visible()
+    assert faults(page) == []
+    page.keyboard.press("Escape")
+    expect(models).to_be_hidden()
+    expect(page.get_by_role("button", name="Menu", exact=True)).to_be_focused()
+
+
+def test_a_toast_is_announced_and_goes_and_trouble_stays(busy: WebStack, page: Page) -> None:
+    page.clock.install()
+    page.goto(f"{busy.url}/design/")
+    page.get_by_role("button", name="Toast", exact=True).click()
+    page.get_by_role("button", name="Trouble").click()
+    toast = page.get_by_role("status").filter(has_text="Version 3 saved.")
+    trouble = page.get_by_role("alert").filter(has_text="Stop it first")
+    expect(toast).to_be_visible()
+    expect(trouble).to_be_visible()
+    page.mouse.move(0, 0)
+    page.get_by_role("tab", name="Log").click()
+    expect(page.get_by_text("The second panel.")).to_be_visible()
+
+    page.clock.run_for(7000)
+
+    expect(toast).to_be_hidden()
+    expect(trouble).to_be_visible()
+    trouble.get_by_role("button", name="Close").click()
+    expect(trouble).to_be_hidden()
 
 
 def test_the_chosen_colours_are_kept(busy: WebStack, page: Page) -> None:

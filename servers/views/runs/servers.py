@@ -105,6 +105,14 @@ def dashboard(request: PersonRequest) -> HttpResponse:
     )
 
 
+@require_GET
+@allow(Permission.VIEW)
+def list_servers(request: HttpRequest) -> HttpResponse:
+    """The dashboard's cards, without the boxes above them."""
+    servers = list(Server.objects.for_dashboard())
+    return render(request, "runs/list.html", {"person": request.user, "servers": servers})
+
+
 @require_POST
 @allow(Permission.OPERATE)
 def box_boot_dismiss(request: PersonRequest, slug: str, pk: int) -> HttpResponse:

@@ -320,5 +320,5 @@ async function post(url, body, csrf) {
   return { message: `inferdash could not take this (${response.status}). Reload the page, then try again.` };
 }
 
-$("chat-params").open = window.matchMedia("(min-width: 60.01rem)").matches;
+$("chat-params").open = window.matchMedia("(min-width: 74.01rem)").matches;
 new Prompts();

@@ -80,7 +80,7 @@ export class LogFigures {
       for (const { plot, lines } of this.plots) plot.setData(columns(figures, lines));
       return;
     }
-    this.uPlot ??= (await import("../../vendor/uplot/uPlot.esm.js")).default;
+    this.uPlot ??= (await import("../page/uplot.js")).default;
     this.#rebuild();
   }
 

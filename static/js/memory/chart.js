@@ -2,7 +2,7 @@
 // <gpu-chart>: the last 15 minutes of one GPU. The socket changes its data-point
 // ("time,util,bytes"), and the newest point is appended.
 
-import uPlot from "../../vendor/uplot/uPlot.esm.js";
+import uPlot from "../page/uplot.js";
 
 import { resolved } from "./plot.js";
 

@@ -1,7 +1,7 @@
 // @ts-check
 // The charts of a history, one above the other, with one cursor for all.
 
-import uPlot from "../../vendor/uplot/uPlot.esm.js";
+import uPlot from "../page/uplot.js";
 import { draw as drawEngines } from "./history-engines.js";
 import { spaced } from "./history-places.js";
 import { resolved, sectionOf } from "./plot.js";

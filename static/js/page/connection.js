@@ -2,6 +2,7 @@
 // Says what the page no longer hears: that the connection is gone, values are old, a request came to nothing.
 
 import { all, around, byId } from "./parts.js";
+import { complain, toast } from "./toast.js";
 
 const PATIENCE = 1500; // ms; a socket that comes back at once is not worth a word
 // Codes after which the socket does not come back by itself.
@@ -42,20 +43,7 @@ document.addEventListener("htmx:ws:after:connection", () => {
   document.documentElement.classList.remove("is-offline");
 });
 
-// Says what became of a button whose request was refused or never arrived.
-const trouble = byId("trouble", HTMLElement);
-
-/** @param {string} text */
-function say(text) {
-  const line = document.createElement("p");
-  line.textContent = text;
-  const close = document.createElement("button");
-  close.type = "button";
-  close.textContent = "Close";
-  close.addEventListener("click", () => trouble.replaceChildren());
-  trouble.replaceChildren(line, close);
-}
-
+// Says what became of a button: that its request was refused or never arrived, or in data-toast what it did.
 /** @type {Record<number, string>} */
 const WORDS = {
   403: "You may not do this. An admin can change your role under Settings.",
@@ -68,15 +56,17 @@ document.addEventListener("htmx:after:request", async (event) => {
   if (response && response.status < 400) {
     // An answer with text is a question, in a dialog of this page.
     if (button?.dataset.then !== undefined && response.status === 204) location.assign(button.dataset.then);
+    const done = around(event, "[data-toast]", HTMLElement)?.dataset.toast;
+    if (done && response.status === 204) toast(done);
     return;
   }
   const type = response?.headers?.get("Content-Type") ?? "";
   const said = type.startsWith("text/plain") ? text : "";
-  say(said || WORDS[response?.status ?? 0] || `inferdash answered with error ${response?.status}. Its log says why; then try again.`);
+  complain(said || WORDS[response?.status ?? 0] || `inferdash answered with error ${response?.status}. Its log says why; then try again.`);
 });
 
 document.addEventListener("htmx:error", (event) => {
-  if (event.detail.ctx) say("inferdash could not be reached, so nothing was done. Is it still running? Then try again.");
+  if (event.detail.ctx) complain("inferdash could not be reached, so nothing was done. Is it still running? Then try again.");
 });
 
 // Greys a box whose values have stopped coming, and says since when. The socket renews

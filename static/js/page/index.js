@@ -2,7 +2,8 @@
 // What every page does beyond its HTML: small things here, others in modules of their own.
 
 import "./connection.js";
-import "./search.js";
+import "./palette.js";
+import "./sidebar.js";
 import { relative, span } from "./ago.js";
 import { copy } from "./clipboard.js";
 import { show } from "./dialog.js";
@@ -63,7 +64,7 @@ if (bar) {
   count();
 }
 
-// "/" goes to the search field and "?" tells the keys, unless one is typing.
+// "?" tells the keys, unless one is typing.
 function help() {
   const template = document.getElementById("keys-help");
   if (template instanceof HTMLTemplateElement) show(template.content.cloneNode(true));
@@ -72,17 +73,9 @@ function help() {
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
   if (around(event, "input, textarea, select, [contenteditable]", HTMLElement)) return;
-  if (event.key === "?") {
-    event.preventDefault();
-    help();
-    return;
-  }
-  if (event.key !== "/") return;
-  const search = document.getElementById("search");
-  if (!(search instanceof HTMLInputElement)) return;
+  if (event.key !== "?") return;
   event.preventDefault();
-  search.focus();
-  search.select();
+  help();
 });
 
 document.addEventListener("click", (event) => {

@@ -25,7 +25,9 @@ addEventListener("load", () => {
   } else {
     sessionStorage.removeItem(KEY);
     const trouble = document.getElementById("trouble");
-    if (trouble) trouble.textContent = "Parts of this page could not be loaded. Check the network, then reload it.";
+    const said = Object.assign(document.createElement("p"), { className: "toast" });
+    said.textContent = "Parts of this page could not be loaded. Check the network, then reload it.";
+    trouble?.replaceChildren(said);
   }
 });
 

@@ -1,5 +1,6 @@
 // @ts-check
-// The theme that a person chose in this browser. Runs before the first paint, so it is no module.
+// What a person chose in this browser: the theme, and whether the sidebar shows names. Runs before the
+// first paint, so it is no module.
 (() => {
   const KEY = "inferdash.theme";
   const root = document.documentElement;
@@ -31,6 +32,20 @@
       });
     }
   });
+  // Without a choice, a narrow window has a narrow sidebar.
+  const tight = matchMedia("(max-width: 64rem)");
+  const fold = () => {
+    /** @type {string | null} */
+    let kept = null;
+    try {
+      kept = localStorage.getItem("inferdash.sidebar");
+    } catch {
+      // See above.
+    }
+    root.dataset.sidebar = kept ?? (tight.matches ? "narrow" : "wide");
+  };
+  fold();
+  tight.addEventListener("change", fold);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
     document.dispatchEvent(new Event("themechange")),
   );

@@ -2,7 +2,7 @@
 // <engine-charts>: what an engine did in the last 15 minutes. The socket changes its data-point
 // ("time,generation,prompt,…" in the order of POINT); every ten seconds one is kept.
 
-import uPlot from "../../vendor/uplot/uPlot.esm.js";
+import uPlot from "../page/uplot.js";
 
 import { heading, resolved } from "../memory/plot.js";
 

@@ -23,8 +23,11 @@ def test_who_may_only_chat_chats_and_is_shown_nothing_else(browser: Browser, sta
 
         page.wait_for_url(f"{stack.url}/chat/")
         page.locator("#chat-server option").first.wait_for(state="attached")
-        links = page.locator("header nav").first.get_by_role("link")
-        assert [each.strip() for each in links.all_inner_texts()] == ["Playground", "Gateway"]
+        links = page.get_by_role("navigation", name="Pages").get_by_role("link")
+        assert [each.strip() for each in links.all_inner_texts()] == [
+            "Playground",
+            "Gateway & keys",
+        ]
         ask(page, deltas=pieces("Good morning, Carl."))
         finished(page)
         expect(answer(page)).to_contain_text("Good morning, Carl.")
@@ -53,6 +56,7 @@ def test_who_may_only_chat_chats_and_is_shown_nothing_else(browser: Browser, sta
         _look(page, "compare")
 
         page.set_viewport_size(PHONE)
+        page.get_by_role("button", name="Menu").click()
         page.locator("#person-button").click()
         page.get_by_role("link", name="Keys for programs").click()
         # The least that a key may, and not for long.

@@ -9,3 +9,5 @@ interface DocumentEventMap {
   "htmx:error": CustomEvent<HtmxRequest>;
   "htmx:ws:close": CustomEvent<{ code: number }>;
 }
+
+declare const htmx: { process(element: Element): void };

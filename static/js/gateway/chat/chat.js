@@ -424,5 +424,5 @@ function away(error) {
 
 // Beside the conversation there is room for the sides; above it, on a phone, there is not.
 $("chat-params").open = window.matchMedia("(min-width: 48.01rem)").matches;
-$("chat-list").open = window.matchMedia("(min-width: 70.01rem)").matches;
+$("chat-list").open = window.matchMedia("(min-width: 77.01rem)").matches;
 new Chat();

@@ -413,5 +413,5 @@ class Compare {
   }
 }
 
-$("chat-params").open = window.matchMedia("(min-width: 60.01rem)").matches;
+$("chat-params").open = window.matchMedia("(min-width: 74.01rem)").matches;
 new Compare();

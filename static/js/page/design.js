@@ -1,0 +1,16 @@
+// @ts-check
+// Buttons of the page of components, which do nothing but show one.
+
+import { show } from "./dialog.js";
+import { around, byId } from "./parts.js";
+import { complain, toast } from "./toast.js";
+
+document.addEventListener("click", (event) => {
+  const button = around(event, "button", HTMLButtonElement);
+  if (!button) return;
+  const { showToast, showUndo, showTrouble, showDialog } = button.dataset;
+  if (showToast) toast(showToast);
+  if (showUndo) toast(showUndo, { title: "Undo", run: () => toast("It is back.") });
+  if (showTrouble) complain(showTrouble);
+  if (showDialog !== undefined) show(byId("d-dialog", HTMLTemplateElement).content.cloneNode(true));
+});
