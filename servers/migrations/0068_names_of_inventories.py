@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("servers", "0066_kinds_of_alerts")]
+    dependencies = [("servers", "0067_pulls_of_starts")]
 
     operations = [
         migrations.AlterModelOptions(

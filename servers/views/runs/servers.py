@@ -107,7 +107,7 @@ def dashboard(request: PersonRequest) -> HttpResponse:
 
 @require_GET
 @allow(Permission.VIEW)
-def list_servers(request: HttpRequest) -> HttpResponse:
+def list_servers(request: PersonRequest) -> HttpResponse:
     """The dashboard's cards, without the boxes above them."""
     servers = list(Server.objects.for_dashboard())
     return render(request, "runs/list.html", {"person": request.user, "servers": servers})
