@@ -24,6 +24,16 @@ _FALLOUT = re.compile(
     # Its own words stand in the next line.
     r"pydantic_core\.\S{0,60}ValidationError: )"
 )
+# Of one request, which the client is told of; the server goes on.
+_OF_REQUEST = re.compile(
+    r"maximum context length is|(?:^|\.)BadRequestError\b|RequestValidationError\b|"
+    r"VLLMValidationError\b|[Pp]rompt .{0,40}(?:is too long|is longer than|exceeds)|"
+    r"At most \d+ \S{1,20} may be provided|\bmax_tokens must be|is out of vocabulary|"
+    r"input is too long|Input length .{0,60}exceeds|client (?:has )?disconnected|ClientDisconnect"
+)
+_REQUEST_PLACE = re.compile(
+    r"/entrypoints/(?:\w{1,40}/){0,4}(?:serving|protocol)\w{0,40}\.py|/sampling_params\.py"
+)
 _PYDANTIC = re.compile(
     r"\s{1,4}(?:(?:Value error|Assertion failed), |.{1,300}\[type=\w{1,60}, input_value=)"
 )
@@ -55,6 +65,8 @@ def is_exception(line: EvidenceLine) -> bool:
     if _PYDANTIC.match(text) or _WHAT.match(text):
         return True
     if not (line.is_raised or _EXCEPTION.match(text)):
+        return False
+    if _OF_REQUEST.search(text) or _REQUEST_PLACE.search(explain_place(line)):
         return False
     return not _NO_FAULT.match(text) and not _FALLOUT.match(text)
 

@@ -130,3 +130,18 @@ def test_only_lines_that_hold_a_pattern_s_words_are_looked_at() -> None:
     assert list(index.find(words)) == [0, 1, 2]
     assert list(index.find(words[2:])) == []
     assert list(LineIndex([]).find(words)) == []
+
+
+_REQUESTS = {
+    "too long": "ValueError: This model's maximum context length is 4096 tokens. However, 5000 are asked for.",
+    "refused by the form of requests": "fastapi.exceptions.RequestValidationError: [plum]",
+    "refused where requests are read": (
+        'Traceback (most recent call last):\n  File "/opt/dist-packages/vllm/sampling_params.py", '
+        "line 7, in _verify_args\n    x()\nValueError: plum must be at least 0"
+    ),
+}
+
+
+@table(("name", "text"), _REQUESTS.items())
+def test_a_client_s_bad_request_is_no_end_of_the_server(name: str, text: str) -> None:
+    assert report(text.split("\n"))["outcome"] == "unknown", name
