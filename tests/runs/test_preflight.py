@@ -396,7 +396,9 @@ def test_another_server_on_the_same_gpu_or_port_is_named(box: Box, server: Serve
     assert [item.id for item in check(server).errors] == ["loading"]
     Run.objects.update(state=RunState.READY)
     assert check(server).errors == []
-    assert "other also runs on a GPU" in next(i.says for i in check(server).items if i.id == "shared")
+    assert "other also runs on a GPU" in next(
+        i.says for i in check(server).items if i.id == "shared"
+    )
     mine = server.profile.launch
     wants = lifecycle.check(
         LaunchContext(replace(mine, host_port=8000), box, server.profile, server)
