@@ -109,7 +109,7 @@ def test_a_disk_that_fills_is_told_on_every_page_that_shows_the_box(
     box.locator("[data-faults=critical]").click()
     found = page.locator('[data-rule="disk"]')
     expect(found).to_contain_text("The disk of the models' folder (/home/ada/.cache/huggingface)")
-    expect(found).to_contain_text("3.0 of 7449 GiB are free. No checkpoint can be downloaded")
+    expect(found).to_contain_text("3.0 of 7449.0 GiB are free. No checkpoint can be downloaded")
 
     tell(stack, FILLS.format(free=4000))
     expect(found).to_have_count(0)

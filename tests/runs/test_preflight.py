@@ -154,7 +154,7 @@ def neighbour(*gpus: int, loading: bool = False) -> OtherWorkload:
 def test_gpus_that_another_server_has() -> None:
     found = checked(around(other_workloads=(neighbour(1),)))
     assert found["shared"].level == "warning"
-    assert "glm-5 runs on a GPU of this start" in found["shared"].says
+    assert "glm-5 also runs on a GPU of this start" in found["shared"].says
     assert "shared" not in checked(around(other_workloads=(neighbour(1),)), gpus="0")
     assert (
         checked(around(other_workloads=(neighbour(1, loading=True),)))["loading"].level == "error"
