@@ -183,7 +183,7 @@ def box(own_redis: None) -> Box:
     cards = [{"index": index, "kind": "discrete", **card} for index in range(4)]
     made.facts = {**made.facts, "gpus": cards, "driver": "580.142"}
     made.save()
-    HostResources.objects.create(box=made, found=dict(around().found), images=image())
+    factories.report(HostResources, made, found=dict(around().found), images=image())
     return made
 
 

@@ -67,7 +67,7 @@ def _of_path(path: str, box: Box) -> DownloadRequest | None:
         cache = ""
     if cache and PurePosixPath(path).is_relative_to(f"{cache}/hub"):
         return _of_snapshot(PurePosixPath(path).relative_to(f"{cache}/hub").parts)
-    stock = ModelInventory.objects.filter(box=box).first()
+    stock = ModelInventory.objects.find(box)
     roots = [each["path"] for each in stock.roots if not each["refused"]] if stock else []
     around = [root for root in roots if PurePosixPath(path).is_relative_to(root) and root != cache]
     if not around:

@@ -85,9 +85,7 @@ def models(request: HttpRequest) -> HttpResponse:
     state = request.GET.get("state", "")
     state = state if state in STATES or state in WHOSE else ""
     person = cast(User, request.user)
-    inventories = [
-        _list_models(box, person, text, state) for box in Box.objects.select_related("stock")
-    ]
+    inventories = [_list_models(box, person, text, state) for box in Box.objects.all()]
     return render(
         request,
         "weights/list.html",
@@ -113,7 +111,7 @@ def _list_models(box: Box, person: User, text: str, state: str) -> BoxModels:
         rows = [row for row in rows if row.copies]
     return BoxModels(
         box=box,
-        inventory=getattr(box, "stock", None),
+        inventory=ModelInventory.objects.find(box),
         rows=rows,
         size=sum(each.size for each in everything),
         count=len(everything),
