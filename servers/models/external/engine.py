@@ -67,7 +67,7 @@ class OtherWorkloads(BoxReport):
     # {"what", "why", "command"}: see judge.external.missing_permissions.
     unseen = JsonValue[list[dict[str, str]]]("data", [])
 
-    objects = BoxReportManager()
+    objects = BoxReportManager()  # type: ignore[misc]
 
     class Meta:
         proxy = True

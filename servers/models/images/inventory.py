@@ -21,7 +21,7 @@ class ImageInventory(BoxReport):
 
     layers = JsonValue[int | None]("data")  # bytes of all images, each layer once
 
-    objects = BoxReportManager()
+    objects = BoxReportManager()  # type: ignore[misc]
 
     class Meta:
         proxy = True
@@ -32,7 +32,7 @@ class TagChecks(BoxReport):
 
     KIND = ReportKind.TAGS
 
-    objects = BoxReportManager()
+    objects = BoxReportManager()  # type: ignore[misc]
 
     class Meta:
         proxy = True

@@ -15,7 +15,7 @@ class HostResources(BoxReport):
     # Reference -> {"id", "architecture", "size", "require"}; None for one that is not there.
     images = JsonValue[dict[str, Any]]("data", {})
 
-    objects = BoxReportManager()
+    objects = BoxReportManager()  # type: ignore[misc]
 
     class Meta:
         proxy = True

@@ -18,7 +18,7 @@ class ModelInventory(BoxReport):
     # {"path", "is_usual", "found", "hidden": paths, "is_cut", "absent", "refused": why} each.
     roots = JsonValue[list[dict[str, Any]]]("data", [])
 
-    objects = BoxReportManager()
+    objects = BoxReportManager()  # type: ignore[misc]
 
     class Meta:
         proxy = True
