@@ -3,7 +3,7 @@
 import json
 import math
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import redis
 from django.conf import settings
@@ -22,6 +22,7 @@ from servers.models import (
     Alert,
     AuditEntry,
     Box,
+    BoxReport,
     Capture,
     CapturedCall,
     Claim,
@@ -198,6 +199,11 @@ def _make_run(of: Server, state: RunState, age: float, **values: Any) -> Run:
     Server.objects.filter(pk=of.pk).update(run=made)
     of.run = made
     return made
+
+
+def report[R: BoxReport](kind: type[R], on: Box, **values: Any) -> R:
+    made, _is_new = kind._default_manager.update_or_create(box=on, defaults=values)
+    return cast(R, made)
 
 
 def image_facts(of: Box, flags: FlagList | None = None, **values: Any) -> ImageFacts:

@@ -22,6 +22,7 @@ VALUES: dict[str, Any] = {
     "SmallIntegerField": 7,
 }
 
+OF_KINDS = ("servers_job", "servers_boxreport")
 OTHERWISE: dict[str, dict[str, Any]] = {
     "servers.claim": {"server": None},  # it is of GPUs or of a server
 }
@@ -45,7 +46,7 @@ def fill(apps: Apps) -> None:
 def read() -> dict[str, dict[str, Any]]:
     """By table the values of its only row, by column; links between rows have tables of their own.
 
-    Of jobs, which were three tables, a row of each kind, by "servers_job" and the kind.
+    Of jobs and of reports of boxes, which were several tables, a row of each kind, by table and kind.
     """
     found = {}
     with connection.cursor() as cursor:
@@ -55,13 +56,13 @@ def read() -> dict[str, dict[str, Any]]:
             cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")  # noqa: S608
             columns = [each[0] for each in cursor.description]
             rows = cursor.fetchall()
-            assert len(rows) <= 1 or table == "servers_job", f"{table} has {len(rows)} rows"
+            assert len(rows) <= 1 or table in OF_KINDS, f"{table} has {len(rows)} rows"
             for row in rows:
                 values: dict[str, Any] = {
                     name: bytes(value) if isinstance(value, memoryview) else value
                     for name, value in zip(columns, row, strict=True)
                 }
-                kind = f"_{values['kind']}" if table == "servers_job" else ""
+                kind = f"_{values['kind']}" if table in OF_KINDS else ""
                 found[f"{table}{kind}"] = values
     return found
 

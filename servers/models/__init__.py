@@ -2,6 +2,7 @@
 
 from servers.models.alerts.alert import Alert, Notification, NotificationChannel
 from servers.models.box import Box
+from servers.models.box_report import BoxReport
 from servers.models.external.engine import ExternalEngine, OtherWorkloads, ProfileImport
 from servers.models.gateway.capture import Capture, CapturedCall
 from servers.models.gateway.conversation import (
@@ -14,7 +15,7 @@ from servers.models.gateway.conversation import (
 from servers.models.gateway.request import LegacyPort, Request
 from servers.models.gateway.usage import Usage
 from servers.models.images.image import ImageFacts, RegistryCredential
-from servers.models.images.inventory import ImageInventory, StoredImage, TagNews
+from servers.models.images.inventory import ImageInventory, StoredImage, TagChecks, TagNews
 from servers.models.jobs.job import Download, ImageJob, Job, JobLog
 from servers.models.logs.log import LogChunk
 from servers.models.memory.history import FiguresChunk, HistoryChunk
@@ -37,6 +38,7 @@ __all__ = [
     "Alert",
     "Reboot",
     "Box",
+    "BoxReport",
     "Capture",
     "CheckpointFacts",
     "Claim",
@@ -85,6 +87,7 @@ __all__ = [
     "StoredCheckpoint",
     "StoredImage",
     "HostResources",
+    "TagChecks",
     "TagNews",
     "Usage",
     "ActiveUser",

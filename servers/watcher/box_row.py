@@ -55,9 +55,9 @@ def look_at_host_resources(box: Box, docker: DockerFacts | None) -> None:
 def note_images(box: Box, seen: Mapping[str, Image | None]) -> None:
     """Which of the images that profiles name are there, and what they ask of the driver."""
     images = {reference: _image(image) if image else None for reference, image in seen.items()}
-    if HostResources.objects.filter(box=box, images=images).exists():
-        return
-    _keep(box, images=images)
+    known = HostResources.objects.find(box)
+    if known is None or known.images != images:
+        _keep(box, images=images)
 
 
 def _image(image: Image) -> dict[str, Any]:
@@ -71,7 +71,9 @@ def _image(image: Image) -> dict[str, Any]:
 
 
 def _keep(box: Box, **values: Any) -> None:
-    HostResources.objects.update_or_create(box=box, defaults={"seen_at": timezone.now(), **values})
+    HostResources.objects.update_or_create(
+        box=box, defaults={"looked_at": timezone.now(), **values}
+    )
 
 
 # Seconds. A worker begins what it is sent at once; one that is started again needs a few.

@@ -11,11 +11,11 @@ from servers import events
 from servers.models import (
     AuditEntry,
     Box,
-    ImageInventory,
     ImageJob,
     Role,
     Server,
     StoredImage,
+    TagChecks,
     User,
 )
 from servers.models.runs.run import RunState
@@ -141,7 +141,7 @@ def test_newer_builds_are_told_pulled_beside_and_moved_to(
     assert post(editor, JOBS, reference="x/y:z", newer=True)[0] == 404
 
     assert client_of(Role.OPERATOR).post(f"{AT}/newer").status_code == 204
-    assert ImageInventory.objects.get().wants_news
+    assert TagChecks.objects.get().is_wanted
 
 
 def test_builds_of_private_profiles_are_nobody_elses(client_of: ClientOf, server: Server) -> None:

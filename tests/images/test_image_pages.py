@@ -103,7 +103,7 @@ def test_a_private_profile_is_counted_and_not_named(box: Box) -> None:
 
 
 def test_an_image_for_other_processors_is_marked(box: Box) -> None:
-    HostResources.objects.create(box=box, found={"architecture": "aarch64"})
+    factories.report(HostResources, box, found={"architecture": "aarch64"})
     made = shelves.stored_image(box)
     assert '<span class="badge attention">amd64</span>' in page()
     assert "not this box’s processors" in page(f"/images/{made.pk}/")
@@ -113,7 +113,9 @@ def test_nothing_there_yet_is_said(box: Box) -> None:
     assert "No image with an engine in it lies on rtx8" in page()
     ImageInventory.objects.update(looked_at=None)
     assert "Nobody has looked yet" in page()
-    ImageInventory.objects.update(looked_at=timezone.now(), error="Docker Engine does not answer.")
+    ImageInventory.objects.update(
+        looked_at=timezone.now(), trouble="Docker Engine does not answer."
+    )
     assert "Docker Engine does not answer." in page()
     factories.clear()
     assert "No box yet" in page()

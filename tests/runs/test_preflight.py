@@ -243,8 +243,8 @@ def test_a_profile_that_was_made_for_other_gpus() -> None:
 def box(own_redis: None) -> Box:
     made = factories.box(gpus=2, driver="580.142", hf_cache="~/.cache/huggingface")
     here = around()
-    HostResources.objects.create(
-        box=made, found=dict(here.found), images=image(architecture="arm64")
+    factories.report(
+        HostResources, made, found=dict(here.found), images=image(architecture="arm64")
     )
     return made
 
@@ -283,7 +283,7 @@ def test_every_place_counts_the_same_errors_and_warnings(box: Box, server: Serve
     box.facts = box.facts | {"limits": {"host_ipc": True}}
     box.save()
     full = {"disks": {"shm": {"path": "/dev/shm", "free": GIB // 2, "total": 64 * GIB}}}  # noqa: S108
-    HostResources.objects.update(found=dict(around(found=full | {"listening": [8000]}).found))
+    HostResources.objects.get().write(found=dict(around(found=full | {"listening": [8000]}).found))
     wrong = replace(
         server.profile.launch, flags=("--tensor-parallel-size", "4"), ipc="host", host_port=8000
     )
@@ -385,7 +385,7 @@ def test_a_mount_outside_of_the_allowed_folders_is_an_error_before_the_start(
 
 @pytest.mark.django_db
 def test_another_server_on_the_same_gpu_or_port_is_named(box: Box, server: Server) -> None:
-    HostResources.objects.update(images=image())
+    HostResources.objects.get().write(images=image())
     other = factories.server(box, "other", engine="vllm", image=IMAGE, gpus="all", host_port=8000)
     factories.run(other, RunState.STARTING, gpus="0,1")
 
@@ -426,7 +426,7 @@ def test_whether_a_checkpoint_is_there_is_known_once_the_box_had_time_to_look(
 
 @pytest.mark.django_db
 def test_a_gated_model_without_a_token_is_known_from_its_last_run(server: Server) -> None:
-    HostResources.objects.update(images=image())
+    HostResources.objects.get().write(images=image())
     ProfileVersion.objects.update(created_at=timezone.now() - timedelta(minutes=10))
     server.profile.refresh_from_db()
     refused = {"outcome": "failed", "cause": "hf-token-required", "summary": "", "evidence": []}
@@ -458,7 +458,7 @@ def test_the_command_says_the_same_and_its_exit_code_whether_it_may_start(server
     assert "ERROR      Image: registry.example/engine on rtx8 is built for arm64" in text
     assert "→ Use an image that is published for amd64" in text
 
-    HostResources.objects.update(images=image())
+    HostResources.objects.get().write(images=image())
     text, code = run_command("coder", "--box", "rtx8", "--json")
     assert code == 0
     told = json.loads(text)

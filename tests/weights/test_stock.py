@@ -114,7 +114,7 @@ def test_the_usual_folders_are_looked_into(box: Box, root: Path) -> None:
         "/models", "/data", "/srv", "/raid",
     ]  # fmt: skip
     assert seen.looked_at is not None
-    assert seen.looking_since is None
+    assert not seen.looking_since
 
 
 def test_a_start_that_mounts_something_is_looked_after_and_many_are_not_without_end(
@@ -308,7 +308,7 @@ def test_a_limits_file_that_cannot_be_read_loses_nothing(
     look(box)
     settings.BOX_FILE.write_text("mount_roots = 3")
     ModelInventory.objects.update(wanted_at=timezone.now())
-    assert look(box).looking_since is None
+    assert look(box).looking_since == ""
     assert told(box) == {"one": "complete"}
 
 

@@ -111,7 +111,7 @@ class ExternalFindings:
 
 def found_on(box: Box, person: User) -> ExternalFindings:
     box_samples.note_look(box.slug)
-    around = OtherWorkloads.objects.filter(box=box).first()
+    around = OtherWorkloads.objects.find(box)
     sample = box_samples.newest(box.slug) or {}
     since = timezone.now() - TOLD_FOR
     told = list(box.jobs.filter(kind__in=KINDS, asked_at__gt=since).select_related("asked_by")[:50])
@@ -141,7 +141,7 @@ def found_on(box: Box, person: User) -> ExternalFindings:
 
 def _list_missing(box: Box) -> tuple[tuple[str, str], ...]:
     found = needs.problems(box)
-    host_resources = HostResources.objects.filter(box=box).first()
+    host_resources = HostResources.objects.find(box)
     known = host_resources.found if host_resources else {}
     lacks = known.get("toolkit") is False and "nvidia" not in known.get("runtimes", ())
     return (*found, NO_TOOLKIT) if lacks and box.gpus else found
@@ -203,7 +203,7 @@ def _quiet(around: OtherWorkloads | None, sample: Mapping[str, Any]) -> tuple[st
 
 
 def _summarize_models(box: Box) -> ModelsSummary:
-    inventory = ModelInventory.objects.filter(box=box).first()
+    inventory = ModelInventory.objects.find(box)
     stored = box.checkpoints.all()
     roots = inventory.roots if inventory else []
     return ModelsSummary(
@@ -212,13 +212,13 @@ def _summarize_models(box: Box) -> ModelsSummary:
         incomplete=stored.filter(state="partial").count(),
         folders=tuple((each["path"], each["found"]) for each in roots if each["found"]),
         looked_at=inventory.looked_at if inventory else None,
-        is_looking=inventory is not None and inventory.looking_since is not None,
+        is_looking=inventory is not None and bool(inventory.looking_since),
     )
 
 
 def _unseen(box: Box, around: OtherWorkloads | None) -> tuple[MissingPermission, ...]:
     known = [MissingPermission(**each) for each in (around.unseen if around else ())]
-    inventory = ModelInventory.objects.filter(box=box).first()
+    inventory = ModelInventory.objects.find(box)
     hidden = [path for root in (inventory.roots if inventory else ()) for path in root["hidden"]]
     folders = [
         MissingPermission(

@@ -217,7 +217,7 @@ def of_ray(head: str) -> list[Server]:
 
 
 def _works_for(head: str, run: Run) -> bool:
-    host_resources = HostResources.objects.filter(box=run.server.box_id).first()
+    host_resources = HostResources.objects.find(run.server.box_id)
     own = host_resources.found.get("addresses", ()) if host_resources else ()
     return ray.works_for(head, run.launch, run.start.command, own)
 

@@ -2,7 +2,7 @@
 
 from django.template.loader import render_to_string
 
-from servers.models import ImageFacts, ImageInventory, ImageJob, RegistryCredential
+from servers.models import ImageFacts, ImageInventory, ImageJob, RegistryCredential, TagChecks
 
 type Key = tuple[str, int | None]
 
@@ -11,7 +11,8 @@ PAGES = ("images", "job", "logins", "profile")
 
 def images_mark() -> str:
     """Another text whenever the list of images would read otherwise."""
-    return f"{ImageInventory.objects.mark()} {ImageFacts.objects.mark()}"
+    tables = (ImageInventory, TagChecks, ImageFacts)
+    return " ".join(each.objects.mark() for each in tables)
 
 
 def jobs_mark() -> str:

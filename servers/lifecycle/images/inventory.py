@@ -101,7 +101,7 @@ def keep(
                 changed = True
         changed = changed or bool(gone)
         now = timezone.now()
-        said: dict[str, Any] = {"error": ""} | ({"layers": disk.layers} if disk else {})
+        said: dict[str, Any] = {"trouble": ""} | ({"layers": disk.layers} if disk else {})
         ImageInventory.objects.update_or_create(
             box=box, defaults=said | ({"changed_at": now} if changed else {})
         )

@@ -24,6 +24,7 @@ from servers.models import (
     Profile,
     Server,
     StoredImage,
+    TagChecks,
     TagNews,
     User,
 )
@@ -44,26 +45,23 @@ class BuildForServer:
         return self.server.profile
 
 
-def is_due(box: Box, known: ImageInventory | None, now: datetime | None = None) -> bool:
+def is_due(box: Box, now: datetime | None = None) -> bool:
     """Whether to ask registries: the setting's rhythm, or somebody's wish."""
+    known, checks = ImageInventory.objects.find(box), TagChecks.objects.find(box)
     if known is None or known.looked_at is None:
         return False  # nobody knows yet what lies here
-    if known.wants_news:
+    if checks is not None and checks.is_wanted:
         return True
     every = settings.NEWER_IMAGES_EVERY
     if not every:
         return False
-    return known.news_at is None or (now or timezone.now()) - known.news_at >= timedelta(
-        hours=every
-    )
+    asked_at = checks.looked_at if checks else None
+    return asked_at is None or (now or timezone.now()) - asked_at >= timedelta(hours=every)
 
 
 def want(box: Box) -> None:
     """Have the box ask the registries now; what its page shows changes by itself when it has."""
-    now = timezone.now()
-    ImageInventory.objects.update_or_create(
-        box=box, defaults={"news_wanted_at": now, "changed_at": now}
-    )
+    TagChecks.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
     events.publish_change("images")
     events.wake_watcher(box.slug, events.Topic.IMAGES)
 
@@ -78,7 +76,8 @@ def look(box: Box, docker: DockerContainers, *, go_on: Callable[[], bool] = lamb
     wanted = tags(box)
     # One that has been moved can still be moved back.
     TagNews.objects.filter(box=box, before_id="").exclude(reference__in=wanted).delete()
-    ImageInventory.objects.filter(box=box).update(news_at=began, changed_at=timezone.now())
+    seen = {"looked_at": began, "changed_at": timezone.now()}
+    TagChecks.objects.update_or_create(box=box, defaults=seen)
     events.publish_change("images")
 
 

@@ -245,13 +245,11 @@ class Knowledge:
     @cached_property
     def boxes(self) -> list[Box]:
         """All that there are, with what they have."""
-        return list(Box.objects.select_related("host_resources"))
+        return list(Box.objects.all())
 
     @cached_property
     def _supplies(self) -> dict[int, HostResources]:
-        return {
-            each.pk: each.host_resources for each in self.boxes if hasattr(each, "host_resources")
-        }
+        return HostResources.objects.by_box()
 
     @cached_property
     def _active(self) -> dict[int, list[Run]]:

@@ -1,7 +1,7 @@
 """The preflight of a start, for pages, the API and commands."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -26,7 +26,7 @@ from servers.lifecycle.profiles import checks
 from servers.lifecycle.profiles.knowledge import LaunchContext, share_knowledge
 from servers.lifecycle.runs import preview
 from servers.lifecycle.weights import checkpoints
-from servers.models import Box, Profile
+from servers.models import Box, HostResources, Profile
 
 LOOKED_WITHIN = timedelta(minutes=3)
 REFUSED = "hf-token-required"  # the diagnosis of a run that Hugging Face gave nothing
@@ -180,15 +180,14 @@ def _build_start_context(context: LaunchContext) -> StartContext:
         or "HF_TOKEN" in launch.env
         or "HF_TOKEN" in launch.secret_env,
         was_refused=_was_refused(context),
-        clocks=clocks(knowledge.boxes),
+        clocks=clocks({each: knowledge.host_resources(each) for each in knowledge.boxes}),
     )
 
 
-def clocks(boxes: Iterable[Box]) -> dict[str, ClockOffset | None]:
+def clocks(boxes: Mapping[Box, HostResources | None]) -> dict[str, ClockOffset | None]:
     """Of each box, as it last compared it; None of one that is silent or has not."""
     found: dict[str, ClockOffset | None] = {}
-    for box in boxes:
-        host_resources = getattr(box, "host_resources", None)
+    for box, host_resources in boxes.items():
         told = host_resources.found.get("clock") if host_resources and not box.is_silent else None
         found[str(box)] = (
             ClockOffset(ahead=told["seconds"], within=told["within"]) if told else None

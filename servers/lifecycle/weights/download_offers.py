@@ -63,7 +63,7 @@ def _of_path(path: str, box: Box) -> DownloadRequest | None:
     cache = box.cache_path
     if cache and PurePosixPath(path).is_relative_to(f"{cache}/hub"):
         return _of_snapshot(PurePosixPath(path).relative_to(f"{cache}/hub").parts)
-    inventory = ModelInventory.objects.filter(box=box).first()
+    inventory = ModelInventory.objects.find(box)
     roots = [each["path"] for each in inventory.roots if not each["refused"]] if inventory else []
     around = [root for root in roots if PurePosixPath(path).is_relative_to(root) and root != cache]
     if not around:

@@ -6,6 +6,8 @@ from django.db import models
 from django.utils import timezone
 
 from servers.models.box import Box
+from servers.models.box_report import BoxReport, BoxReportManager, ReportKind
+from servers.models.json_values import JsonValue
 from servers.models.profiles.profile import ProfileVersion
 
 
@@ -54,28 +56,18 @@ class ProfileImport(models.Model):
         return self.container.startswith("pid-")
 
 
-class OtherWorkloads(models.Model):
-    """Apart from the box's row, which pages read with every server."""
+class OtherWorkloads(BoxReport):
+    KIND = ReportKind.OTHERS
 
-    box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="other_workloads")
-    looked_at = models.DateTimeField(default=timezone.now)
-    # Why Docker could not be asked at the last look; then the rest is of an earlier one.
-    trouble = models.TextField(blank=True)
     # Of others, that run and are no engines: {"container", "name", "image", "ports", "started_at",
     # "wants_gpus", "origin"}; of who works for a cluster of Ray's also "ray", its head's address, and
     # "pids" of one in no container.
-    containers: "models.JSONField[list[dict[str, Any]], list[dict[str, Any]]]" = models.JSONField(
-        default=list
-    )
-    # {"count", "size"}; {}: nobody has counted.
-    images: "models.JSONField[dict[str, int], dict[str, int]]" = models.JSONField(default=dict)
+    containers = JsonValue[list[dict[str, Any]]]("data", [])
+    images = JsonValue[dict[str, int]]("data", {})  # {"count", "size"}; {}: nobody has counted
     # {"what", "why", "command"}: see judge.external.missing_permissions.
-    unseen: "models.JSONField[list[dict[str, str]], list[dict[str, str]]]" = models.JSONField(
-        default=list
-    )
+    unseen = JsonValue[list[dict[str, str]]]("data", [])
+
+    objects = BoxReportManager()  # type: ignore[misc]
 
     class Meta:
-        verbose_name_plural = "other workloads"
-
-    def __str__(self) -> str:
-        return f"other workloads of {self.box_id}"
+        proxy = True

@@ -6,51 +6,36 @@ from django.db import models
 from django.utils import timezone
 
 from servers.models.box import Box
+from servers.models.box_report import BoxReport, BoxReportManager, ReportKind
+from servers.models.json_values import JsonValue
 from servers.models.people.user import User
 
 # The repository of names that inferdash gives to images which would else have none.
 KEPT = "inferdash/kept"
 
 
-class ImageInventoryQuerySet(models.QuerySet["ImageInventory"]):
-    def mark(self) -> str:
-        """Another text whenever anything in any inventory has changed, or somebody wants a look."""
-        rows = self.order_by("pk").values_list("changed_at", "wanted_at", "looked_at", "error")
-        return " ".join(str(each) for row in rows for each in row)
+class ImageInventory(BoxReport):
+    """`changed_at` is of what lies there."""
 
+    KIND = ReportKind.IMAGES
 
-class ImageInventory(models.Model):
-    """Of the looking itself; apart from the box's row, which pages read with every server."""
+    layers = JsonValue[int | None]("data")  # bytes of all images, each layer once
 
-    box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="image_inventory")
-    wanted_at = models.DateTimeField(null=True)  # somebody asked for a look
-    looked_at = models.DateTimeField(null=True)  # None: never
-    changed_at = models.DateTimeField(default=timezone.now)  # what lies there, or a tag's news
-    error = models.TextField(blank=True)  # why the last look saw nothing
-    layers = models.BigIntegerField(null=True)  # bytes of all images, each layer once
-    # When registries were last asked what tags mean, and when somebody wants that.
-    news_at = models.DateTimeField(null=True)
-    news_wanted_at = models.DateTimeField(null=True)
-
-    objects = ImageInventoryQuerySet.as_manager()
+    objects = BoxReportManager()  # type: ignore[misc]
 
     class Meta:
-        verbose_name_plural = "image inventories"
+        proxy = True
 
-    def __str__(self) -> str:
-        return f"images of {self.box_id}"
 
-    @property
-    def is_wanted(self) -> bool:
-        return self.wanted_at is not None and (
-            self.looked_at is None or self.looked_at < self.wanted_at
-        )
+class TagChecks(BoxReport):
+    """When registries were last asked what tags mean, and when somebody wants that."""
 
-    @property
-    def wants_news(self) -> bool:
-        return self.news_wanted_at is not None and (
-            self.news_at is None or self.news_at < self.news_wanted_at
-        )
+    KIND = ReportKind.TAGS
+
+    objects = BoxReportManager()  # type: ignore[misc]
+
+    class Meta:
+        proxy = True
 
 
 class StoredImageQuerySet(models.QuerySet["StoredImage"]):

@@ -3,12 +3,13 @@
 import hashlib
 import json
 from datetime import timedelta
-from typing import Any, Self, cast, overload
+from typing import Any, Self
 
 from django.db import models
 from django.utils import timezone
 
 from servers.models.box import Box
+from servers.models.json_values import JsonRow, JsonValue
 from servers.models.people.user import User
 from servers.models.profiles.profile import Profile, ProfileVersion
 
@@ -102,36 +103,7 @@ class JobManager[J: "Job"](models.Manager[J]):
         return self.get_queryset().mark()
 
 
-class JobValue[T](property):
-    """A value that only some kinds have, by its name in a JSON column; or another column's name."""
-
-    def __init__(self, column: str, default: T | None = None) -> None:
-        super().__init__()
-        self.column = column
-        self.default = default
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    @overload
-    def __get__(self, job: None, owner: type, /) -> Self: ...
-    @overload
-    def __get__(self, job: Any, owner: type | None = None, /) -> T: ...
-    def __get__(self, job: Any, owner: type | None = None, /) -> T | Self:
-        if job is None:
-            return self
-        held = getattr(job, self.column)
-        return cast(T, held.get(self.name, self.default) if isinstance(held, dict) else held)
-
-    def __set__(self, job: Any, value: T) -> None:
-        held = getattr(job, self.column)
-        if isinstance(held, dict):
-            setattr(job, self.column, held | {self.name: value})
-        else:
-            setattr(job, self.column, value)
-
-
-class Job(models.Model):
+class Job(JsonRow):
     """The web writes what is wanted, the box's watcher does it or says why not."""
 
     Kind = JobKind
@@ -165,13 +137,13 @@ class Job(models.Model):
     dismissed = models.BooleanField(default=False)  # somebody has read what came of it
 
     # To be typed on the box where inferdash may not; or the way back.
-    command = JobValue[str]("result", "")
-    advice = JobValue[str]("result", "")  # of a failed one
-    detail = JobValue[str]("result", "")  # of its failure, in Docker's own words
-    was_cut = JobValue[bool]("result", False)  # it ended with its watcher
+    command = JsonValue[str]("result", "")
+    advice = JsonValue[str]("result", "")  # of a failed one
+    detail = JsonValue[str]("result", "")  # of its failure, in Docker's own words
+    was_cut = JsonValue[bool]("result", False)  # it ended with its watcher
     # Names of what it has made, or brought back.
-    profile = JobValue[str]("result", "")
-    server = JobValue[str]("result", "")
+    profile = JsonValue[str]("result", "")
+    server = JsonValue[str]("result", "")
 
     objects = JobManager()
 
@@ -214,10 +186,6 @@ class Job(models.Model):
     def subject(self) -> str:
         return self.what or "unused images"
 
-    def write(self, **values: Any) -> bool:
-        """Into the row, whatever column they are in; False where it is gone."""
-        return bool(Job.objects.filter(pk=self.pk).update(**self.columns(**values)))
-
     def move(self, to: JobState, **values: Any) -> bool:
         """Into a state; False where somebody was faster."""
         was = self.state
@@ -226,30 +194,23 @@ class Job(models.Model):
         return bool(mine.update(**self.columns(**values)))
 
     def columns(self, **values: Any) -> dict[str, Any]:
-        """Take in these values; the columns that they are in."""
-        found = {"changed_at": timezone.now()}
-        for name, value in values.items():
-            setattr(self, name, value)
-            known = getattr(type(self), name)
-            column = known.column if isinstance(known, JobValue) else name
-            found[column] = getattr(self, column)
-        return found
+        return super().columns(**values) | {"changed_at": timezone.now()}
 
 
 class ImageJob(Job):
-    reference = JobValue[str]("what")  # the name that the image is to have; "" for a prune
-    digest = JobValue[str]("params", "")  # to be pulled instead, tag untouched
+    reference = JsonValue[str]("what")  # the name that the image is to have; "" for a prune
+    digest = JsonValue[str]("params", "")  # to be pulled instead, tag untouched
     # Ids of images: those that may go (prune), the one that the tag is to mean (move).
-    images = JobValue[list[str]]("params", [])
-    despite = JobValue[bool]("params", False)  # what it was held for
-    for_start = JobValue[bool]("params", False)  # nobody else has asked for it
+    images = JsonValue[list[str]]("params", [])
+    despite = JsonValue[bool]("params", False)  # what it was held for
+    for_start = JsonValue[bool]("params", False)  # nobody else has asked for it
     # A pull's layers, as servers.host.images.images.Layer says them.
-    layers = JobValue[list[dict[str, Any]]]("result", [])
+    layers = JsonValue[list[dict[str, Any]]]("result", [])
     # Whether the registry has told how much it is; else total grows as Docker begins layers.
-    is_whole = JobValue[bool]("result", False)
-    free = JobValue[int | None]("result")  # on Docker's disk when it began, bytes
-    image_id = JobValue[str]("result", "")
-    lines = JobValue[int]("result", 0)  # of a build's log
+    is_whole = JsonValue[bool]("result", False)
+    free = JsonValue[int | None]("result")  # on Docker's disk when it began, bytes
+    image_id = JsonValue[str]("result", "")
+    lines = JsonValue[int]("result", 0)  # of a build's log
 
     objects = JobManager(*OF_IMAGES)  # type: ignore[misc]
 
@@ -303,23 +264,23 @@ class DownloadManager(JobManager["Download"]):
 class Download(Job):
     """A model that somebody wants from the Hub on a box; `target` is key_of() what is wanted."""
 
-    repository = JobValue[str]("what")
-    revision = JobValue[str]("params", "main")  # as asked for
+    repository = JsonValue[str]("what")
+    revision = JsonValue[str]("params", "main")  # as asked for
     # Names of files, with * in them; [":Q4_K_M"]: a quantization; []: what engines load.
-    patterns = JobValue[list[str]]("params", [])
-    into = JobValue[str](
+    patterns = JsonValue[list[str]]("params", [])
+    into = JsonValue[str](
         "params", ""
     )  # a folder with models of the box; "": its Hugging Face cache
-    limit = JobValue[int]("params", 0)  # bytes a second; 0: none
-    drops_parts = JobValue[bool]("params", False)  # of a cancelled one
-    commit = JobValue[str]("result", "")  # what the revision was when it began
-    folder = JobValue[str]("result", "")  # of the box; "" until it is known
+    limit = JsonValue[int]("params", 0)  # bytes a second; 0: none
+    drops_parts = JsonValue[bool]("params", False)  # of a cancelled one
+    commit = JsonValue[str]("result", "")  # what the revision was when it began
+    folder = JsonValue[str]("result", "")  # of the box; "" until it is known
     # host.weights.fetch.places.File each, once the Hub was asked.
-    files = JobValue[list[dict[str, Any]]]("result", [])
+    files = JsonValue[list[dict[str, Any]]]("result", [])
     # By name the size and time of files that were looked through.
-    verified = JobValue[dict[str, list[int]]]("result", {})
-    looked = JobValue[int]("result", 0)  # bytes that were looked through
-    trouble = JobValue[str]("result", "")  # it tries on
+    verified = JsonValue[dict[str, list[int]]]("result", {})
+    looked = JsonValue[int]("result", 0)  # bytes that were looked through
+    trouble = JsonValue[str]("result", "")  # it tries on
 
     objects = DownloadManager(JobKind.DOWNLOAD)  # type: ignore[misc]
 

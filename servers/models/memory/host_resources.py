@@ -2,25 +2,20 @@
 
 from typing import Any
 
-from django.db import models
-from django.utils import timezone
-
-from servers.models.box import Box
+from servers.models.box_report import BoxReport, BoxReportManager, ReportKind
+from servers.models.json_values import JsonValue
 
 
-class HostResources(models.Model):
-    """Apart from the box's row, which pages read with every server."""
+class HostResources(BoxReport):
+    KIND = ReportKind.HOST
 
-    box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="host_resources")
-    seen_at = models.DateTimeField(default=timezone.now)
     # {"architecture", "runtimes", "toolkit", "disks": {"images", "cache", "shm": {"path",
     # "free", "total", "device"}}, "listening": ports, "addresses": of IPv4}; a key is missing where nobody could tell.
-    found: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    found = JsonValue[dict[str, Any]]("data", {})
     # Reference -> {"id", "architecture", "size", "require"}; None for one that is not there.
-    images: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    images = JsonValue[dict[str, Any]]("data", {})
+
+    objects = BoxReportManager()  # type: ignore[misc]
 
     class Meta:
-        verbose_name_plural = "host resources"
-
-    def __str__(self) -> str:
-        return f"host resources of {self.box_id}"
+        proxy = True

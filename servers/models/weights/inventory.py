@@ -5,42 +5,23 @@ from typing import Any
 from django.db import models
 
 from servers.models.box import Box
+from servers.models.box_report import BoxReport, BoxReportManager, ReportKind
+from servers.models.json_values import JsonValue
 
 LONGEST_PATH = 1000
 
 
-class ModelInventoryQuerySet(models.QuerySet["ModelInventory"]):
-    def mark(self) -> str:
-        """Another text whenever somebody has looked, or wants to, or is looking."""
-        times = self.order_by("pk").values_list("wanted_at", "looking_since", "looked_at")
-        return " ".join(str(each) for row in times for each in row)
+class ModelInventory(BoxReport):
+    KIND = ReportKind.MODELS
 
-
-class ModelInventory(models.Model):
-    """Of the looking itself; apart from the box's row, which pages read with every server."""
-
-    box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="model_inventory")
-    wanted_at = models.DateTimeField(null=True)  # somebody asked for a look
-    looking_since = models.DateTimeField(null=True)  # None: nobody looks now
-    looked_at = models.DateTimeField(null=True)  # None: never to the end
+    looking_since = JsonValue[str]("data", "")  # "": nobody looks now
     # {"path", "is_usual", "found", "hidden": paths, "is_cut", "absent", "refused": why} each.
-    roots: "models.JSONField[list[dict[str, Any]], list[dict[str, Any]]]" = models.JSONField(
-        default=list
-    )
+    roots = JsonValue[list[dict[str, Any]]]("data", [])
 
-    objects = ModelInventoryQuerySet.as_manager()
+    objects = BoxReportManager()  # type: ignore[misc]
 
     class Meta:
-        verbose_name_plural = "model inventories"
-
-    def __str__(self) -> str:
-        return f"model inventory of {self.box_id}"
-
-    @property
-    def is_wanted(self) -> bool:
-        return self.wanted_at is not None and (
-            self.looked_at is None or self.looked_at < self.wanted_at
-        )
+        proxy = True
 
 
 class StoredCheckpoint(models.Model):

@@ -51,7 +51,7 @@ class MoveIn(Schema):
 )
 def images(request: HttpRequest, slug: str) -> list[ImageOut]:
     """What lies in its Docker, as its watcher has last seen it, the largest first."""
-    box = errors.find_named(Box.objects.select_related("host_resources"), "box", slug)
+    box = errors.find_named(Box.objects.all(), "box", slug)
     fates = {each.image.pk: each for each in inventory.fates(box)}
     found = sorted(rows(box, person(request)), key=lambda row: -row.image.size)
     return [ImageOut.from_row(row, fates.get(row.image.pk)) for row in found]

@@ -26,11 +26,13 @@ from servers.lifecycle.images.newer_builds import BuildForServer
 from servers.models import (
     AuditEntry,
     Box,
+    HostResources,
     ImageFacts,
     ImageInventory,
     Permission,
     RegistryCredential,
     StoredImage,
+    TagChecks,
     TagNews,
     User,
 )
@@ -74,6 +76,7 @@ class BoxImages:
 
     box: Box
     inventory: ImageInventory | None
+    checks: TagChecks | None
     rows: list[ImageRow]  # with an engine in them, or used by inferdash, after the filter
     others: list[ImageRow]
     told: list[TagUpdate]
@@ -96,12 +99,11 @@ def images(request: PersonRequest) -> HttpResponse:
     sort = request.GET.get("sort", "")
     sort = sort if sort in SORTS else "name"
     person = request.user
-    boxes = Box.objects.select_related("image_inventory", "host_resources")
     return render(
         request,
         "images/list.html",
         {
-            "shown": [_images(box, person, text, sort) for box in boxes],
+            "shown": [_images(box, person, text, sort) for box in Box.objects.all()],
             "text": text,
             "sort": sort,
             "sorts": SORTS.items(),
@@ -119,7 +121,8 @@ def _images(box: Box, person: User, text: str, sort: str) -> BoxImages:
     listed = [row for row in shown if _is_listed(row)]
     return BoxImages(
         box=box,
-        inventory=getattr(box, "image_inventory", None),
+        inventory=ImageInventory.objects.find(box),
+        checks=TagChecks.objects.find(box),
         rows=listed,
         others=[row for row in shown if not _is_listed(row)],
         told=list_tag_updates(box, person),
@@ -131,7 +134,7 @@ def rows(box: Box, person: User) -> list[ImageRow]:
     used = inventory.uses(box, person)
     asked = ImageFacts.objects.filter(box=box).exclude(asked_at=None).defer("flags")
     facts = {each.image_id: each for each in asked.order_by("asked_at")}
-    host_resources = getattr(box, "host_resources", None)
+    host_resources = HostResources.objects.find(box)
     machine = str(host_resources.found.get("architecture", "")) if host_resources else ""
     return [
         _row(each, used[each.image_id], facts.get(each.image_id), ARCHITECTURES.get(machine, ""))

@@ -19,7 +19,7 @@ from servers.judge.logs import parsing
 from servers.launch import numbers
 from servers.lifecycle.images import build_names, inventory, work
 from servers.lifecycle.jobs import commands
-from servers.models import Box, ImageJob, JobLog, Permission, TagNews
+from servers.models import Box, ImageInventory, ImageJob, JobLog, Permission, TagNews
 from servers.views.access import PersonRequest, allow
 from servers.views.images.images import list_tag_updates
 from servers.views.profiles.profiles import find, save_launch
@@ -183,7 +183,7 @@ def _target(news: TagNews, way: str) -> str:
 @allow(Permission.ADMINISTER)
 def images_prune(request: PersonRequest, slug: str) -> HttpResponse:
     """What would go, what stays and why: nothing is removed before somebody has said so."""
-    box = get_object_or_404(Box.objects.select_related("image_inventory"), slug=slug)
+    box = get_object_or_404(Box, slug=slug)
     fates = inventory.fates(box)
     going = [each for each in fates if each.may_go]
     return render(
@@ -191,6 +191,7 @@ def images_prune(request: PersonRequest, slug: str) -> HttpResponse:
         "images/prune.html",
         {
             "box": box,
+            "inventory": ImageInventory.objects.find(box),
             "going": going,
             "staying": [each for each in fates if not each.may_go],
             "alone": sum(

@@ -86,10 +86,7 @@ def models(request: PersonRequest) -> HttpResponse:
     state = request.GET.get("state", "")
     state = state if state in STATES or state in WHOSE else ""
     person = request.user
-    inventories = [
-        _list_models(box, person, text, state)
-        for box in Box.objects.select_related("model_inventory")
-    ]
+    inventories = [_list_models(box, person, text, state) for box in Box.objects.all()]
     return render(
         request,
         "weights/list.html",
@@ -115,7 +112,7 @@ def _list_models(box: Box, person: User, text: str, state: str) -> BoxModels:
         rows = [row for row in rows if row.copies]
     return BoxModels(
         box=box,
-        inventory=getattr(box, "model_inventory", None),
+        inventory=ModelInventory.objects.find(box),
         rows=rows,
         size=sum(each.size for each in everything),
         count=len(everything),

@@ -72,10 +72,11 @@ class OtherWorkloadsMonitor:
         self._keep(trouble=str(error), unseen=[each.to_json() for each in unseen(standing, sample)])
 
     def _keep(self, **values: Any) -> None:
-        known, is_new = OtherWorkloads.objects.get_or_create(box=self.box, defaults=values)
+        defaults = {"looked_at": timezone.now(), **values}
+        known, is_new = OtherWorkloads.objects.get_or_create(box=self.box, defaults=defaults)
         is_worker_new = _workers(values) != _workers({"containers": known.containers})
         if is_new or any(getattr(known, name) != value for name, value in values.items()):
-            OtherWorkloads.objects.filter(pk=known.pk).update(looked_at=timezone.now(), **values)
+            known.write(**defaults)
             events.publish_change("box", self.box.pk)
         if "containers" in values and (is_new or is_worker_new):
             # They stand on the card of the engine that they work for, on whichever box.

@@ -323,15 +323,14 @@ class ImageInventories:
                 self._sizes_at = time.monotonic()
             error = ""
         except ContainerError as failure:
-            error, changed = str(failure), str(failure) != known.error
+            error, changed = str(failure), str(failure) != known.trouble
             log.warning("Images cannot be looked at: %s", failure)
         was_wanted = known.is_wanted
-        ImageInventory.objects.filter(pk=known.pk).update(looked_at=began, error=error)
+        ImageInventory.objects.filter(pk=known.pk).update(looked_at=began, trouble=error)
         if changed or was_wanted or known.looked_at is None:
             events.publish_change("images")
 
     def ask_registries(self, *, go_on: Callable[[], bool]) -> None:
         """If it is time. May take minutes: a registry may be far away, or not there."""
-        known = ImageInventory.objects.filter(box=self.box).first()
-        if newer_builds.is_due(self.box, known):
+        if newer_builds.is_due(self.box):
             newer_builds.look(self.box, creation.docker(), go_on=go_on)

@@ -50,10 +50,9 @@ def snapshot_disks(box: Box, *, not_before: datetime | None = None) -> dict[str,
     """As the watcher has written them down last (models.host_resources); None: not, or long ago."""
     kept = HostResources.objects.filter(box__slug=box.slug)
     if not_before is not None:
-        kept = kept.filter(seen_at__gte=not_before)
-    found = kept.values_list("found", flat=True).first()
-    told: dict[str, Any] | None = (found or {}).get("disks")
-    return told
+        kept = kept.filter(looked_at__gte=not_before)
+    known = kept.first()
+    return known.found.get("disks") if known else None
 
 
 def shared_memory() -> list[dict[str, Any]]:

@@ -55,12 +55,12 @@ class ModelScan:
         began = time.monotonic()
         # By these settings of now: who changes them and asks during this look is not answered by it.
         self.box.refresh_from_db(fields=["home", "hf_cache", "model_folders"])
-        ModelInventory.objects.filter(pk=known.pk).update(looking_since=now)
+        known.write(looking_since=now.isoformat())
         events.publish_change("models")
         try:
             self._look(known, now, go_on)
         finally:
-            ModelInventory.objects.filter(pk=known.pk).update(looking_since=None)
+            known.write(looking_since="")
             events.publish_change("models")
             ended = time.monotonic()
             self._rests_until = ended + max(REST_AT_LEAST, REST * (ended - began))
@@ -83,7 +83,7 @@ class ModelScan:
             # One folder may lie below another.
             found |= {each.path: each for each in (looked.found if looked else ())}
         inventory.keep(self.box, found.values())
-        ModelInventory.objects.filter(pk=known.pk).update(roots=reports, looked_at=began)
+        known.write(roots=reports, looked_at=began)
 
 
 def mounted_since(box: Box, looked_at: datetime | None) -> bool:

@@ -149,21 +149,21 @@ def test_an_engine_without_ray_has_none() -> None:
 @pytest.mark.usefixtures("own_redis")
 def test_the_worker_of_ray_stands_on_the_card_of_its_engine() -> None:
     head = rows.watched(factories.box("spark-1"), "minimax", command=HEAD)
-    host_resources = HostResources.objects.create(
-        box=head.server.box, found={"addresses": ["10.0.0.9"]}
+    host_resources = factories.report(
+        HostResources, head.server.box, found={"addresses": ["10.0.0.9"]}
     )
     worker: dict[str, Any] = {
         "container": "f00d" * 16, "name": "ray-worker", "image": "vllm/vllm-openai", "ports": [],
         "started_at": None, "wants_gpus": False, "origin": {}, "ray": "10.0.0.1:6379",
     }  # fmt: skip
-    OtherWorkloads.objects.create(box=factories.box("spark-2"), containers=[worker])
+    factories.report(OtherWorkloads, factories.box("spark-2"), containers=[worker])
     client = factories.log_in(factories.person(role=Role.EDITOR))
 
     assert "ray-worker" not in client.get("/").content.decode()
     alone = client.get("/boxes/spark-2/found/").content.decode()
     assert "Works for an engine that is not monitored here" in alone
 
-    HostResources.objects.filter(pk=host_resources.pk).update(found={"addresses": ["10.0.0.1"]})
+    host_resources.write(found={"addresses": ["10.0.0.1"]})
     card = client.get("/").content.decode()
     assert "1 worker of it is seen" in card
     assert '<span class="mono" hx-ignore>ray-worker</span> on' in card

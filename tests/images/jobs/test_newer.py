@@ -11,6 +11,7 @@ from servers.lifecycle.images import inventory, newer_builds, work
 from servers.models import (
     Box,
     StoredImage,
+    TagChecks,
     TagNews,
 )
 from servers.models.images.inventory import KEPT
@@ -90,14 +91,14 @@ def test_a_newer_build_is_checked_before_the_tag_moves_and_can_be_left_again(
 
 
 def test_registries_are_asked_by_the_setting_or_by_a_wish(box: Box, settings: Any) -> None:
-    known = shelves.shelf(box)
     settings.NEWER_IMAGES_EVERY = 12
-    assert not newer_builds.is_due(box, None)
-    assert newer_builds.is_due(box, known)
-    known.news_at = timezone.now()
-    assert not newer_builds.is_due(box, known)
+    assert not newer_builds.is_due(box)
+    shelves.shelf(box)
+    assert newer_builds.is_due(box)
+    checks = TagChecks.objects.create(box=box, looked_at=timezone.now())
+    assert not newer_builds.is_due(box)
     settings.NEWER_IMAGES_EVERY = 0
-    known.news_at = None
-    assert not newer_builds.is_due(box, known)
-    known.news_wanted_at = timezone.now()
-    assert newer_builds.is_due(box, known)
+    checks.write(looked_at=None)
+    assert not newer_builds.is_due(box)
+    checks.write(wanted_at=timezone.now())
+    assert newer_builds.is_due(box)

@@ -31,10 +31,7 @@ def box() -> Box:
 
 
 def keep(box: Box, **disks: Any) -> None:
-    found = {"disks": disks}
-    HostResources.objects.update_or_create(
-        box=box, defaults={"found": found, "seen_at": timezone.now()}
-    )
+    factories.report(HostResources, box, found={"disks": disks}, looked_at=timezone.now())
 
 
 def test_a_judged_sample_carries_its_findings_and_its_disks(box: Box) -> None:
@@ -55,7 +52,7 @@ def test_disks_that_nobody_has_looked_at_for_long_accuse_nobody(box: Box) -> Non
     sample = {key: value for key, value in HardwareScene().sample().items() if key != "disks"}
     assert HardwareMonitor(box).judge(sample)["findings"] == []
     keep(box, cache=disk(2, 900))
-    HostResources.objects.update(seen_at=timezone.now() - DISKS_KEEP - timedelta(seconds=5))
+    HostResources.objects.update(looked_at=timezone.now() - DISKS_KEEP - timedelta(seconds=5))
 
     judged = HardwareMonitor(box).judge(sample)
 

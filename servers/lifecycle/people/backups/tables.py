@@ -147,6 +147,7 @@ LEFT_OUT = {
     "ActiveUser": "history",
     "Alert": "history",
     "AuditEntry": "history",
+    "BoxReport": "seen again",
     "Capture": "a time in which words are kept, which is over by itself",
     "CapturedCall": "what people asked, which is to be gone after a week",
     "CheckpointFacts": "seen again",
@@ -179,6 +180,7 @@ LEFT_OUT = {
     "RunStart": "history",
     "StoredCheckpoint": "seen again",
     "StoredImage": "seen again",
+    "TagChecks": "seen again",
     "TagNews": "seen again",
     "Usage": "history",
 }

@@ -1,0 +1,90 @@
+"""What watchers saw of their boxes, in one table."""
+
+import django.db.models.deletion
+import django.utils.timezone
+from django.db import migrations, models
+
+# Kind, the table before, and its columns: "data" holds the rest.
+OLD = (
+    ("images", "ImageInventory", {"wanted_at": "wanted_at", "looked_at": "looked_at", "changed_at": "changed_at", "trouble": "error"}, ("layers",)),
+    ("tags", "ImageInventory", {"wanted_at": "news_wanted_at", "looked_at": "news_at"}, ()),
+    ("models", "ModelInventory", {"wanted_at": "wanted_at", "looked_at": "looked_at"}, ("roots",)),
+    ("host", "HostResources", {"looked_at": "seen_at"}, ("found", "images")),
+    ("others", "OtherWorkloads", {"looked_at": "looked_at", "trouble": "trouble"}, ("containers", "images", "unseen")),
+)  # fmt: skip
+KINDS = [(kind, kind.title()) for kind, *_ in OLD]
+PROXIES = ("ImageInventory", "TagChecks", "ModelInventory", "HostResources", "OtherWorkloads")
+
+
+def to_reports(apps, editor):
+    Report = apps.get_model("servers", "BoxReport")
+    for kind, table, columns, data in OLD:
+        for row in apps.get_model("servers", table).objects.order_by("pk"):
+            values = {new: getattr(row, old) for new, old in columns.items()}
+            seen = {name: getattr(row, name) for name in data}
+            if kind == "models":
+                seen["looking_since"] = row.looking_since.isoformat() if row.looking_since else ""
+            Report.objects.create(box_id=row.box_id, kind=kind, data=seen, **values)
+    settle(editor)
+
+
+def from_reports(apps, editor):
+    for kind, table, columns, data in OLD:
+        Old = apps.get_model("servers", table)
+        for report in apps.get_model("servers", "BoxReport").objects.filter(kind=kind).order_by("pk"):
+            values = {old: getattr(report, new) for new, old in columns.items()}
+            values |= {name: report.data[name] for name in data if name in report.data}
+            if kind == "models":
+                values["looking_since"] = report.data.get("looking_since") or None
+            # A moment that the table before had to have.
+            values = {name: value for name, value in values.items() if value is not None}
+            Old.objects.update_or_create(box_id=report.box_id, defaults=values)
+    settle(editor)
+
+
+def settle(editor):
+    """PostgreSQL changes no table while rows of it are still to be checked."""
+    if editor.connection.vendor == "postgresql":
+        editor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+
+class Migration(migrations.Migration):
+    dependencies = [("servers", "0067_pulls_of_starts")]
+
+    operations = [
+        migrations.CreateModel(
+            name="BoxReport",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("kind", models.CharField(choices=KINDS, max_length=10)),
+                ("wanted_at", models.DateTimeField(null=True)),
+                ("looked_at", models.DateTimeField(null=True)),
+                ("changed_at", models.DateTimeField(default=django.utils.timezone.now)),
+                ("trouble", models.TextField(blank=True)),
+                ("data", models.JSONField(default=dict)),
+                (
+                    "box",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="reports",
+                        to="servers.box",
+                    ),
+                ),
+            ],
+        ),
+        migrations.AddConstraint(
+            "boxreport",
+            models.UniqueConstraint(fields=["box", "kind"], name="one_report_a_kind_of_a_box"),
+        ),
+        migrations.RunPython(to_reports, from_reports),
+        *(migrations.DeleteModel(name) for name in PROXIES if name != "TagChecks"),
+        *(
+            migrations.CreateModel(name, [], {"proxy": True}, ("servers.boxreport",))
+            for name in PROXIES
+        ),
+    ]
