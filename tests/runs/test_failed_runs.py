@@ -88,6 +88,7 @@ def test_an_unknown_failure_is_told_as_such_with_its_most_telling_lines(client: 
 
     assert run.log.cause == ""
     assert "not recognised" in page
+    assert "No known failure fits." in page
     assert "#L2" in page
 
 
