@@ -37,6 +37,8 @@ _RAISED = re.compile(r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:\([\w.]{1,60}
 _BARE = re.compile(r"(?:AssertionError|NotImplementedError|Exception)(?:: ?)?$")
 _RAISE = re.compile(r"raise (?P<name>[A-Za-z_][\w.]{0,80})\((?P<rest>.*)")
 _QUOTED = re.compile(r"[fr]?\"([^\"]{1,400})\"|[fr]?'([^']{1,400})'")
+# llama.cpp goes on with less memory: what it could not get before was no end.
+_RETRY = "retrying without pipeline parallelism"
 # Lines between a frame and what may follow it: its source, and marks under that.
 _WITHIN = 4
 _MOST_FRAMES = 200
@@ -172,6 +174,9 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
             milestone = None if early in piece else _milestone(piece)
             if log.stopped_at is None and STOP.search(piece):
                 log.stopped_at = position
+            if _RETRY in piece:
+                log.milestones.append((position, step + 1, rank))
+                continue
             is_near = position - frame_at < _WITHIN
             if milestone is None and not is_near and not any(word in lower for word in _TELLING):
                 continue
