@@ -125,7 +125,7 @@ def test_a_start_that_the_engine_would_refuse_asks_first_and_shows_why(
     before = page.locator("details.preflight")
     before.locator("summary").click()
     expect(before).to_contain_text("NVIDIA's container toolkit")
-    expect(before).to_contain_text(f"{ENGINE} is there")
+    expect(before).to_contain_text(f"{ENGINE} is on the box")
     page.goto(f"{place.url}/")
     occupy(place, 0)
     found.get_by_role("button", name="Stop", exact=True).click()

@@ -27,7 +27,7 @@ def test_a_guides_command_becomes_a_server_and_every_version_can_come_back(
     page.get_by_label("Command or compose file").fill(PASTE)
     page.get_by_role("button", name="Import", exact=True).click()
 
-    expect(page.get_by_role("heading", name="What was left out")).to_be_visible()
+    expect(page.get_by_role("heading", name="Import notes")).to_be_visible()
     expect(page.locator("#id_flags")).to_have_value("--tensor-parallel-size 2  # two cards")
     check = page.locator("#check")
     expect(check).to_contain_text("docker run")

@@ -218,7 +218,7 @@ def test_an_image_that_no_registry_gives_fails_with_advice(
 
     failed = start(page, place, slug, until="failed")
 
-    expect(failed).to_contain_text("registry cannot be reached")
+    expect(failed).to_contain_text("could not be reached")
 
 
 def test_stopping_somebody_elses_server_asks_first(

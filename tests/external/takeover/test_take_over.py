@@ -216,7 +216,7 @@ def test_one_that_removes_itself_leaves_its_command(place: ChaosSite, hands: Han
     assert said.state == "done", said.said
     assert "stays on the box" not in said.said
     way_back = Server.objects.get().took_over["command"]
-    assert way_back.startswith("docker run")
+    assert "\ndocker run" in f"\n{way_back}"
     assert "open-sesame" not in way_back
     assert hands.name("passing") in way_back
 
