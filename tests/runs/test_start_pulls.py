@@ -181,6 +181,26 @@ def test_a_start_pulls_what_a_person_has_yet_to_decide_on(box: Box) -> None:
     assert (run.start.pull, held.state, held.despite) == (held, "asked", True)
 
 
+def test_a_pull_that_is_held_after_a_start_has_joined_it_goes_on(box: Box) -> None:
+    """Also one of a newer build, which would hold the start of its tag without end."""
+    joins: tuple[tuple[dict[str, Any], bool], ...] = (
+        ({}, True),
+        ({"params": {"digest": shelves.image_id(7)}}, False),
+    )
+    for number, (values, is_joined) in enumerate(joins):
+        job = shelves.image_job(box, reference=IMAGE, state="doing", ended_at=None, **values)
+        run = pulling(box, f"server-{number}")
+        assert run.start.pull == (job if is_joined else None)
+        job.write(state=JobState.HELD, said="There is no room for it.")
+
+        run = advanced(run)
+
+        job.refresh_from_db()
+        assert (job.state, job.despite, job.asked_by) == ("asked", True, run.started_by)
+        assert AuditEntry.objects.filter(action="pull image despite").count() == number + 1
+        job.move(JobState.DONE)
+
+
 def test_what_brings_something_else_is_waited_out(box: Box) -> None:
     """A newer build beside the tag, and a pull that is about to be cancelled."""
     others: tuple[dict[str, Any], ...] = (
@@ -191,6 +211,7 @@ def test_what_brings_something_else_is_waited_out(box: Box) -> None:
         other = shelves.image_job(box, reference=IMAGE, state="doing", ended_at=None, **values)
         run = pulling(box, f"server-{number}")
         assert run.start.pull is None
+        assert f'Waits for another job on {IMAGE}: see <a href="/images/">Images</a>.' in page()
 
         other.move(JobState.DONE)
         run = advanced(run)
