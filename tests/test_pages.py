@@ -101,7 +101,7 @@ def test_a_page_asks_as_often_for_30_servers_models_and_images_as_for_3(
 
 def test_a_page_asks_once_for_what_was_seen_of_each_box(ada: Client) -> None:
     """Both pages have a mark, too, which is short however much was seen."""
-    counted, marks = [], set()
+    counted, marks = list[list[int]](), set[str]()
     for number in range(3):
         box = factories.box(f"box-{number}")
         factories.observation(HostResources, box, found={"disks": ["/mnt/models"] * 100})
