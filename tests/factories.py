@@ -22,7 +22,7 @@ from servers.models import (
     Alert,
     AuditEntry,
     Box,
-    BoxReport,
+    BoxObservation,
     Capture,
     CapturedCall,
     Claim,
@@ -201,9 +201,9 @@ def _make_run(of: Server, state: RunState, age: float, **values: Any) -> Run:
     return made
 
 
-def report[R: BoxReport](kind: type[R], on: Box, **values: Any) -> R:
+def observation[T: BoxObservation](kind: type[T], on: Box, **values: Any) -> T:
     made, _is_new = kind._default_manager.update_or_create(box=on, defaults=values)
-    return cast(R, made)
+    return cast(T, made)
 
 
 def image_facts(of: Box, flags: FlagList | None = None, **values: Any) -> ImageFacts:

@@ -22,7 +22,7 @@ VALUES: dict[str, Any] = {
     "SmallIntegerField": 7,
 }
 
-OF_KINDS = ("servers_job", "servers_boxreport")
+OF_KINDS = ("servers_job", "servers_boxobservation")
 OTHERWISE: dict[str, dict[str, Any]] = {
     "servers.claim": {"server": None},  # it is of GPUs or of a server
 }
@@ -46,7 +46,7 @@ def fill(apps: Apps) -> None:
 def read() -> dict[str, dict[str, Any]]:
     """By table the values of its only row, by column; links between rows have tables of their own.
 
-    Of jobs and of reports of boxes, which were several tables, a row of each kind, by table and kind.
+    Of jobs and of observations of boxes, which were several tables, a row of each kind, by table and kind.
     """
     found = {}
     with connection.cursor() as cursor:

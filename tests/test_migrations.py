@@ -21,9 +21,9 @@ JOBS = {
         {"repository": "what", "key": "target", "moved_at": "changed_at"},
     ),
 }
-# The tables that have become reports of a box: a kind of each, and its columns that stand elsewhere
+# The tables that have become observations of a box: a kind of each, and its columns that stand elsewhere
 # than in the column or the data of that name.
-REPORTS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
+OBSERVATIONS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
     "servers_hostresources": ("host", {"seen_at": ("host", "looked_at")}),
     "servers_imageinventory": (
         "images",
@@ -93,24 +93,24 @@ def test_every_row_is_kept_on_the_way_to_the_new_names_and_back(kind: str, tmp_p
             there = renamed.get(table, table)
             if there == "servers_run" and (place := of_run.get(new.removesuffix("_id"))):
                 there, new = place[0], place[1] + new[len(new.removesuffix("_id")) :]
-            if there in REPORTS:
-                check_report(there, new, value, after)
+            if there in OBSERVATIONS:
+                check_observation(there, new, value, after)
                 continue
             assert after[there][new] == value, f"{table}.{name}"
 
 
-def check_report(table: str, column: str, value: Any, after: dict[str, Any]) -> None:
-    usual, elsewhere = REPORTS[table]
+def check_observation(table: str, column: str, value: Any, after: dict[str, Any]) -> None:
+    usual, elsewhere = OBSERVATIONS[table]
     kind, name = elsewhere.get(column, (usual, column))
-    report = after[f"servers_boxreport_{kind}"]
-    kept = json.loads(report["data"])
+    observation = after[f"servers_boxobservation_{kind}"]
+    kept = json.loads(observation["data"])
     if name == "looking_since":
         assert kept[name].startswith(value.replace(" ", "T")), name
     elif name in kept:
         is_json = isinstance(kept[name], list | dict)
         assert kept[name] == (json.loads(value) if is_json else value), f"{table}.{name}"
     elif name != "id":
-        assert report[name] == value, f"{table}.{name}"
+        assert observation[name] == value, f"{table}.{name}"
 
 
 def check_job(table: str, row: dict[str, Any], after: dict[str, Any]) -> None:

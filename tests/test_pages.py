@@ -15,10 +15,30 @@ from django.utils import timezone
 from servers.contexts import pages
 from servers.contexts.alerts import needs
 from servers.lifecycle.runs import starts
-from servers.models import Box, Profile, Role, Run, Server, StoredImage
+from servers.models import (
+    Box,
+    HostResources,
+    ImageInventory,
+    ModelInventory,
+    Profile,
+    Role,
+    Run,
+    Server,
+    StoredImage,
+)
 from servers.models.runs.run import RunState
 from servers.state import box_samples
 from tests import factories, samples
+
+ROOT: dict[str, Any] = {
+    "path": "/models",
+    "is_usual": True,
+    "refused": "",
+    "found": 0,
+    "hidden": [],
+    "is_cut": False,
+    "absent": False,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -38,13 +58,14 @@ def text(client: Client, path: str) -> str:
     return response.content.decode()
 
 
-def queries(client: Client, path: str) -> int:
+def queries(client: Client, path: str, of: str = "") -> int:
+    """How many it takes, or how many that name a table."""
     client.get(path)  # sessions and content types are read once
     with CaptureQueriesContext(
         connection,
     ) as captured:
         client.get(path)
-    return len(captured)
+    return sum(of in each["sql"] for each in captured)
 
 
 def test_the_dashboard_asks_as_often_for_50_servers_as_for_3(ada: Client) -> None:
@@ -76,6 +97,25 @@ def test_a_page_asks_as_often_for_30_servers_models_and_images_as_for_3(
         counted.append(queries(ada, path))
 
     assert counted[1] == counted[0]
+
+
+def test_a_page_asks_once_for_what_was_seen_of_each_box(ada: Client) -> None:
+    """Both pages have a mark, too, which is short however much was seen."""
+    counted, marks = list[list[int]](), set[str]()
+    for number in range(3):
+        box = factories.box(f"box-{number}")
+        factories.observation(HostResources, box, found={"disks": ["/mnt/models"] * 100})
+        factories.observation(ImageInventory, box)
+        factories.observation(ModelInventory, box, roots=[{**ROOT, "path": "/mnt/models"}])
+        paths = ("/images/", "/models/")
+        counted.append([queries(ada, each, "boxobservation") for each in paths])
+        marks.add(ModelInventory.objects.mark())
+    ModelInventory.objects.get(box=box).write(roots=[ROOT])
+    marks.add(ModelInventory.objects.mark())
+
+    assert counted[0] == counted[1] == counted[2]
+    assert len(marks) == 4
+    assert max(map(len, marks)) == 16
 
 
 def test_the_socket_asks_as_often_for_50_servers_as_for_3(ada: Client) -> None:

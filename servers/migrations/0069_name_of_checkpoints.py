@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("servers", "0068_reports_of_boxes")]
+    dependencies = [("servers", "0068_observations_of_boxes")]
 
     operations = [
         migrations.AlterField(

@@ -2,7 +2,7 @@
 
 from servers.models.alerts.alert import Alert, Notification, NotificationChannel
 from servers.models.box import Box
-from servers.models.box_report import BoxReport
+from servers.models.box_observation import BoxObservation
 from servers.models.external.engine import ExternalEngine, OtherWorkloads, ProfileImport
 from servers.models.gateway.capture import Capture, CapturedCall
 from servers.models.gateway.conversation import (
@@ -38,7 +38,7 @@ __all__ = [
     "Alert",
     "Reboot",
     "Box",
-    "BoxReport",
+    "BoxObservation",
     "Capture",
     "CheckpointFacts",
     "Claim",

@@ -62,7 +62,7 @@ ALERTS_EVERY = 2.0
 OTHERS_EVERY = 10.0
 LAST_WORDS = 5.0  # for messages that are on their way when the watcher ends
 MODELS_EVERY = 60.0
-IMAGES_EVERY = 5.0
+IMAGE_INVENTORY_EVERY = 5.0
 REGISTRIES_EVERY = 5.0
 
 
@@ -359,7 +359,7 @@ class Watcher:
         while not self.stopping.is_set():
             self.images_requested.clear()
             self._run_safely(self.image_inventories.step, may_take=float("inf"))
-            self.images_requested.wait(IMAGES_EVERY)
+            self.images_requested.wait(IMAGE_INVENTORY_EVERY)
 
     def _run_registry_checks(self) -> None:
         """Apart from everything else: a registry may not answer for minutes."""

@@ -103,7 +103,7 @@ def test_a_private_profile_is_counted_and_not_named(box: Box) -> None:
 
 
 def test_an_image_for_other_processors_is_marked(box: Box) -> None:
-    factories.report(HostResources, box, found={"architecture": "aarch64"})
+    factories.observation(HostResources, box, found={"architecture": "aarch64"})
     made = shelves.stored_image(box)
     assert '<span class="badge attention">amd64</span>' in page()
     assert "not this box’s processors" in page(f"/images/{made.pk}/")

@@ -86,7 +86,7 @@ def test_a_silent_box_has_no_clock_that_counts() -> None:
     told: dict[str, Any] = {"clock": {"seconds": 0.5, "within": 0.01}}
     boxes = [factories.box("spark-1"), factories.box("spark-2", seen_at=None)]
     for box in boxes:
-        factories.report(HostResources, box, found=told)
+        factories.observation(HostResources, box, found=told)
     factories.box("spark-3")
     server = factories.server(Box.objects.get(slug="spark-1"), "wide", "minimax-m2.7")
     launch = server.profile.launch

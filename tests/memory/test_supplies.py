@@ -142,7 +142,7 @@ def test_what_docker_says_of_images_and_of_itself_stops_a_start(
 @pytest.mark.django_db(transaction=True)
 def test_an_image_that_is_gone_is_known_to_be_gone(asking: DockerContainers, box: Box) -> None:
     place(box, "fine", ENGINE)
-    factories.report(HostResources, box, images={ENGINE: None, "another:1": None})
+    factories.observation(HostResources, box, images={ENGINE: None, "another:1": None})
 
     box_row.note_images(box, {ENGINE: creation.docker().image(ENGINE)})
 

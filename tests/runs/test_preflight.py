@@ -243,7 +243,7 @@ def test_a_profile_that_was_made_for_other_gpus() -> None:
 def box(own_redis: None) -> Box:
     made = factories.box(gpus=2, driver="580.142", hf_cache="~/.cache/huggingface")
     here = around()
-    factories.report(
+    factories.observation(
         HostResources, made, found=dict(here.found), images=image(architecture="arm64")
     )
     return made

@@ -1,6 +1,8 @@
 """A start whose image is missing waits for a pull, which is a job like any other."""
 
+from collections.abc import Callable
 from contextlib import suppress
+from itertools import product
 from typing import Any
 
 import pytest
@@ -101,14 +103,25 @@ def test_a_stop_ends_the_pull_that_nobody_else_waits_for(box: Box) -> None:
         job.refresh_from_db()
         assert job.is_open is is_open
 
-    asked = work.ask_to_pull(box, IMAGE, by=factories.person())
-    assert asked is not None
-    run = pulling(box, "three")
-    assert run.start.pull == asked
-    assert lifecycle.stop(run, by=factories.person())
-    assert advanced(run).state == RunState.STOPPED
-    asked.refresh_from_db()
-    assert asked.is_open, "a person has asked for this one"
+
+def test_a_stop_leaves_the_pull_that_a_person_has_asked_for(box: Box) -> None:
+    """Before the start, while it waits, or by doing once more what has failed."""
+    failed = shelves.image_job(box, reference=IMAGE, state="failed")
+    asks: tuple[Callable[[], object], ...] = (
+        lambda: work.ask_to_pull(box, IMAGE, by=factories.person()),
+        lambda: work.ask_again(failed, by=factories.person()),
+    )
+    for number, (ask, is_first) in enumerate(product(asks, (True, False))):
+        if is_first:
+            assert ask() is not None
+        run = pulling(box, f"server-{number}")
+        if not is_first:
+            assert ask() is None
+        assert lifecycle.stop(run, by=factories.person())
+        assert advanced(run).state == RunState.STOPPED
+        job = ImageJob.objects.open().get()
+        assert (job, job.for_start, job.wanted) == (run.start.pull, False, "go")
+        job.move(JobState.DONE)
 
 
 def test_a_start_that_is_stopped_meanwhile_leaves_no_pull(box: Box) -> None:
@@ -168,6 +181,26 @@ def test_a_start_pulls_what_a_person_has_yet_to_decide_on(box: Box) -> None:
     assert (run.start.pull, held.state, held.despite) == (held, "asked", True)
 
 
+def test_a_pull_that_is_held_after_a_start_has_joined_it_goes_on(box: Box) -> None:
+    """Also one of a newer build, which would hold the start of its tag without end."""
+    joins: tuple[tuple[dict[str, Any], bool], ...] = (
+        ({}, True),
+        ({"params": {"digest": shelves.image_id(7)}}, False),
+    )
+    for number, (values, is_joined) in enumerate(joins):
+        job = shelves.image_job(box, reference=IMAGE, state="doing", ended_at=None, **values)
+        run = pulling(box, f"server-{number}")
+        assert run.start.pull == (job if is_joined else None)
+        job.write(state=JobState.HELD, said="There is no room for it.")
+
+        run = advanced(run)
+
+        job.refresh_from_db()
+        assert (job.state, job.despite, job.asked_by) == ("asked", True, run.started_by)
+        assert AuditEntry.objects.filter(action="pull image despite").count() == number + 1
+        job.move(JobState.DONE)
+
+
 def test_what_brings_something_else_is_waited_out(box: Box) -> None:
     """A newer build beside the tag, and a pull that is about to be cancelled."""
     others: tuple[dict[str, Any], ...] = (
@@ -178,6 +211,7 @@ def test_what_brings_something_else_is_waited_out(box: Box) -> None:
         other = shelves.image_job(box, reference=IMAGE, state="doing", ended_at=None, **values)
         run = pulling(box, f"server-{number}")
         assert run.start.pull is None
+        assert f'Waits for another job on {IMAGE}: see <a href="/images/">Images</a>.' in page()
 
         other.move(JobState.DONE)
         run = advanced(run)

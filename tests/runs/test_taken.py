@@ -179,7 +179,7 @@ def test_indices_read_as_people_write_them() -> None:
 @pytest.fixture
 def box(own_redis: None) -> Box:
     made = factories.box(gpus=4, driver="580.142")
-    factories.report(HostResources, made, found=dict(around().found), images=image())
+    factories.observation(HostResources, made, found=dict(around().found), images=image())
     return made
 
 

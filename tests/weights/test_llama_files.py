@@ -103,7 +103,7 @@ def test_what_a_profile_needs_of_the_hub(root: Path, box: Box) -> None:
     )
 
     # A path tells it where downloads would have put it.
-    factories.report(
+    factories.observation(
         ModelInventory,
         box,
         roots=[{"path": "/mnt/models", "refused": ""}, {"path": "/srv/closed", "refused": "no"}],
@@ -206,7 +206,7 @@ def test_a_path_where_nothing_lies_is_offered_too(
     root: Path, box: Box, ada: User, settings: Any
 ) -> None:
     settings.HUB = "http://127.0.0.1:9"  # which nobody asks for a path
-    factories.report(ModelInventory, box, roots=[{"path": "/mnt/models", "refused": ""}])
+    factories.observation(ModelInventory, box, roots=[{"path": "/mnt/models", "refused": ""}])
     server = factories.server(
         box, "gemma", engine="llamacpp", checkpoint=f"/models/{REPOSITORY}/gemma-Q8_0.gguf",
         volumes=("/mnt/models:/models:ro",),

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db import transaction
 from django.utils import timezone
 
 from servers.host.docker.containers import ContainerError, DockerContainers, Image
@@ -26,7 +27,27 @@ def ask_to_pull(
 ) -> ImageJob | None:
     """`server` is whose page or box has asked for it. None where somebody pulls the same."""
     params = {"digest": digest} | ({"server": server} if server else {})
-    return _ask(box, JobKind.PULL, by, familiar(reference), params)
+    job = _ask(box, JobKind.PULL, by, familiar(reference), params)
+    if job is None:
+        _share_pull(box, familiar(reference))
+    return job
+
+
+def ask_again(job: ImageJob, *, by: User) -> ImageJob | None:
+    """The same once more, after it has ended. None where somebody wants the same already."""
+    again = commands.ask_again(job, by=by)
+    if again is None and job.kind == JobKind.PULL:
+        _share_pull(job.box, job.target)
+    return again
+
+
+def _share_pull(box: Box, target: str) -> None:
+    """A person wants what a start has asked for: its stop is to leave it to them."""
+    with transaction.atomic():
+        mine = ImageJob.objects.open().filter(box=box, kind=JobKind.PULL, target=target)
+        job = mine.select_for_update().first()
+        if job is not None and job.for_start:
+            job.write(for_start=False)
 
 
 def ask_for_start(box: Box, reference: str, *, by: User | None) -> ImageJob | None:

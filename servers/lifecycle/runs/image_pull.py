@@ -14,26 +14,35 @@ from servers.models.runs.run import DesiredState, RunState
 
 @verb
 def find_or_request(run: ManagedRun, /) -> ImageJob | None:
-    """The job that the run waits for; None until one of the same name is out of the way."""
+    """The job that the run waits for; None until another of the same name is out of the way."""
     job = run.start.pull
     # One that ended with its watcher says nothing of the image.
-    if job is not None and not job.was_cut:
-        return job
+    if job is None or job.was_cut:
+        job = _join(run)
+    if job is not None and job.state == JobState.HELD:
+        # Whoever starts it wants the image whatever speaks against it.
+        commands.go_on(job, by=run.started_by)
+    return job
+
+
+def _join(run: ManagedRun) -> ImageJob | None:
     box, wanted = run.server.box, familiar(run.image_to_pull)
-    work.ask_for_start(box, wanted, by=run.started_by)
+    mine = ImageJob.objects.open().filter(box=box, kind=JobKind.PULL, target=wanted)
+    if not mine.exists():
+        work.ask_for_start(box, wanted, by=run.started_by)
     with transaction.atomic():
-        mine = ImageJob.objects.open().filter(box=box, kind=JobKind.PULL, target=wanted)
         job = mine.select_for_update(of=("self",)).select_related("box").first()
-        # A newer build comes without its tag, and what is being cancelled does not come.
-        if job is None or job.digest or job.cancel_requested:
+        if job is None or job.cancel_requested:
             return None
         waits = Run.objects.filter(pk=run.pk, state=RunState.PULLING, wanted=DesiredState.RUNNING)
+        if job.digest:
+            # A newer build comes without its tag. While it is held, the tag cannot be pulled.
+            if job.state == JobState.HELD and waits.exists():
+                commands.go_on(job, by=run.started_by)
+            return None
         if not waits.write(start__pull=job):
             _cancel_unless_awaited(job, by=run.stopped_by)
             return None
-    if job.state == JobState.HELD:
-        # Whoever starts it wants the image whatever speaks against it.
-        commands.go_on(job, by=run.started_by)
     commands.publish(job)
     return job
 

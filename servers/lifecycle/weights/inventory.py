@@ -76,7 +76,7 @@ def _root(text: str, *, is_usual: bool, box: Box, allowed: limits.Limits) -> Mod
 
 
 def report(root: ModelFolder, looked: Looked | None) -> dict[str, Any]:
-    """What Stock.roots keeps of one of them; None: it was not looked into."""
+    """What ModelInventory.roots keeps of one of them; None: it was not looked into."""
     told = {"path": root.path, "is_usual": root.is_usual, "refused": root.refused}
     if looked is None:
         return told | {"found": 0, "hidden": [], "is_cut": False, "absent": False}

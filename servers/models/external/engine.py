@@ -6,7 +6,7 @@ from django.db import models
 from django.utils import timezone
 
 from servers.models.box import Box
-from servers.models.box_report import BoxReport, BoxReportManager, ReportKind
+from servers.models.box_observation import BoxObservation, BoxObservationManager, ObservationKind
 from servers.models.json_values import JsonValue
 from servers.models.profiles.profile import ProfileVersion
 
@@ -56,8 +56,8 @@ class ProfileImport(models.Model):
         return self.container.startswith("pid-")
 
 
-class OtherWorkloads(BoxReport):
-    KIND = ReportKind.OTHERS
+class OtherWorkloads(BoxObservation):
+    KIND = ObservationKind.OTHERS
 
     # Of others, that run and are no engines: {"container", "name", "image", "ports", "started_at",
     # "wants_gpus", "origin"}; of who works for a cluster of Ray's also "ray", its head's address, and
@@ -67,7 +67,7 @@ class OtherWorkloads(BoxReport):
     # {"what", "why", "command"}: see judge.external.missing_permissions.
     unseen = JsonValue[list[dict[str, str]]]("data", [])
 
-    objects = BoxReportManager()  # type: ignore[misc]
+    objects = BoxObservationManager()  # type: ignore[misc]
 
     class Meta:
         proxy = True

@@ -6,7 +6,7 @@ from django.db import models
 from django.utils import timezone
 
 from servers.models.box import Box
-from servers.models.box_report import BoxReport, BoxReportManager, ReportKind
+from servers.models.box_observation import BoxObservation, BoxObservationManager, ObservationKind
 from servers.models.json_values import JsonValue
 from servers.models.people.user import User
 
@@ -14,25 +14,25 @@ from servers.models.people.user import User
 KEPT = "inferdash/kept"
 
 
-class ImageInventory(BoxReport):
+class ImageInventory(BoxObservation):
     """`changed_at` is of what lies there."""
 
-    KIND = ReportKind.IMAGES
+    KIND = ObservationKind.IMAGES
 
     layers = JsonValue[int | None]("data")  # bytes of all images, each layer once
 
-    objects = BoxReportManager()  # type: ignore[misc]
+    objects = BoxObservationManager()  # type: ignore[misc]
 
     class Meta:
         proxy = True
 
 
-class TagChecks(BoxReport):
+class TagChecks(BoxObservation):
     """When registries were last asked what tags mean, and when somebody wants that."""
 
-    KIND = ReportKind.TAGS
+    KIND = ObservationKind.TAGS
 
-    objects = BoxReportManager()  # type: ignore[misc]
+    objects = BoxObservationManager()  # type: ignore[misc]
 
     class Meta:
         proxy = True

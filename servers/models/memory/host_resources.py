@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from servers.models.box_report import BoxReport, BoxReportManager, ReportKind
+from servers.models.box_observation import BoxObservation, BoxObservationManager, ObservationKind
 from servers.models.json_values import JsonValue
 
 
-class HostResources(BoxReport):
-    KIND = ReportKind.HOST
+class HostResources(BoxObservation):
+    KIND = ObservationKind.HOST
 
     # {"architecture", "runtimes", "toolkit", "disks": {"images", "cache", "shm": {"path",
     # "free", "total", "device"}}, "listening": ports, "addresses": of IPv4}; a key is missing where nobody could tell.
@@ -15,7 +15,7 @@ class HostResources(BoxReport):
     # Reference -> {"id", "architecture", "size", "require"}; None for one that is not there.
     images = JsonValue[dict[str, Any]]("data", {})
 
-    objects = BoxReportManager()  # type: ignore[misc]
+    objects = BoxObservationManager()  # type: ignore[misc]
 
     class Meta:
         proxy = True

@@ -5,20 +5,20 @@ from typing import Any
 from django.db import models
 
 from servers.models.box import Box
-from servers.models.box_report import BoxReport, BoxReportManager, ReportKind
+from servers.models.box_observation import BoxObservation, BoxObservationManager, ObservationKind
 from servers.models.json_values import JsonValue
 
 LONGEST_PATH = 1000
 
 
-class ModelInventory(BoxReport):
-    KIND = ReportKind.MODELS
+class ModelInventory(BoxObservation):
+    KIND = ObservationKind.MODELS
 
     looking_since = JsonValue[str]("data", "")  # "": nobody looks now
     # {"path", "is_usual", "found", "hidden": paths, "is_cut", "absent", "refused": why} each.
     roots = JsonValue[list[dict[str, Any]]]("data", [])
 
-    objects = BoxReportManager()  # type: ignore[misc]
+    objects = BoxObservationManager()  # type: ignore[misc]
 
     class Meta:
         proxy = True

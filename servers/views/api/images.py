@@ -12,7 +12,7 @@ from pydantic import Field
 from servers.forms.image import PullForm
 from servers.lifecycle.images import inventory, newer_builds, work
 from servers.lifecycle.jobs import commands
-from servers.models import Box, ImageJob, Permission, StoredImage, TagNews, User
+from servers.models import Box, HostResources, ImageJob, Permission, StoredImage, TagNews, User
 from servers.views.api import errors
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.boxes import find_box
@@ -53,7 +53,8 @@ def images(request: HttpRequest, slug: str) -> list[ImageOut]:
     """What lies in its Docker, as its watcher has last seen it, the largest first."""
     box = errors.find_named(Box.objects.all(), "box", slug)
     fates = {each.image.pk: each for each in inventory.fates(box)}
-    found = sorted(rows(box, person(request)), key=lambda row: -row.image.size)
+    found = rows(box, person(request), HostResources.objects.find(box))
+    found.sort(key=lambda row: -row.image.size)
     return [ImageOut.from_row(row, fates.get(row.image.pk)) for row in found]
 
 

@@ -1,6 +1,6 @@
 """Pages of images: what lies in the boxes' Docker, who uses it, what is newer, registry credentials."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -103,7 +103,7 @@ def images(request: PersonRequest) -> HttpResponse:
         request,
         "images/list.html",
         {
-            "shown": [_images(box, person, text, sort) for box in Box.objects.all()],
+            "shown": list(_list_by_box(person, text, sort)),
             "text": text,
             "sort": sort,
             "sorts": SORTS.items(),
@@ -114,28 +114,29 @@ def images(request: PersonRequest) -> HttpResponse:
     )
 
 
-def _images(box: Box, person: User, text: str, sort: str) -> BoxImages:
-    every = rows(box, person)
-    shown = [row for row in every if _has(row, text)]
-    shown.sort(key=_KEYS[sort])
-    listed = [row for row in shown if _is_listed(row)]
-    return BoxImages(
-        box=box,
-        inventory=ImageInventory.objects.find(box),
-        checks=TagChecks.objects.find(box),
-        rows=listed,
-        others=[row for row in shown if not _is_listed(row)],
-        told=list_tag_updates(box, person),
-        count=len(every),
-    )
+def _list_by_box(person: User, text: str, sort: str) -> Iterator[BoxImages]:
+    inventories, checks = ImageInventory.objects.by_box(), TagChecks.objects.by_box()
+    resources = HostResources.objects.by_box()
+    for box in Box.objects.all():
+        every = rows(box, person, resources.get(box.pk))
+        shown = [row for row in every if _has(row, text)]
+        shown.sort(key=_KEYS[sort])
+        yield BoxImages(
+            box=box,
+            inventory=inventories.get(box.pk),
+            checks=checks.get(box.pk),
+            rows=[row for row in shown if _is_listed(row)],
+            others=[row for row in shown if not _is_listed(row)],
+            told=list_tag_updates(box, person),
+            count=len(every),
+        )
 
 
-def rows(box: Box, person: User) -> list[ImageRow]:
+def rows(box: Box, person: User, resources: HostResources | None) -> list[ImageRow]:
     used = inventory.uses(box, person)
     asked = ImageFacts.objects.filter(box=box).exclude(asked_at=None).defer("flags")
     facts = {each.image_id: each for each in asked.order_by("asked_at")}
-    host_resources = HostResources.objects.find(box)
-    machine = str(host_resources.found.get("architecture", "")) if host_resources else ""
+    machine = str(resources.found.get("architecture", "")) if resources else ""
     return [
         _row(each, used[each.image_id], facts.get(each.image_id), ARCHITECTURES.get(machine, ""))
         for each in StoredImage.objects.filter(box=box).select_related("box")
@@ -203,7 +204,8 @@ def _filter_checked(each: TagNews, person: User) -> list[BuildForServer]:
 def image(request: PersonRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(StoredImage.objects.select_related("box"), pk=pk)
     person = request.user
-    row = next((each for each in rows(found.box, person) if each.image.pk == pk), None)
+    every = rows(found.box, person, HostResources.objects.find(found.box))
+    row = next((each for each in every if each.image.pk == pk), None)
     asked = ImageFacts.objects.filter(box=found.box, image_id=found.image_id)
     fate = next((each for each in inventory.fates(found.box) if each.image.pk == pk), None)
     return render(

@@ -123,7 +123,7 @@ def image_job_again(request: PersonRequest, pk: int) -> HttpResponse:
     _check_may(request, job)
     if job.state == ImageJob.State.HELD:
         return respond_done() if commands.go_on(job, by=request.user) else respond_text(BUSY)
-    if job.is_open or commands.ask_again(job, by=request.user) is None:
+    if job.is_open or work.ask_again(job, by=request.user) is None:
         return respond_text(BUSY)
     return respond_done()
 

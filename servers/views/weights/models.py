@@ -86,7 +86,10 @@ def models(request: PersonRequest) -> HttpResponse:
     state = request.GET.get("state", "")
     state = state if state in STATES or state in WHOSE else ""
     person = request.user
-    inventories = [_list_models(box, person, text, state) for box in Box.objects.all()]
+    seen = ModelInventory.objects.by_box()
+    inventories = [
+        _list_models(box, seen.get(box.pk), person, text, state) for box in Box.objects.all()
+    ]
     return render(
         request,
         "weights/list.html",
@@ -102,7 +105,9 @@ def models(request: PersonRequest) -> HttpResponse:
     )
 
 
-def _list_models(box: Box, person: User, text: str, state: str) -> BoxModels:
+def _list_models(
+    box: Box, seen: ModelInventory | None, person: User, text: str, state: str
+) -> BoxModels:
     everything = list(box.checkpoints.defer("texts"))
     shown = _filter_checkpoints(box.checkpoints.defer("texts"), text, state)
     rows = _rows(box, shown, everything, person)
@@ -112,7 +117,7 @@ def _list_models(box: Box, person: User, text: str, state: str) -> BoxModels:
         rows = [row for row in rows if row.copies]
     return BoxModels(
         box=box,
-        inventory=ModelInventory.objects.find(box),
+        inventory=seen,
         rows=rows,
         size=sum(each.size for each in everything),
         count=len(everything),

@@ -149,14 +149,14 @@ def test_an_engine_without_ray_has_none() -> None:
 @pytest.mark.usefixtures("own_redis")
 def test_the_worker_of_ray_stands_on_the_card_of_its_engine() -> None:
     head = rows.watched(factories.box("spark-1"), "minimax", command=HEAD)
-    host_resources = factories.report(
+    host_resources = factories.observation(
         HostResources, head.server.box, found={"addresses": ["10.0.0.9"]}
     )
     worker: dict[str, Any] = {
         "container": "f00d" * 16, "name": "ray-worker", "image": "vllm/vllm-openai", "ports": [],
         "started_at": None, "wants_gpus": False, "origin": {}, "ray": "10.0.0.1:6379",
     }  # fmt: skip
-    factories.report(OtherWorkloads, factories.box("spark-2"), containers=[worker])
+    factories.observation(OtherWorkloads, factories.box("spark-2"), containers=[worker])
     client = factories.log_in(factories.person(role=Role.EDITOR))
 
     assert "ray-worker" not in client.get("/").content.decode()

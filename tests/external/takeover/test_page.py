@@ -45,7 +45,7 @@ def page(role: Role = Role.ADMIN) -> str:
 
 def around(box: Box, **values: Any) -> None:
     usual: dict[str, Any] = {"images": {"count": 7, "size": 181 * samples.GIB}}
-    factories.report(OtherWorkloads, box, **usual | values)
+    factories.observation(OtherWorkloads, box, **usual | values)
 
 
 def neighbour(name: str, **values: Any) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def test_all_of_a_full_box_is_named(box: Box) -> None:
     )
     factories.stored(box)
     factories.stored(box, "zai-org/GLM-5", state="partial")
-    factories.report(
+    factories.observation(
         ModelInventory,
         box,
         looked_at=timezone.now(),
@@ -199,7 +199,7 @@ def test_a_watcher_that_has_not_looked_is_waited_for(box: Box) -> None:
 
 def test_an_empty_box_leads_to_the_next_step(box: Box) -> None:
     around(box, images={"count": 0, "size": 0})
-    factories.report(ModelInventory, box, looked_at=timezone.now())
+    factories.observation(ModelInventory, box, looked_at=timezone.now())
 
     told = page()
 
@@ -216,7 +216,7 @@ def test_what_engines_need_and_the_box_lacks_stands_first_with_its_cure(box: Box
     card = {"index": 0, "name": "RTX PRO 6000", "kind": "discrete", "total": 1}
     problem = {"what": "Docker cannot be used", "fix": "Start it."}
     Box.objects.update(facts=box.facts | {"problems": [problem], "gpus": [card]})
-    factories.report(HostResources, box, found={"toolkit": False, "runtimes": ["runc"]})
+    factories.observation(HostResources, box, found={"toolkit": False, "runtimes": ["runc"]})
 
     told = page()
 

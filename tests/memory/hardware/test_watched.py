@@ -31,7 +31,7 @@ def box() -> Box:
 
 
 def keep(box: Box, **disks: Any) -> None:
-    factories.report(HostResources, box, found={"disks": disks}, looked_at=timezone.now())
+    factories.observation(HostResources, box, found={"disks": disks}, looked_at=timezone.now())
 
 
 def test_a_judged_sample_carries_its_findings_and_its_disks(box: Box) -> None:

@@ -147,7 +147,7 @@ LEFT_OUT = {
     "ActiveUser": "history",
     "Alert": "history",
     "AuditEntry": "history",
-    "BoxReport": "seen again",
+    "BoxObservation": "seen again",
     "Capture": "a time in which words are kept, which is over by itself",
     "CapturedCall": "what people asked, which is to be gone after a week",
     "CheckpointFacts": "seen again",

@@ -1,5 +1,6 @@
-"""Reports of a box: what its watcher last saw there, of one kind each."""
+"""Observations of a box: what its watcher last saw there, of one kind each."""
 
+import hashlib
 from typing import Any
 
 from django.db import models
@@ -9,7 +10,7 @@ from servers.models.box import Box
 from servers.models.json_values import JsonRow
 
 
-class ReportKind(models.TextChoices):
+class ObservationKind(models.TextChoices):
     IMAGES = "images"  # in Docker
     TAGS = "tags"  # what registries have under their names
     MODELS = "models"  # on the disks
@@ -17,30 +18,33 @@ class ReportKind(models.TextChoices):
     OTHERS = "others"  # workloads that inferdash did not start
 
 
-class BoxReportManager[R: "BoxReport"](models.Manager[R]):
-    def get_queryset(self) -> models.QuerySet[R]:
+class BoxObservationManager[T: "BoxObservation"](models.Manager[T]):
+    def get_queryset(self) -> models.QuerySet[T]:
         found = super().get_queryset()
         return found.filter(kind=self.model.KIND) if self.model.KIND else found
 
-    def find(self, box: Box | int) -> R | None:
+    def find(self, box: Box | int) -> T | None:
         return self.filter(box=box).first()
 
-    def by_box(self) -> dict[int, R]:
+    def by_box(self) -> dict[int, T]:
         return {each.box_id: each for each in self.all()}
 
     def mark(self) -> str:
         """Another text whenever any has changed, or somebody wants a look."""
         shown = ("wanted_at", "looked_at", "changed_at", "trouble", "data")
-        return " ".join(map(str, self.order_by("pk").values_list(*shown)))
+        seen = hashlib.blake2b(digest_size=8)
+        for row in self.order_by("pk").values_list(*shown):
+            seen.update(str(row).encode())
+        return seen.hexdigest()
 
 
-class BoxReport(JsonRow):
+class BoxObservation(JsonRow):
     """Apart from the box's row, which pages read with every server."""
 
-    KIND: ReportKind | None = None
+    KIND: ObservationKind | None = None
 
-    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="reports")
-    kind = models.CharField(max_length=10, choices=ReportKind)
+    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="observations")
+    kind = models.CharField(max_length=10, choices=ObservationKind)
     wanted_at = models.DateTimeField(null=True)  # somebody asked for a look
     looked_at = models.DateTimeField(null=True)  # None: never to the end
     changed_at = models.DateTimeField(default=timezone.now)
@@ -49,11 +53,11 @@ class BoxReport(JsonRow):
     # What was seen, in the words of its kind; written by the watcher alone.
     data: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
 
-    objects = BoxReportManager()
+    objects = BoxObservationManager()
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["box", "kind"], name="one_report_a_kind_of_a_box")
+            models.UniqueConstraint(fields=["box", "kind"], name="one_observation_a_kind")
         ]
 
     def __str__(self) -> str:

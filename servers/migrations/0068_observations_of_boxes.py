@@ -16,29 +16,30 @@ KINDS = [(kind, kind.title()) for kind, *_ in OLD]
 PROXIES = ("ImageInventory", "TagChecks", "ModelInventory", "HostResources", "OtherWorkloads")
 
 
-def to_reports(apps, editor):
-    Report = apps.get_model("servers", "BoxReport")
+def to_observations(apps, editor):
+    Observation = apps.get_model("servers", "BoxObservation")
     for kind, table, columns, data in OLD:
         for row in apps.get_model("servers", table).objects.order_by("pk"):
             values = {new: getattr(row, old) for new, old in columns.items()}
             seen = {name: getattr(row, name) for name in data}
             if kind == "models":
                 seen["looking_since"] = row.looking_since.isoformat() if row.looking_since else ""
-            Report.objects.create(box_id=row.box_id, kind=kind, data=seen, **values)
+            Observation.objects.create(box_id=row.box_id, kind=kind, data=seen, **values)
     settle(editor)
 
 
-def from_reports(apps, editor):
+def from_observations(apps, editor):
     for kind, table, columns, data in OLD:
         Old = apps.get_model("servers", table)
-        for report in apps.get_model("servers", "BoxReport").objects.filter(kind=kind).order_by("pk"):
-            values = {old: getattr(report, new) for new, old in columns.items()}
-            values |= {name: report.data[name] for name in data if name in report.data}
+        Observation = apps.get_model("servers", "BoxObservation")
+        for observation in Observation.objects.filter(kind=kind).order_by("pk"):
+            values = {old: getattr(observation, new) for new, old in columns.items()}
+            values |= {name: observation.data[name] for name in data if name in observation.data}
             if kind == "models":
-                values["looking_since"] = report.data.get("looking_since") or None
+                values["looking_since"] = observation.data.get("looking_since") or None
             # A moment that the table before had to have.
             values = {name: value for name, value in values.items() if value is not None}
-            Old.objects.update_or_create(box_id=report.box_id, defaults=values)
+            Old.objects.update_or_create(box_id=observation.box_id, defaults=values)
     settle(editor)
 
 
@@ -53,7 +54,7 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name="BoxReport",
+            name="BoxObservation",
             fields=[
                 (
                     "id",
@@ -71,20 +72,20 @@ class Migration(migrations.Migration):
                     "box",
                     models.ForeignKey(
                         on_delete=django.db.models.deletion.CASCADE,
-                        related_name="reports",
+                        related_name="observations",
                         to="servers.box",
                     ),
                 ),
             ],
         ),
         migrations.AddConstraint(
-            "boxreport",
-            models.UniqueConstraint(fields=["box", "kind"], name="one_report_a_kind_of_a_box"),
+            "boxobservation",
+            models.UniqueConstraint(fields=["box", "kind"], name="one_observation_a_kind"),
         ),
-        migrations.RunPython(to_reports, from_reports),
+        migrations.RunPython(to_observations, from_observations),
         *(migrations.DeleteModel(name) for name in PROXIES if name != "TagChecks"),
         *(
-            migrations.CreateModel(name, [], {"proxy": True}, ("servers.boxreport",))
+            migrations.CreateModel(name, [], {"proxy": True}, ("servers.boxobservation",))
             for name in PROXIES
         ),
     ]
