@@ -31,6 +31,7 @@ BLACKWELL = (
 VLLM = "INFO 11-21 10:00:00 [core.py:93] Initializing a V1 LLM engine (v0.33.0) with config: x"
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 FULL = f"{OOM} GPU 0 has a total capacity of 94.97 GiB of which 1.12 GiB is free."
+ALLOCATED = "Of the allocated memory 56.64 GiB is allocated by PyTorch, and 1.20 GiB is reserved."
 KV = "INFO 11-21 10:00:00 [kv_cache_utils.py:1087] GPU KV cache size: 60,224 tokens"
 TIGHT = (
     "ValueError: Free memory on device cuda:0 ({free}/94.97 GiB) on startup is less than desired "
@@ -81,8 +82,17 @@ def cures(log: str) -> str:
         (f"{CUDA_MALLOC}\nggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 1\n"
          "graph_reserve: failed to allocate compute buffers",
          ["Halve --ubatch-size"], ["--cache-type-k"]),
-        (f"{VLLM}\n{FULL} Process 12 has 60.00 GiB memory in use.",
-         ["Other processes hold 60.0 GiB"], []),
+        (f"{VLLM}\n{FULL} Process 12 has 60.00 GiB memory in use. Including non-PyTorch memory, "
+         "this process has 30.00 GiB memory in use.", ["Other processes hold 60.0 GiB"], []),
+        # In a container PyTorch does not know which of the processes is its own.
+        (f"{VLLM}\n{FULL} Process 12 has 61.41 GiB memory in use. {ALLOCATED}",
+         [], ["Other processes"]),
+        (f"{VLLM}\n{FULL} Process 12 has 61.41 GiB memory in use. Process 13 has 20.00 GiB memory "
+         f"in use. Process 14 has 512.00 MiB memory in use. {ALLOCATED}",
+         ["Other processes hold 20.5 GiB"], []),
+        (f"{VLLM}\n{FULL} Process 12 has 61.41 GiB memory in use.", [], ["Other processes"]),
+        (f"{VLLM}\n{FULL} Process 12 has 30.00 GiB memory in use. {ALLOCATED}",
+         [], ["Other processes"]),
         # Less than the weights take is no cure.
         (TIGHT.format(free="60.10"), ["Set --gpu-memory-utilization 0.62", "in 60.10 GiB"], []),
         (TIGHT.format(free="2.21"), [], ["Set --gpu-memory-utilization"]),
