@@ -80,7 +80,8 @@ class Adjust:
         if self.to is not None:
             return f"Set {self.flag} to {_number(self.to)}."
         if self.times != 1:
-            return f"Halve {self.flag}." if self.times == 0.5 else f"Lower {self.flag}."
+            verb = {0.5: "Halve", 2: "Double"}.get(self.times)
+            return f"{verb or ('Raise' if self.times > 1 else 'Lower')} {self.flag}."
         return f"{'Raise' if self.by > 0 else 'Lower'} {self.flag} by {_number(abs(self.by))}."
 
 
