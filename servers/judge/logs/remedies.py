@@ -171,10 +171,13 @@ class Remedy:
         return True if self.when is None else _judge(self.when, around, is_log=facts is None)
 
     def _is_for_part(self, told: str, engine: str) -> bool:
-        """Where the log does not tell what ran out, each may be it: of the engine, if that is known."""
+        """Where the log does not tell what ran out, each may be it: of the engine, if that is known.
+
+        What only says which part it was is left out then.
+        """
         if told != circumstances.UNKNOWN or circumstances.UNKNOWN in self.parts:
             return told in self.parts
-        return bool(engine) or not self.engine
+        return self.is_change and (bool(engine) or not self.engine)
 
     def fits(
         self, engine: str | None, groups: Mapping[str, str], facts: LaunchFacts | None = None

@@ -93,6 +93,13 @@ def cures(log: str) -> str:
         (f"{VLLM}\n{FULL} Process 12 has 61.41 GiB memory in use.", [], ["Other processes"]),
         (f"{VLLM}\n{FULL} Process 12 has 30.00 GiB memory in use. {ALLOCATED}",
          [], ["Other processes"]),
+        # Where the log does not tell what ran out, no part is said to have.
+        (f"{VLLM}\n{OOM}", ["Give the engine less of the card", "Halve --max-num-seqs"],
+         ["The weights alone", "Or spread"]),
+        (CUDA_MALLOC, ["Offload fewer layers"], ["Use a smaller"]),
+        # The words say what the button does.
+        ("ValueError: max_tokens_per_mm_item (16384) is larger than the batch",
+         ["Double --max-num-batched-tokens"], ["Lower"]),
         # Less than the weights take is no cure.
         (TIGHT.format(free="60.10"), ["Set --gpu-memory-utilization 0.62", "in 60.10 GiB"], []),
         (TIGHT.format(free="2.21"), [], ["Set --gpu-memory-utilization"]),
