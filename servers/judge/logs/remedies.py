@@ -273,8 +273,9 @@ def list_texts(
 
 
 def _begin_inside(said: str) -> str:
-    """A sentence as it begins behind a colon."""
-    return f"{said[0].lower()}{said[1:]}" if said[1:2].islower() else said
+    """A sentence as it begins behind a colon: a name such as FlashAttention keeps its capital."""
+    word = said.split(maxsplit=1)[0]
+    return f"{said[0].lower()}{said[1:]}" if word[1:].islower() else said
 
 
 def _is_none(value: object) -> bool:

@@ -233,3 +233,15 @@ def test_a_condition_that_is_not_known_is_said(data: dict[str, Any], words: str)
 
     assert remedy.judge("", {}) is None
     assert remedy.text({}) == words
+
+
+def test_a_name_keeps_its_capital_behind_a_condition() -> None:
+    told = [
+        Remedy.from_data({"when": {"sm": "7.5"}, "says": says}).text({})
+        for says in ("FlashAttention needs SM 8.0.", "Use an older build.")
+    ]
+
+    assert [each.partition(": ")[2] for each in told] == [
+        "FlashAttention needs SM 8.0.",
+        "use an older build.",
+    ]
