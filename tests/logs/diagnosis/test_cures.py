@@ -31,6 +31,9 @@ BLACKWELL = (
 VLLM = "INFO 11-21 10:00:00 [core.py:93] Initializing a V1 LLM engine (v0.33.0) with config: x"
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 FULL = f"{OOM} GPU 0 has a total capacity of 94.97 GiB of which 1.12 GiB is free."
+DTYPE = (
+    "ValueError: torch.float32 is not supported for quantization method awq. Supported dtypes: {}"
+)
 ALLOCATED = "Of the allocated memory 56.64 GiB is allocated by PyTorch, and 1.20 GiB is reserved."
 KV = "INFO 11-21 10:00:00 [kv_cache_utils.py:1087] GPU KV cache size: 60,224 tokens"
 TIGHT = (
@@ -93,6 +96,12 @@ def cures(log: str) -> str:
         (f"{VLLM}\n{FULL} Process 12 has 61.41 GiB memory in use.", [], ["Other processes"]),
         (f"{VLLM}\n{FULL} Process 12 has 30.00 GiB memory in use. {ALLOCATED}",
          [], ["Other processes"]),
+        # Only a type that the engine names.
+        (DTYPE.format("[torch.float16]"), ["Set --dtype half."], ["bfloat16"]),
+        (DTYPE.format("[torch.bfloat16, torch.float16]"), ["Set --dtype half."], ["bfloat16"]),
+        (DTYPE.format("[torch.bfloat16]"), ["Set --dtype bfloat16."], ["half"]),
+        ("OSError: [Errno 13] Permission denied: bind on address ('0.0.0.0', 80): permission denied",
+         ["Give --port a number above 1023"], ["Let inferdash choose the port"]),
         # Where the log does not tell what ran out, no part is said to have.
         (f"{VLLM}\n{OOM}", ["Give the engine less of the card", "Halve --max-num-seqs"],
          ["The weights alone", "Or spread"]),
