@@ -328,7 +328,8 @@ class _Drafter:
         self._note_trust(launch, around)
 
     def _note_trust(self, launch: Launch, around: EnvironmentDraft) -> None:
-        if launch.entrypoint and flag_value(launch.flags, *SECRET_FLAGS):
+        key = flag_value(launch.flags, *SECRET_FLAGS) or ""
+        if launch.entrypoint and key and not key.startswith("$"):
             says = "A key stands in the script: who sees the profile, or its export, reads it."
             self.notes.add("trusts", says)
         if launch.privileged:
