@@ -192,6 +192,8 @@ def _hit(failure: Failure, line: EvidenceLine, log: EvidenceLog, ending: Ending)
             continue
         if failure.frame and not any(map(failure.frame.search, exceptions.list_frames(line))):
             continue
+        if failure.place and not failure.place.search(exceptions.explain_place(line)):
+            continue
         if _lacks(failure, line, log):
             return None
         groups = {name: cut(said) for name, said in match.groupdict().items() if said}
