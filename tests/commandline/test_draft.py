@@ -141,6 +141,8 @@ def test_a_key_in_a_kept_script_is_told() -> None:
     assert "A key stands in the script" in remarks(drafted(said), "trusts")
     without = said.replace(" --api-key k", "")
     assert "A key stands" not in remarks(drafted(without), "trusts")
+    named = said.replace("--api-key k", "--api-key $KEY")
+    assert "A key stands" not in remarks(drafted(named), "trusts")
 
 
 def test_a_shell_that_only_starts_the_engine_is_not() -> None:

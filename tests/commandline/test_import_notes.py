@@ -278,6 +278,19 @@ def test_an_image_that_the_paste_does_not_name_is_told(key: str, says: str) -> N
         ("acme/x /opt/v/bin/vllm serve a/b", ("/opt/v/bin/vllm", "serve")),
         ("acme/x bash -c 'exec /opt/v/bin/vllm serve a/b'", ("/opt/v/bin/vllm", "serve")),
         ("acme/x bash -c 'A=1 vllm serve a/b'", ("bash", "-c", "A=1 vllm serve a/b")),
+        # What only the container's shell can fill in.
+        *(
+            (f"acme/x bash -c '{script}'", ("bash", "-c", script))
+            for script in (
+                "vllm serve a/b --max-model-len $LEN",
+                "exec vllm serve a/b --max-model-len $((4 * 1024))",
+            )
+        ),
+        (
+            "--entrypoint bash acme/x -c 'vllm serve a/b --seed $S'",
+            ("bash", "-c", "vllm serve a/b --seed $S"),
+        ),
+        ('acme/x bash -c "vllm serve a/b --seed $S"', ()),
         ("acme/x bash -c 'exec vllm serve a/b'", ()),
         ("acme/x vllm serve a/b", ()),
     ],

@@ -70,7 +70,12 @@ _CARD = re.compile(r"GPU \d{1,2} has a total capacity of (\d{1,6}(?:\.\d{1,4})?)
 _WEIGHTS = re.compile(
     r"Model loading took (\d{1,6}(?:\.\d{1,6})?) Gi?B|Load weight end.{0,200}mem usage=(\d{1,6}(?:\.\d{1,4})?) GB"
 )
-_OTHERS = re.compile(r"Process \d{1,9} has (\d{1,6}(?:\.\d{1,4})?) GiB memory in use")
+# PyTorch writes "this process" only where NVML's number of it is its own: in a container, it is not.
+_IN_USE = re.compile(r"Process \d{1,9} has (\d{1,6}(?:\.\d{1,4})?) ([MG])iB memory in use")
+_OWN_IN_USE = re.compile(r"this process has \d")
+_ALLOCATED = re.compile(
+    r"Of the allocated memory (\d{1,6}(?:\.\d{1,4})?) ([MG])iB is allocated by PyTorch"
+)
 
 
 def read(log: EvidenceLog, line: EvidenceLine) -> dict[str, str]:
@@ -94,7 +99,7 @@ def read(log: EvidenceLog, line: EvidenceLine) -> dict[str, str]:
         found[CAPABILITY] = capabilities.pop()
     if told := _CARD.search(line.text):
         found[CARD_GIB] = told[1]
-    others = sum(float(size) for size in _OTHERS.findall(line.text))
+    others = _add_up_others(line.text)
     found[OTHERS_GIB] = f"{others:.1f}" if others >= 1 else ""
     return {name: value for name, value in found.items() if value}
 
@@ -105,6 +110,25 @@ def compute_weights_share(groups: Mapping[str, str]) -> float | None:
         return float(groups[WEIGHTS_GIB]) / float(groups[CARD_GIB])
     except (KeyError, ValueError, ZeroDivisionError):
         return None
+
+
+def _add_up_others(text: str) -> float:
+    """GiB that other processes hold of a card; 0 where the line does not tell which one is its own."""
+    sizes = [_compute_gib(*said) for said in _IN_USE.findall(text)]
+    if not _OWN_IN_USE.search(text):
+        allocated = _ALLOCATED.search(text)
+        if allocated is None:
+            return 0
+        least = _compute_gib(allocated[1], allocated[2])
+        own = min((size for size in sizes if size >= least), default=None)
+        if own is None:
+            return 0
+        sizes.remove(own)
+    return sum(sizes)
+
+
+def _compute_gib(number: str, unit: str) -> float:
+    return float(number) / (1024 if unit == "M" else 1)
 
 
 def _read_capabilities(text: str) -> Iterator[str]:

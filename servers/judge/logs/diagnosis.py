@@ -119,7 +119,7 @@ def diagnose(ending: Ending) -> Diagnosis:
         return _conclude_killed(ending, unexplained)
     if best is not None and not log.has_survived(best.line):
         return _conclude_known(best, hits)
-    return _conclude_rest(ending, lines, _find_final(unexplained, log), hits, has_died, log)
+    return _conclude_rest(ending, lines, _find_final(unexplained, log), has_died, log)
 
 
 def _engine(ending: Ending) -> str:
@@ -151,10 +151,9 @@ def _has_died(ending: Ending, lines: list[EvidenceLine], was_ready: bool, log: E
 def _hits(
     ending: Ending, log: EvidenceLog, lines: list[EvidenceLine], was_ready: bool
 ) -> list[_Hit]:
-    facts = LaunchFacts(ending.subject) if ending.subject else None
     found: list[_Hit] = []
     index = matching.LineIndex([line.lower for line in lines])
-    for failure in _possible(ending, facts, was_ready):
+    for failure in _possible(ending, was_ready):
         may_be = index.find(failure.match)
         mine = [hit for at in may_be if (hit := _hit(failure, lines[at], log, ending))]
         if len(mine) < failure.times:
@@ -165,9 +164,12 @@ def _hits(
     return found
 
 
-def _possible(ending: Ending, facts: LaunchFacts | None, was_ready: bool) -> Iterable[Failure]:
+def _possible(ending: Ending, was_ready: bool, *, of_family: bool = False) -> Iterable[Failure]:
+    facts = LaunchFacts(ending.subject) if ending.subject else None
     engine = _engine(ending)
     for failure in failure_catalog.load_shipped():
+        if (failure.rank == "family") != of_family:
+            continue
         if failure.after_ready and not was_ready:
             continue
         if engine in ENGINES and failure.engine in ENGINES and failure.engine != engine:
@@ -189,6 +191,8 @@ def _hit(failure: Failure, line: EvidenceLine, log: EvidenceLog, ending: Ending)
         if match is None or (failure.unless and failure.unless.search(line.searched)):
             continue
         if failure.frame and not any(map(failure.frame.search, exceptions.list_frames(line))):
+            continue
+        if failure.place and not failure.place.search(exceptions.explain_place(line)):
             continue
         if _lacks(failure, line, log):
             return None
@@ -342,13 +346,12 @@ def _conclude_rest(
     ending: Ending,
     lines: list[EvidenceLine],
     final: list[EvidenceLine],
-    hits: list[_Hit],
     has_died: bool,
     log: EvidenceLog,
 ) -> Diagnosis:
     """What no entry knows by its words: an exception by its place, or what the log says last."""
     if fatal := exceptions.pick_fatal(final, log):
-        return _conclude_exception(fatal, final, hits, log)
+        return _conclude_exception(ending, fatal, final, log)
     signs = [line for line in lines if not line.is_quiet and evidence.DEATH.search(line.text)]
     loud = [line for line in lines if line.is_loud and not log.has_survived(line)]
     told = pick(loud) or signs
@@ -371,13 +374,12 @@ def _conclude_rest(
 
 
 def _conclude_exception(
-    fatal: EvidenceLine, final: list[EvidenceLine], hits: list[_Hit], log: EvidenceLog
+    ending: Ending, fatal: EvidenceLine, final: list[EvidenceLine], log: EvidenceLog
 ) -> Diagnosis:
     said = cut(exceptions.quote(fatal, log), 300)
     told = quote_lines([fatal, *pick(final)])
-    here = [hit for hit in hits if hit.line is fatal and hit.failure.rank == "family"]
-    if here:
-        hit = here[0]
+    families = _possible(ending, log.ready_at is not None, of_family=True)
+    if hit := next(filter(None, (_hit(each, fatal, log, ending) for each in families)), None):
         groups = {**hit.groups, "said": said}
         return Diagnosis(
             outcome="failed",

@@ -34,6 +34,10 @@ _OF_REQUEST = re.compile(
 _REQUEST_PLACE = re.compile(
     r"/entrypoints/(?:\w{1,40}/){0,4}(?:serving|protocol)\w{0,40}\.py|/sampling_params\.py"
 )
+# Functions that run before the server answers: what they call is of no request.
+_OF_START = re.compile(
+    r", in (?:init_app_state|run_server\w{0,20}|init_static_loras|launch_server)$"
+)
 _PYDANTIC = re.compile(
     r"\s{1,4}(?:(?:Value error|Assertion failed), |.{1,300}\[type=\w{1,60}, input_value=)"
 )
@@ -66,9 +70,16 @@ def is_exception(line: EvidenceLine) -> bool:
         return True
     if not (line.is_raised or _EXCEPTION.match(text)):
         return False
-    if _OF_REQUEST.search(text) or _REQUEST_PLACE.search(explain_place(line)):
+    if _OF_REQUEST.search(text) or _is_at_request(line):
         return False
     return not _NO_FAULT.match(text) and not _FALLOUT.match(text)
+
+
+def _is_at_request(line: EvidenceLine) -> bool:
+    """Whether it was raised where a request is read. The engine's start runs some of that too."""
+    if not _REQUEST_PLACE.search(explain_place(line)):
+        return False
+    return not any(map(_OF_START.search, list_frames(line)))
 
 
 def names_one(line: EvidenceLine) -> bool:

@@ -13,6 +13,7 @@ seen, unseen, twice, times   patterns of earlier lines; how often `match` must b
 seen_with   {part of the line: pattern of an earlier line that it then needs}
 raised      only a line that names an exception
 frame       a pattern of a file in the traceback that the line ends, from its package on
+place       the same of one frame: the engine's own that raised it, see exceptions.py
 at_end      nothing else may follow
 after_ready only of an engine that was ready
 needs_exception  only where an exception that is not known otherwise ended it
@@ -139,6 +140,7 @@ class Failure:
     times: int = 1
     seen_with: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = ()
     frame: re.Pattern[str] | None = None
+    place: re.Pattern[str] | None = None
     raised: bool = False
     at_end: bool = False
     after_ready: bool = False
@@ -256,6 +258,7 @@ def _failure(said: dict[str, Any]) -> Failure:
         when=compile_condition(when) if when else None,
         unless=_regex(said.pop("unless", None)),
         frame=_regex(said.pop("frame", None)),
+        place=_regex(said.pop("place", None)),
         unseen=_regex(said.pop("unseen", None)),
         twice=_regex(said.pop("twice", None)),
         seen=tuple(re.compile(each) for each in _many(said.pop("seen", []))),

@@ -80,7 +80,8 @@ class Adjust:
         if self.to is not None:
             return f"Set {self.flag} to {_number(self.to)}."
         if self.times != 1:
-            return f"Halve {self.flag}." if self.times == 0.5 else f"Lower {self.flag}."
+            verb = {0.5: "Halve", 2: "Double"}.get(self.times)
+            return f"{verb or ('Raise' if self.times > 1 else 'Lower')} {self.flag}."
         return f"{'Raise' if self.by > 0 else 'Lower'} {self.flag} by {_number(abs(self.by))}."
 
 
@@ -170,10 +171,13 @@ class Remedy:
         return True if self.when is None else _judge(self.when, around, is_log=facts is None)
 
     def _is_for_part(self, told: str, engine: str) -> bool:
-        """Where the log does not tell what ran out, each may be it: of the engine, if that is known."""
+        """Where the log does not tell what ran out, each may be it: of the engine, if that is known.
+
+        What only says which part it was is left out then.
+        """
         if told != circumstances.UNKNOWN or circumstances.UNKNOWN in self.parts:
             return told in self.parts
-        return bool(engine) or not self.engine
+        return self.is_change and (bool(engine) or not self.engine)
 
     def fits(
         self, engine: str | None, groups: Mapping[str, str], facts: LaunchFacts | None = None
@@ -269,8 +273,9 @@ def list_texts(
 
 
 def _begin_inside(said: str) -> str:
-    """A sentence as it begins behind a colon."""
-    return f"{said[0].lower()}{said[1:]}" if said[1:2].islower() else said
+    """A sentence as it begins behind a colon: a name such as FlashAttention keeps its capital."""
+    word = said.split(maxsplit=1)[0]
+    return f"{said[0].lower()}{said[1:]}" if word[1:].islower() else said
 
 
 def _is_none(value: object) -> bool:

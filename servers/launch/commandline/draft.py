@@ -1,6 +1,7 @@
 """A pasted command as the draft of a profile: never a launch, and open about what it assumes."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -321,14 +322,14 @@ class _Drafter:
                     ": paths of the box. Mount them, and write them as the container sees them.",
                 )
         note_ignored(self.notes, command.ignored, adds_init=not is_bare and not command.init)
-        for name in command.unresolved:
-            if not self.notes.names_variable(name) and _stays(name, launch):
-                shown = name if name.startswith(("$", "`")) else f"${name}"
-                note_no_value(self.notes, shown)
+        for name in self.notes.find_unnamed(_list_staying(command.unresolved, launch)):
+            shown = name if name.startswith(("$", "`")) else f"${name}"
+            note_no_value(self.notes, shown)
         self._note_trust(launch, around)
 
     def _note_trust(self, launch: Launch, around: EnvironmentDraft) -> None:
-        if launch.entrypoint and flag_value(launch.flags, *SECRET_FLAGS):
+        key = flag_value(launch.flags, *SECRET_FLAGS) or ""
+        if launch.entrypoint and key and not key.startswith("$"):
             says = "A key stands in the script: who sees the profile, or its export, reads it."
             self.notes.add("trusts", says)
         if launch.privileged:
@@ -351,9 +352,12 @@ class _Drafter:
             )
 
 
-def _stays(name: str, launch: Launch) -> bool:
-    """Whether the launch still has a variable in it. What has become a secret is told as one."""
-    if name.startswith(("$", "`")):
-        return True
-    sign = r"\$\{?" if name.isdigit() else r"(?<!\w)"
-    return re.search(rf"{sign}{re.escape(name)}(?!\w)", str(launch.to_json())) is not None
+def _list_staying(names: Iterable[str], launch: Launch) -> list[str]:
+    """Variables that the launch still has in it. What has become a secret is told as one."""
+    text = str(launch.to_json())
+    words, signed = set(re.findall(r"\w+", text)), set(re.findall(r"\$\{?(\w+)", text))
+    return [
+        name
+        for name in names
+        if name.startswith(("$", "`")) or name in (signed if name.isdigit() else words)
+    ]

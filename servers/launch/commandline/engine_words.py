@@ -361,7 +361,10 @@ def kept_script(command: LaunchCommand) -> tuple[str, ...]:
         return ()
     commands = simple_commands(script)
     if len(commands) < 2:
-        words = [argument.text for each in commands for argument in Scope().arguments(each)]
-        if not _changes(words):
+        arguments = [argument for each in commands for argument in Scope().arguments(each)]
+        # What only the container's own shell can fill in. The rest is told as without a value.
+        inside = {name for argument in arguments for name in argument.unresolved}
+        needs_shell = bool(inside - set(command.unresolved))
+        if not needs_shell and not _changes([argument.text for argument in arguments]):
             return ()
     return (*argv[: argv.index(script)], script)

@@ -48,6 +48,10 @@ _WHY: dict[str, str] = {
 _SHORT = {"d": "detach", "i": "interactive", "t": "tty", "m": "memory", "h": "hostname"}
 
 
+_SIGNED = re.compile(r"\$\{?(\w+)")
+_BARE = re.compile(r"(?<![\w.])\w+(?![\w.])")
+
+
 @dataclass(frozen=True, kw_only=True)
 class ImportNote:
     kind: NoteKind
@@ -69,14 +73,24 @@ class NoteList:
         if subject not in subjects:
             subjects.append(subject)
 
-    def names_variable(self, name: str) -> bool:
-        """Whether a note is about a variable, or a $(command), already."""
-        if name.startswith(("$", "`")):
-            return any(name in note.says for note in self.build())
-        # The first argument of a script is $1, and no other 1.
-        bare = "" if name.isdigit() else rf"|(?<![\w.]){re.escape(name)}(?![\w.])"
-        named = re.compile(rf"\$\{{?{re.escape(name)}(?!\w){bare}")
-        return any(named.search(note.says) for note in self.build())
+    def find_unnamed(self, names: Iterable[str]) -> list[str]:
+        """Variables, and $(commands), that no note is about yet."""
+        texts = ["\n".join(note.says for note in self.build())]
+        signed = set(_SIGNED.findall(texts[0]))
+        words = signed | set(_BARE.findall(texts[0]))
+        found: list[str] = []
+        for name in names:
+            if name.startswith(("$", "`")):
+                if not any(name in text for text in texts):
+                    found.append(name)
+                    # A note about it names what is inside it, too.
+                    texts.append(name)
+                    signed.update(_SIGNED.findall(name))
+                    words.update(signed, _BARE.findall(name))
+            # The first argument of a script is $1, and no other 1.
+            elif name not in (signed if name.isdigit() else words):
+                found.append(name)
+        return found
 
     def build(self) -> tuple[ImportNote, ...]:
         return tuple(

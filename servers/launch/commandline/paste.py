@@ -17,6 +17,7 @@ from servers.launch.commandline.shell import END
 from servers.launch.commandline.tokens import LaunchCommand, PasteError
 from servers.launch.commandline.variables import Scope
 from servers.launch.commandline.yaml_text import YamlError
+from servers.launch.engines import known_entrypoint
 from servers.launch.engines.engine import flag_value
 
 _INVISIBLE = re.compile("[\u200b-\u200d\u2060\ufeff\u00ad]|\x1b\\[[0-9;?]*[A-Za-z]")
@@ -232,6 +233,10 @@ def _without_end_fence(line: str) -> str:
     return line[: match.start()] + " " * len(match[0]) if match else line
 
 
+# Images in which people install an engine by hand: they start a shell.
+_BASE_IMAGE = re.compile(
+    r"(?:docker\.io/)?(?:(?:library/)?(?:ubuntu|debian)|nvidia/cuda|pytorch/pytorch)(?=[:@]|$)"
+)
 # Containers that wait for somebody to `docker exec` into them.
 _WAITS = (["sleep", "infinity"], ["tail", "-f", "/dev/null"])
 
@@ -244,7 +249,7 @@ def join_exec_commands(commands: Sequence[LaunchCommand]) -> list[LaunchCommand]
     found: list[LaunchCommand] = []
     around: LaunchCommand | None = None
     for command in commands:
-        if command.kind == "engine_command" and around is not None:
+        if command.kind == "engine_command" and around is not None and _may_hold(around, command):
             if found[-1] is around:
                 found.pop()
             found.append(_inside(around, command))
@@ -265,6 +270,14 @@ def _opens_shell(command: LaunchCommand) -> bool:
         )
     is_empty = all(word in ("-l", "-i", "--login") for word in words[1:])
     return (is_shell(words[0]) and is_empty) or words in _WAITS
+
+
+def _may_hold(around: LaunchCommand, command: LaunchCommand) -> bool:
+    """Whether an engine that is typed below a container may run in it, rather than beside it."""
+    if list_words(around) or around.engine == command.engine:
+        return True
+    image = around.image or ""
+    return known_entrypoint(image) == () or _BASE_IMAGE.match(image) is not None
 
 
 def _inside(around: LaunchCommand, command: LaunchCommand) -> LaunchCommand:

@@ -31,6 +31,10 @@ BLACKWELL = (
 VLLM = "INFO 11-21 10:00:00 [core.py:93] Initializing a V1 LLM engine (v0.33.0) with config: x"
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 FULL = f"{OOM} GPU 0 has a total capacity of 94.97 GiB of which 1.12 GiB is free."
+DTYPE = (
+    "ValueError: torch.float32 is not supported for quantization method awq. Supported dtypes: {}"
+)
+ALLOCATED = "Of the allocated memory 56.64 GiB is allocated by PyTorch, and 1.20 GiB is reserved."
 KV = "INFO 11-21 10:00:00 [kv_cache_utils.py:1087] GPU KV cache size: 60,224 tokens"
 TIGHT = (
     "ValueError: Free memory on device cuda:0 ({free}/94.97 GiB) on startup is less than desired "
@@ -81,8 +85,30 @@ def cures(log: str) -> str:
         (f"{CUDA_MALLOC}\nggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 1\n"
          "graph_reserve: failed to allocate compute buffers",
          ["Halve --ubatch-size"], ["--cache-type-k"]),
-        (f"{VLLM}\n{FULL} Process 12 has 60.00 GiB memory in use.",
-         ["Other processes hold 60.0 GiB"], []),
+        (f"{VLLM}\n{FULL} Process 12 has 60.00 GiB memory in use. Including non-PyTorch memory, "
+         "this process has 30.00 GiB memory in use.", ["Other processes hold 60.0 GiB"], []),
+        # In a container PyTorch does not know which of the processes is its own.
+        (f"{VLLM}\n{FULL} Process 12 has 61.41 GiB memory in use. {ALLOCATED}",
+         [], ["Other processes"]),
+        (f"{VLLM}\n{FULL} Process 12 has 61.41 GiB memory in use. Process 13 has 20.00 GiB memory "
+         f"in use. Process 14 has 512.00 MiB memory in use. {ALLOCATED}",
+         ["Other processes hold 20.5 GiB"], []),
+        (f"{VLLM}\n{FULL} Process 12 has 61.41 GiB memory in use.", [], ["Other processes"]),
+        (f"{VLLM}\n{FULL} Process 12 has 30.00 GiB memory in use. {ALLOCATED}",
+         [], ["Other processes"]),
+        # Only a type that the engine names.
+        (DTYPE.format("[torch.float16]"), ["Set --dtype half."], ["bfloat16"]),
+        (DTYPE.format("[torch.bfloat16, torch.float16]"), ["Set --dtype half."], ["bfloat16"]),
+        (DTYPE.format("[torch.bfloat16]"), ["Set --dtype bfloat16."], ["half"]),
+        ("OSError: [Errno 13] Permission denied: bind on address ('0.0.0.0', 80): permission denied",
+         ["Give --port a number above 1023"], ["Let inferdash choose the port"]),
+        # Where the log does not tell what ran out, no part is said to have.
+        (f"{VLLM}\n{OOM}", ["Give the engine less of the card", "Halve --max-num-seqs"],
+         ["The weights alone", "Or spread"]),
+        (CUDA_MALLOC, ["Offload fewer layers"], ["Use a smaller"]),
+        # The words say what the button does.
+        ("ValueError: max_tokens_per_mm_item (16384) is larger than the batch",
+         ["Double --max-num-batched-tokens"], ["Lower"]),
         # Less than the weights take is no cure.
         (TIGHT.format(free="60.10"), ["Set --gpu-memory-utilization 0.62", "in 60.10 GiB"], []),
         (TIGHT.format(free="2.21"), [], ["Set --gpu-memory-utilization"]),
@@ -207,6 +233,8 @@ def test_a_reboot_that_is_not_called_one_is_refused(tmp_path: Path) -> None:
          "Where --tp is set, and where --x is not set: do it."),
         ({"says": "NCCL waits.", "when": {"model": "glm-?5"}},
          "Where the model is glm-5: NCCL waits."),
+        ({"says": "FlashAttention waits.", "when": {"model": "glm-?5"}},
+         "Where the model is glm-5: FlashAttention waits."),
         ({"set_flags": {"--x": "1"}, "when": {"pp": "< 2"}},
          "Where the pipeline-parallel size is below 2: set --x 1."),
     ],

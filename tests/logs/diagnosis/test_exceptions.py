@@ -9,6 +9,10 @@ FRAME = (
     '  File "/usr/lib/python3/dist-packages/vllm/model_executor/models/plum.py", line 7, in forward'
 )
 BELOW = '  File "/usr/lib/python3/dist-packages/torch/nn/plum.py", line 9, in call'
+SETS_UP = (
+    '  File "/usr/lib/python3/dist-packages/vllm/entrypoints/plum.py", line 7, in init_app_state'
+)
+SERVES = '  File "/usr/lib/python3/dist-packages/vllm/entrypoints/openai/serving_models.py", line 9, in load'
 STARTED = "Traceback (most recent call last):"
 PLACE = "Raised in vllm/model_executor/models/plum.py, line 7, in forward. No known failure fits."
 CHAIN = "The above exception was the direct cause of the following exception:"
@@ -100,6 +104,11 @@ _CASES = {
     "a traceback that is cut": (
         [STARTED, FRAME, '    raise IndexError("plum is "', '                     "over")'],
         f"IndexError: plum is over. {PLACE}",
+    ),
+    "of the start, in a file of requests": (
+        [STARTED, SETS_UP, "    x()", SERVES, "    y()", "IndexError: plum"],
+        "IndexError: plum. Raised in vllm/entrypoints/openai/serving_models.py, line 9, in load. "
+        "No known failure fits.",
     ),
     "a notebook's frames": (
         [
