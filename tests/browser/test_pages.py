@@ -355,6 +355,41 @@ def test_the_palette_acts_on_servers(busy: WebStack, page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("gemma-tiny")
 
 
+def test_enter_waits_for_the_hits_of_the_words_and_starts_nothing_unseen(
+    busy: WebStack, page: Page
+) -> None:
+    page.goto(f"{busy.url}/profiles/")
+    field = page.get_by_role("combobox", name="Search servers, profiles")
+    first = page.get_by_role("listbox", name="Results").get_by_role("option").first
+    held: list[Route] = []
+    page.route("**/search.json?*", lambda route: held.append(route))
+
+    def answer() -> None:
+        eventually(page, lambda: bool(held))
+        held.pop().continue_()
+
+    page.keyboard.press("Control+k")
+    expect(first).to_have_accessible_name("Dashboard")
+    field.fill("start gemma")
+    page.keyboard.press("Enter")
+    answer()
+    expect(first).to_have_accessible_name(re.compile("^Start gemma-tiny"))
+    expect(first).to_have_attribute("aria-selected", "true")
+    expect(field).to_be_visible()
+    page.keyboard.press("Escape")
+
+    page.keyboard.press("Control+k")
+    expect(first).to_be_hidden()
+    page.keyboard.press("Enter")
+    answer()
+    expect(first).to_have_accessible_name(re.compile("^Start gemma-tiny"))
+    field.fill("glm-5")
+    page.keyboard.press("Enter")
+    answer()
+    page.wait_for_url("**/servers/glm-5/")
+    assert busy.run("print(Run.objects.filter(server__slug='gemma-tiny').count())").strip() == "1"
+
+
 def test_the_sidebar_stays_as_it_was_left_and_is_a_drawer_on_a_phone(
     busy: WebStack, page: Page
 ) -> None:
