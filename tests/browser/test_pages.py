@@ -437,7 +437,7 @@ def test_the_sidebar_stays_as_it_was_left_and_is_a_drawer_on_a_phone(
     expect(page.get_by_role("button", name="Menu", exact=True)).to_be_focused()
 
 
-def test_what_is_pressed_beside_the_drawer_only_closes_it(
+def test_what_is_pressed_beside_the_drawer_only_closes_it_and_the_bar_covers_nothing(
     busy: WebStack, browser: Browser, ada: Any, complaints: list[str]
 ) -> None:
     context = browser.new_context(viewport=PHONE, has_touch=True)  # type: ignore[arg-type]
@@ -459,6 +459,13 @@ def test_what_is_pressed_beside_the_drawer_only_closes_it(
         expect(palette).to_be_visible()
         page.keyboard.press("Escape")
         expect(palette).to_be_hidden()
+
+    trouble = page.get_by_role("button", name="Trouble")
+    trouble.evaluate("button => button.scrollIntoView({block: 'end'})")
+    bar, button = page.locator(".bottom-bar").bounding_box(), trouble.bounding_box()
+    assert bar
+    assert button
+    assert button["y"] + button["height"] <= bar["y"] + 1  # a page scrolls by whole pixels
     context.close()
 
 
