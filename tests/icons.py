@@ -50,6 +50,8 @@ USED = (
     re.compile(r'{% icon "([a-z]+)"'),
     re.compile(r'{% page_link "\w+" "[^"]+" "([a-z]+)"'),
     re.compile(r"#icon-([a-z]+)\b"),
+    re.compile(r'\bicon\("([a-z]+)"\)'),
+    re.compile(r'\bicon_name="([a-z]+)"'),
 )
 
 

@@ -1,4 +1,4 @@
-"""What the search field at the top lists while one types, and for whom."""
+"""What the palette lists while one types, and for whom."""
 
 from typing import Any
 
@@ -66,18 +66,28 @@ def test_actions_are_offered_by_their_verb_to_those_who_may() -> None:
     box = factories.box("rtx8")
     factories.run(factories.server(box, "glm-5"))
     factories.server(box, "small")
+    factories.run(factories.server(box, "program", engine="other"))
+    for name in ("shut-theirs", "shut-own"):
+        server = factories.server(box, name)
+        Profile.objects.filter(pk=server.profile_id).update(is_private=True)
+    client(Role.EDITOR)
+    editor = User.objects.get(role=Role.EDITOR)
+    Profile.objects.filter(slug="shut-own").update(owner=editor)
     failed = []
     for text, role, expected in (
-        ("start", Role.OPERATOR, ["Start small"]),
+        ("start", Role.OPERATOR, None),
+        ("run the", Role.ADMIN, None),
         ("sta small", Role.OPERATOR, ["Start small"]),
         ("start glm", Role.OPERATOR, None),
         ("stop glm", Role.OPERATOR, ["Stop glm-5 …"]),
         ("stop glm", Role.VIEWER, None),
-        ("restart", Role.ADMIN, ["Restart glm-5 …"]),
+        ("restart", Role.ADMIN, ["Restart glm-5 …", "Restart program …"]),
         ("log of glm-5", Role.VIEWER, ["Log of glm-5"]),
         ("chat with glm", Role.OPERATOR, ["Chat with glm-5"]),
+        ("chat", Role.OPERATOR, ["Chat with glm-5"]),
         ("edit small", Role.OPERATOR, None),
         ("edit small", Role.EDITOR, ["Edit the profile of small"]),
+        ("edit shut", Role.EDITOR, ["Edit the profile of shut-own"]),
         ("st", Role.ADMIN, None),
     ):
         if (offered := found(text, client(role)).get("Actions")) != expected:

@@ -62,7 +62,7 @@ class ServerAction:
     words: tuple[str, ...]
     title: str
     permission: Permission
-    offers: Callable[[Server], bool]
+    offers: Callable[[Server, User], bool]
     urls: Callable[[Server], dict[str, str]]
 
 
@@ -71,21 +71,21 @@ ACTIONS = (
         words=("start", "run", "launch"),
         title="Start {}",
         permission=Permission.OPERATE,
-        offers=lambda server: server.can_start,
+        offers=lambda server, person: server.can_start,
         urls=lambda server: {"post": reverse("server_start", args=[server.slug])},
     ),
     ServerAction(
         words=("stop", "kill", "end"),
         title="Stop {} …",
         permission=Permission.OPERATE,
-        offers=lambda server: _is_running(server) and not server.is_watched,
+        offers=lambda server, person: _is_running(server) and not server.is_watched,
         urls=lambda server: {"ask": reverse("server_stop_ask", args=[server.slug])},
     ),
     ServerAction(
         words=("restart",),
         title="Restart {} …",
         permission=Permission.OPERATE,
-        offers=lambda server: _is_running(server) and not server.is_watched,
+        offers=lambda server, person: _is_running(server) and not server.is_watched,
         urls=lambda server: {
             "ask": f"{reverse('server_stop_ask', args=[server.slug])}?then=restart"
         },
@@ -94,21 +94,21 @@ ACTIONS = (
         words=("log", "logs", "why"),
         title="Log of {}",
         permission=Permission.VIEW,
-        offers=lambda server: server.run is not None,
+        offers=lambda server, person: server.run is not None,
         urls=lambda server: {},
     ),
     ServerAction(
         words=("chat", "talk", "ask"),
         title="Chat with {}",
         permission=Permission.CHAT,
-        offers=lambda server: server.run is not None and server.run.state == RunState.READY,
+        offers=lambda server, person: _answers(server),
         urls=lambda server: {"url": f"{reverse('chat')}?server={server.slug}"},
     ),
     ServerAction(
         words=("edit", "change"),
         title="Edit the profile of {}",
         permission=Permission.EDIT,
-        offers=lambda server: not server.is_watched,
+        offers=lambda server, person: not server.is_watched and server.profile.is_seen_by(person),
         urls=lambda server: {"url": reverse("profile_edit", args=[server.profile.slug])},
     ),
 )
@@ -116,6 +116,11 @@ ACTIONS = (
 
 def _is_running(server: Server) -> bool:
     return server.run is not None and server.run.is_active
+
+
+def _answers(server: Server) -> bool:
+    is_ready = server.run is not None and server.run.state == RunState.READY
+    return is_ready and server.launch.serves_models
 
 
 @require_GET
@@ -156,13 +161,17 @@ def _match_words(words: Iterable[str], *fields: str) -> Q:
 
 def _find_servers(words: list[str]) -> QuerySet[Server]:
     fields = ("slug", "box__slug", "profile__name", "profile__current__spec__checkpoint")
-    found = Server.objects.present().select_related("box", "run", "profile").order_by("slug")
+    found = Server.objects.present().select_related("box", "run__version", "profile")
+    found = found.order_by("slug")
     return found.filter(_match_words(words, *fields)) if words else found
 
 
 def _actions(words: list[str], person: User) -> list[SearchHit]:
-    """Of those that the first word begins, on the servers that the others mean."""
-    verb, others = words[0].casefold(), [each for each in words[1:] if each not in FILLERS]
+    """Of those that the first word begins, on the servers that the others mean.
+
+    What is done without a question needs a server's name: Enter does the first of them.
+    """
+    verb, others = words[0].casefold(), [w for w in words[1:] if w.casefold() not in FILLERS]
     if len(verb) < SHORTEST_VERB:
         return []
     meant = [
@@ -173,7 +182,7 @@ def _actions(words: list[str], person: User) -> list[SearchHit]:
     if not meant:
         return []
     servers = list(_find_servers(others))
-    return [
+    hits = [
         SearchHit(
             title=action.title.format(server.slug),
             about=f"on {server.box.slug}",
@@ -181,8 +190,9 @@ def _actions(words: list[str], person: User) -> list[SearchHit]:
         )
         for action in meant
         for server in servers
-        if action.offers(server)
-    ][:EACH]
+        if action.offers(server, person)
+    ]
+    return [hit for hit in hits if others or not hit.post][:EACH]
 
 
 def _servers(words: list[str]) -> list[SearchHit]:

@@ -39,4 +39,13 @@ def test_a_button_that_is_pressed_too_early_is_not_pressed_in_vain(
 
     expect(card).to_have_attribute("data-state", "queued")
     assert stack.run("print(Run.objects.count())").strip() == "1"
+
+    held.clear()
+    came.clear()
+    page.goto(f"{stack.url}/", wait_until="commit")
+    page.locator(".palette-button .icon").click()
+    assert came.is_set()
+    for route in held:
+        route.continue_()
+    expect(page.get_by_role("dialog", name="Search and commands")).to_be_visible()
     assert complaints == []

@@ -236,6 +236,15 @@ def test_a_box_that_falls_silent_is_marked_without_a_reload(busy: WebStack, page
     expect(silent).to_be_visible()
     expect(page.locator("#attention")).to_contain_text("spark-1")
 
+    # The link that the server sends anew keeps what the page knows.
+    page.goto(f"{busy.url}/boxes/spark-1/")
+    page.get_by_role("button", name="Sidebar labels").click()
+    expect(silent).to_have_attribute("aria-current", "page")
+    busy.run("Box.objects.filter(slug='spark-1').update(seen_at=timezone.now())")
+    expect(dot).to_be_visible()
+    expect(dot).to_have_attribute("aria-current", "page")
+    expect(page.locator(".boxes li[title=spark-1]")).to_be_visible()
+
 
 def test_stop_asks_when_it_would_take_something_from_others(busy: WebStack, page: Page) -> None:
     page.goto(busy.url)
@@ -344,8 +353,19 @@ def test_the_palette_acts_on_servers(busy: WebStack, page: Page) -> None:
     page.keyboard.press("Enter")
     dialog = page.get_by_role("dialog", name="Stop qwen3-8b?")
     expect(dialog).to_contain_text("grace started it")
+    # What a page stops by Escape goes on below a dialog.
+    page.evaluate("document.addEventListener('keydown', ({key}) => (document.title = key))")
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
+    assert page.title() != "Escape"
+    page.keyboard.press("Escape")
+    assert page.title() == "Escape"
+
+    page.keyboard.press("Control+k")
+    expect(hits.first).to_have_accessible_name(re.compile("^Stop qwen3-8b"))
+    page.keyboard.press("Enter")
+    dialog.get_by_role("button", name="Stop now").click()
+    expect(page.locator("#toasts")).to_contain_text("qwen3-8b is being stopped.")
 
     page.get_by_role("button", name="Search").click()
     page.keyboard.type("start gemma")
@@ -353,6 +373,41 @@ def test_the_palette_acts_on_servers(busy: WebStack, page: Page) -> None:
     hits.first.click()
     page.wait_for_url("**/servers/gemma-tiny/")
     expect(page.get_by_role("heading", level=1)).to_have_text("gemma-tiny")
+
+
+def test_enter_waits_for_the_hits_of_the_words_and_starts_nothing_unseen(
+    busy: WebStack, page: Page
+) -> None:
+    page.goto(f"{busy.url}/profiles/")
+    field = page.get_by_role("combobox", name="Search servers, profiles")
+    first = page.get_by_role("listbox", name="Results").get_by_role("option").first
+    held: list[Route] = []
+    page.route("**/search.json?*", lambda route: held.append(route))
+
+    def answer() -> None:
+        eventually(page, lambda: bool(held))
+        held.pop().continue_()
+
+    page.keyboard.press("Control+k")
+    expect(first).to_have_accessible_name("Dashboard")
+    field.fill("start gemma")
+    page.keyboard.press("Enter")
+    answer()
+    expect(first).to_have_accessible_name(re.compile("^Start gemma-tiny"))
+    expect(first).to_have_attribute("aria-selected", "true")
+    expect(field).to_be_visible()
+    page.keyboard.press("Escape")
+
+    page.keyboard.press("Control+k")
+    expect(first).to_be_hidden()
+    page.keyboard.press("Enter")
+    answer()
+    expect(first).to_have_accessible_name(re.compile("^Start gemma-tiny"))
+    field.fill("glm-5")
+    page.keyboard.press("Enter")
+    answer()
+    page.wait_for_url("**/servers/glm-5/")
+    assert busy.run("print(Run.objects.filter(server__slug='gemma-tiny').count())").strip() == "1"
 
 
 def test_the_sidebar_stays_as_it_was_left_and_is_a_drawer_on_a_phone(
@@ -380,6 +435,38 @@ def test_the_sidebar_stays_as_it_was_left_and_is_a_drawer_on_a_phone(
     page.keyboard.press("Escape")
     expect(models).to_be_hidden()
     expect(page.get_by_role("button", name="Menu", exact=True)).to_be_focused()
+
+
+def test_what_is_pressed_beside_the_drawer_only_closes_it_and_the_bar_covers_nothing(
+    busy: WebStack, browser: Browser, ada: Any, complaints: list[str]
+) -> None:
+    context = browser.new_context(viewport=PHONE, has_touch=True)  # type: ignore[arg-type]
+    context.add_cookies([ada])
+    page = new_page(context, complaints)
+    page.goto(f"{busy.url}/design/")
+    search = page.locator(".phone-bar [data-palette]")
+    palette = page.get_by_role("dialog", name="Search and commands")
+    drawer = page.locator("#sidebar")
+    at = search.bounding_box()
+    assert at
+    for press in (page.touchscreen.tap, page.mouse.click):
+        page.get_by_role("button", name="Menu", exact=True).click()
+        expect(drawer).to_be_visible()
+        press(at["x"] + 8, at["y"] + 8)
+        expect(drawer).to_be_hidden()
+        expect(palette).to_be_hidden()
+        search.tap()
+        expect(palette).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(palette).to_be_hidden()
+
+    trouble = page.get_by_role("button", name="Trouble")
+    trouble.evaluate("button => button.scrollIntoView({block: 'end'})")
+    bar, button = page.locator(".bottom-bar").bounding_box(), trouble.bounding_box()
+    assert bar
+    assert button
+    assert button["y"] + button["height"] <= bar["y"] + 1  # a page scrolls by whole pixels
+    context.close()
 
 
 def test_a_toast_is_announced_and_goes_and_trouble_stays(busy: WebStack, page: Page) -> None:

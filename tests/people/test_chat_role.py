@@ -43,7 +43,8 @@ def test_the_first_page_is_the_playground(carl: User) -> None:
     assert 'href="/gateway/"' in said
     for shut in ("/profiles/", "/models/", "/settings/", "/alerts/", "/boxes/", "/activity/"):
         assert f'"{shut}' not in said, shut
-    assert 'type="search" id="search"' not in said
+    assert "data-palette" not in said
+    assert 'id="palette"' not in said
 
 
 def test_an_invited_person_chats(ada: User) -> None:

@@ -119,6 +119,11 @@ class Profile(Versioned):
     def __str__(self) -> str:
         return self.name
 
+    def is_seen_by(self, person: User) -> bool:
+        """As seen_by() of all profiles."""
+        is_open = not self.is_private or person.may_administer or self.owner_id == person.pk
+        return is_open and self.archived_at is None
+
     @property
     def health(self) -> ProfileHealth:
         """Of a profile that was read with_health()."""

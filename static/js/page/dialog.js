@@ -42,5 +42,11 @@ dialog.addEventListener("cancel", (event) => {
   shut();
 });
 
+// Escape closes a dialog, and ends nothing on the page below it. index.js comes before a page's own
+// scripts, so that this is asked first.
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && document.querySelector("dialog:modal")) event.stopImmediatePropagation();
+});
+
 // An answer was given, and heard.
 dialog.addEventListener("htmx:after:request", shut);

@@ -39,10 +39,11 @@ let pressed = null;
 /** @param {Event} event */
 function hold(event) {
   const { target } = event;
-  if (!(target instanceof Element) || !target.closest("button, [hx-get], [hx-post]")) return;
+  const button = target instanceof Element ? target.closest("button, [hx-get], [hx-post]") : null;
+  if (!button) return;
   event.preventDefault();
   event.stopImmediatePropagation();
-  pressed = target;
+  pressed = button; // not the icon in it, which has no click()
 }
 
 document.addEventListener("click", hold, true);

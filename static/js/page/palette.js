@@ -15,6 +15,10 @@ class CommandPalette extends HTMLElement {
   /** @type {AbortController | null} */
   asking = null;
   active = -1;
+  // Whether the hits are those of other words; the keys that were pressed meanwhile.
+  isBehind = false;
+  /** @type {string[]} */
+  held = [];
 
   connectedCallback() {
     this.dialog = byId("palette", HTMLDialogElement);
@@ -54,16 +58,21 @@ class CommandPalette extends HTMLElement {
     if (this.dialog?.open || document.querySelector("dialog:modal")) return;
     this.dialog?.showModal();
     this.field?.select();
+    this.isBehind = true;
+    this.list?.replaceChildren();
+    this.mark(-1);
     this.ask();
   }
 
   stop() {
     clearTimeout(this.timer);
     this.asking?.abort();
+    this.held = [];
   }
 
   later() {
     this.stop();
+    this.isBehind = true;
     this.timer = setTimeout(() => this.ask(), PAUSE);
   }
 
@@ -92,6 +101,8 @@ class CommandPalette extends HTMLElement {
     if (this.field) this.field.ariaExpanded = String(options.length > 0);
     this.mark(options.length ? 0 : -1);
     if (this.said) this.said.textContent = `${options.length} ${options.length === 1 ? "result" : "results"}`;
+    this.isBehind = false;
+    for (const key of this.held.splice(0)) this.press(key, false);
   }
 
   /** @param {Group} group */
@@ -155,14 +166,23 @@ class CommandPalette extends HTMLElement {
   /** @param {KeyboardEvent} event */
   key(event) {
     if (event.altKey || event.metaKey || event.ctrlKey || event.isComposing) return;
+    if (!["ArrowDown", "ArrowUp", "Enter"].includes(event.key)) return;
+    if (this.isBehind) this.held.push(event.key);
+    else if (this.active < 0) return;
+    else this.press(event.key, true);
+    event.preventDefault();
+  }
+
+  /**
+   * @param {string} key
+   * @param {boolean} isSeen whether its presser saw these hits: none starts a server unseen
+   */
+  press(key, isSeen) {
     const options = this.options();
     const last = options.length - 1;
-    if (last < 0) return;
-    if (event.key === "ArrowDown") this.mark(this.active < last ? this.active + 1 : 0);
-    else if (event.key === "ArrowUp") this.mark(this.active > 0 ? this.active - 1 : last);
-    else if (event.key === "Enter" && this.active >= 0) options[this.active]?.click();
-    else return;
-    event.preventDefault();
+    if (key === "ArrowDown") this.mark(this.active < last ? this.active + 1 : 0);
+    else if (key === "ArrowUp") this.mark(this.active > 0 ? this.active - 1 : last);
+    else if (isSeen || !options[this.active]?.dataset.post) options[this.active]?.click();
   }
 }
 

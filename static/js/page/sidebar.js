@@ -1,5 +1,6 @@
 // @ts-check
-// The sidebar's button, which shows or hides the names beside its icons. theme.js knows what was chosen.
+// The sidebar: its button, which shows or hides the names beside its icons (theme.js knows what was
+// chosen), and what a box's link loses when the server sends it anew.
 
 import { all } from "./parts.js";
 
@@ -13,8 +14,10 @@ function tell() {
   toggle?.setAttribute("aria-pressed", String(!isNarrow));
   for (const each of all(document, ".sidebar :is(a, button)", HTMLElement)) {
     const name = each.querySelector(".label, .box-name")?.textContent ?? "";
-    if (isNarrow && name) each.title = name;
-    else each.removeAttribute("title");
+    // The server sends a box's link anew, without a title.
+    const titled = each.closest(".boxes li") ?? each;
+    if (isNarrow && name) titled.setAttribute("title", name);
+    else titled.removeAttribute("title");
   }
 }
 
@@ -31,3 +34,13 @@ if (toggle) {
   tell();
   new MutationObserver(tell).observe(root, { attributeFilter: ["data-sidebar"] });
 }
+
+// The server does not know on which page the link arrives that it sends anew.
+function markBox() {
+  for (const link of all(document, ".boxes a:not([aria-current])", HTMLAnchorElement)) {
+    if (location.pathname.startsWith(link.pathname)) link.ariaCurrent = "page";
+  }
+}
+
+const boxes = document.querySelector(".sidebar .boxes");
+if (boxes) new MutationObserver(markBox).observe(boxes, { subtree: true, childList: true, attributeFilter: ["aria-current"] });
