@@ -90,7 +90,7 @@ class Redactor:
     def redact(self, text: str) -> str:
         """The text without what is private; it has as many lines as before."""
         for secret in self.names.secrets:
-            text = text.replace(secret, MASK)
+            text = text.replace(secret, secrets.mask_whole(secret))
         text = "\n".join(
             line.decode(errors="replace")
             for line in mask_tokens([each.encode(errors="replace") for each in text.split("\n")])

@@ -44,9 +44,14 @@ _LOGIN = re.compile(
 _DOCKER_AUTH = re.compile(r"(\"auth\"[ \t]{0,2}:[ \t]{0,2}\")([A-Za-z0-9+/=]{8,2000})(?=\")")
 _QUERY = re.compile(r"(?<=[?&])([\w.~%-]{1,100}=)[^&#\s\"'<>)\]]{1,4000}")
 _JWT = re.compile(r"(?<![\w-])eyJ[\w-]{8,4000}\.[\w-]{4,4000}(?:\.[\w-]{0,4000})?")
+# Up to its end; where that was cut off, the rest of the line, headers, and lines like those of a key.
 _PRIVATE_KEY = re.compile(
-    r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)(.{0,20000}?)(?=-----END |\Z)", re.DOTALL
+    r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----)(.{0,20000}?(?=-----END )|"
+    r"[^\n]*(?:\n[ \t]*(?:[A-Z][\w-]{1,30}: [^\n]*)?(?=\n)){0,6}"
+    r"(?:\n[^\n]*[A-Za-z0-9+/=]{40,}[^\n]*){0,200}(?:\n[ \t|]*[A-Za-z0-9+/=]{4,}[ \t]*(?=\n|\Z))?)",
+    re.DOTALL,
 )
+_LINE = re.compile(r"[^\n]*\S[^\n]*")
 # What a long random text looks like; names of C++'s symbols and of models have fewer digits.
 _RANDOM = re.compile(r"(?<![\w/.+-])(?=[A-Za-z]{0,500}\d)[A-Za-z0-9]{32,500}(?![\w/.+-])")
 
@@ -80,7 +85,12 @@ def mask_named(text: str) -> str:
 
 
 def _mask_key(found: re.Match[str]) -> str:
-    return found[1] + "".join(f"\n{MASK}" for _ in range(found[2].count("\n") - 1)) + "\n"
+    return found[1] + mask_whole(found[2])
+
+
+def mask_whole(text: str) -> str:
+    """Nothing of the text, in as many lines as it has."""
+    return _LINE.sub(MASK, text)
 
 
 def _mask_login(found: re.Match[str]) -> str:
