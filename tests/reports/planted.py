@@ -31,6 +31,19 @@ PLANTED: list[tuple[str, tuple[str, ...]]] = [
         "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\nAAAAdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----",
         ("b3BlbnNz", "AAAAdjEA"),
     ),
+    # on one line, of PGP, and where the log cuts it
+    ("-----BEGIN PRIVATE KEY-----MIIEvQIBADANB-----END PRIVATE KEY----- x", ("MIIEvQ",)),
+    (
+        f"a\n-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: 1\n\n{LETTERS * 2}\n=x9Zk\n-----END PGP PRIVATE KEY BLOCK-----\n",
+        (LETTERS[:20], "x9Zk"),
+    ),
+    (
+        f"-----BEGIN RSA PRIVATE KEY-----\nDEK-Info: AES-256-CBC,77\n\n/+{LETTERS}/{LETTERS}\n  /+{LETTERS[:9]}",
+        (LETTERS[:8],),
+    ),
+    # what is put together again where colours are taken out
+    (f"hf_{LETTERS[:9]}\x1b[1m{LETTERS[9:34]}\x1b[0m", (LETTERS[:9], LETTERS[9:34])),
+    ("--api-key \x1b[32msesame\x1b[0m -v /home/ho\x1b[1mpper/x:/x", ("sesame", "pper")),
     # people
     ("tell grace.hopper+gpu@navy.example.org", ("grace.hopper", "navy")),
     ("-v /home/hopper/models:/models", ("hopper",)),

@@ -50,6 +50,12 @@ def test_what_tells_of_nobody_stays(text: str) -> None:
     assert redact(text) == text
 
 
+def test_a_secret_of_several_lines_leaves_as_many() -> None:
+    redactor = Redactor(PrivateNames(secrets=["one sesame\ntwo sesame"]))
+
+    assert redactor.redact_lines(["a", "one sesame", "two sesame b"]) == ["a", MASK, f"{MASK} b"]
+
+
 def test_the_same_is_the_same_everywhere_and_private_ranges_keep_their_shape() -> None:
     said = redact("hopper@mark1:~$ scp /home/hopper/x 10.9.8.7: # 10.9.8.6, 172.18.0.9, 10.9.8.7")
 

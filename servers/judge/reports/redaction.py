@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from servers.judge.logs import parsing
 from servers.judge.reports import addresses, secrets
 from servers.judge.reports.ordinary import is_ordinary, load_words
 from servers.judge.reports.stand_ins import StandIns
@@ -74,7 +75,7 @@ class Redactor:
 
     def learn(self, texts: Iterable[str]) -> None:
         """Take up the names of people that the texts show, before any of them is redacted."""
-        for text in texts:
+        for text in map(parsing.safe, texts):
             found = {name for _before, name in _HOME.findall(text)}
             found |= {one or two for _a, one, _b, two in _ACCOUNT.findall(text)}
             found |= {name for _before, name in _LOGIN.findall(text)}
@@ -89,6 +90,8 @@ class Redactor:
 
     def redact(self, text: str) -> str:
         """The text without what is private; it has as many lines as before."""
+        # A colour inside of a name would hide it, until it is taken out of what is written.
+        text = parsing.safe(text)
         for secret in self.names.secrets:
             text = text.replace(secret, secrets.mask_whole(secret))
         text = "\n".join(
