@@ -165,6 +165,17 @@ def test_a_hostile_line_does_not_hang(part: str) -> None:
     assert redact(part * (30_000 // len(part)))
 
 
+def test_each_key_of_a_paste_is_hidden() -> None:
+    made = build_paste(
+        "vllm serve a/b --api-key sesame-1 sesame-2 --port 8000",
+        Redactor(),
+        truth="sesame-2 is mine",
+    )
+
+    assert made.texts("paste") == [f"vllm serve a/b --api-key {MASK} {MASK} --port 8000"]
+    assert made.truth == f"{MASK} is mine"
+
+
 def test_a_recording_names_programs_and_nothing_of_their_command_lines() -> None:
     scene = MemoryScene()
     scene.process(7, 3.0, name="python3", title="/opt/bin/train --customer acme --key open-sesame")

@@ -19,7 +19,7 @@ _TOP = (
 )
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
 _URL = re.compile(
-    rf"(?P<scheme>\b[A-Za-z][A-Za-z0-9+.-]{{0,20}}://)(?P<user>[^\s/@\"'<>]{{1,300}}@)?(?P<host>{_LABEL}(?:\.{_LABEL}){{0,8}})(?P<port>:\d{{1,5}})?"
+    rf"(?P<scheme>\b[A-Za-z][A-Za-z0-9+.-]{{0,20}}://|(?i:\b(?:https?|all|ftp)_proxy=)(?!\w{{1,10}}://))(?P<user>[^\s/@\"'<>]{{1,300}}@)?(?P<host>{_LABEL}(?:\.{_LABEL}){{0,8}})(?P<port>:\d{{1,5}})?"
 )
 _REGISTRY = re.compile(
     rf"(?<![\w./@:$\\-])(?P<host>(?:{_LABEL}\.){{1,8}}[A-Za-z]{{2,24}})(?P<port>:\d{{2,5}})?(?=/[\w$])"
@@ -57,7 +57,7 @@ _MAC = re.compile(r"(?<![\w:-])(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:-])
 _DEVICE = re.compile(
     r"\b(GPU|MIG)-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?!\w)"
 )
-_STAND_IN = re.compile(r"host\d+\Z|someone\d+\Z")
+_STAND_IN = re.compile(r"(?:host|someone|user)\d+\Z")
 _RANGES_V6 = (
     (ipaddress.ip_network("fc00::/7"), "fd00::"),
     (ipaddress.ip_network("fe80::/10"), "fe80::"),
@@ -142,7 +142,8 @@ class AddressRedactor:
         user = found["user"] or ""
         if user and not user.startswith("git@"):
             name, colon, _password = user[:-1].partition(":")
-            name = name and self._stand_ins.get("user", name)
+            if name and not _STAND_IN.match(name):
+                name = self._stand_ins.get("user", name)
             user = f"{name}{colon and ':••••••••'}@"
         return f"{found['scheme']}{user}{self.name_host(found['host'])}{found['port'] or ''}"
 

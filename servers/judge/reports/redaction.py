@@ -19,6 +19,7 @@ _ACCOUNTS = load_words("accounts")
 _ENDINGS = load_words("file_endings")
 _PLACEHOLDER = re.compile(r"(?:user|host|hidden|someone|private-(?:model|org))\d+")
 _SHORTEST_MODEL = 3
+_SHORTEST_KEY = 4  # "x" of --api-key x would be taken out of every line
 _HOME = re.compile(r"((?:/home|/Users|[A-Za-z]:\\{1,2}Users)[/\\]{1,2})([\w.@+-]{1,64})")
 _ACCOUNT = re.compile(
     r"(\b(?:SUDO_USER|USER|LOGNAME|USERNAME)[\"']?[ \t]{0,2}[=:][ \t]{0,2}[\"']?)([A-Za-z_][\w.-]{0,63})"
@@ -70,6 +71,7 @@ class Redactor:
             for home in self.names.homes
             if self._is_personal(name := home.rstrip("/").rpartition("/")[2])
         }
+        self._keys: set[str] = set()
         self._seen_ordinary: set[str] = set()
         self._pattern: re.Pattern[str] | None = None
 
@@ -83,6 +85,11 @@ class Redactor:
             self._addresses.learn(text)
         self._pattern = None
 
+    def learn_keys(self, words: Iterable[str]) -> None:
+        """Take up words that are keys by their place in a command line, before they are redacted."""
+        long = (word for word in words if len(word) >= _SHORTEST_KEY)
+        self._keys |= {word for word in long if not secrets.is_placeholder(word)}
+
     @property
     def unsure(self) -> tuple[str, ...]:
         """Names that were also ordinary words of the texts: only some places of them are hidden."""
@@ -94,6 +101,8 @@ class Redactor:
         text = parsing.safe(text)
         for secret in self.names.secrets:
             text = text.replace(secret, secrets.mask_whole(secret))
+        for key in sorted(self._keys, key=len, reverse=True):
+            text = re.sub(rf"(?<![\w-]){re.escape(key)}(?![\w-])", MASK, text)
         text = "\n".join(
             line.decode(errors="replace")
             for line in mask_tokens([each.encode(errors="replace") for each in text.split("\n")])
