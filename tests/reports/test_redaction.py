@@ -134,6 +134,51 @@ def test_a_launch_of_a_report_can_be_read_again() -> None:
     assert read.volumes == ("/home/user1/models:/models:ro",)
 
 
+@table(
+    ("model", "text", "said"),
+    [
+        (
+            "acme/Secret-7B-GGUF:Q4_K_M",
+            "acme/Secret-7B-GGUF:Q4_K_M, models--acme--Secret-7B-GGUF, acme_Secret-7B-GGUF_secret-7b.gguf",
+            "private-org1/private-model1-GGUF:Q4_K_M, models--private-org1--private-model1-GGUF, "
+            "private-org1_private-model1-GGUF_private-model1.gguf",
+        ),
+        (
+            "/models/Secret-7B/Q4-00001-of-00003.gguf",
+            "load: /models/Secret-7B/Q4-00001-of-00003.gguf, the model of Secret-7B",
+            "load: /models/private-model1/Q4-00001-of-00003.gguf, the model of private-model1",
+        ),
+        (
+            "/cache/models--acme--Secret-7B/snapshots/0123",
+            "acme/Secret-7B /cache/models--acme--Secret-7B/snapshots/0123",
+            "private-org1/private-model1 /cache/models--private-org1--private-model1/snapshots/0123",
+        ),
+        ("/data/model", "the model in /data/model, model=/data/model", ""),
+        ("acme/model", "the model acme/model", "the model private-org1/model"),
+        ("sun", "sun of a sunday", "private-model1 of a sunday"),
+        ("eagle", "--served-model-name eagle, eagle3 heads", "--served-model-name private-model1, eagle3 heads"),
+    ],
+)  # fmt: skip
+def test_a_model_is_hidden_by_what_tells_of_it(model: str, text: str, said: str) -> None:
+    assert Redactor(PrivateNames(models=[model])).redact(text) == (said or text)
+
+
+def test_names_of_variables_are_hidden_and_values_whole() -> None:
+    launch = Launch(
+        engine="vllm",
+        image="vllm/vllm-openai:v0.20.2",
+        checkpoint="Qwen/Qwen3-8B",
+        env={"ACME_URL": "x=y", "APP_PASSWORD": "correct horse", "MESSAGE": "two words"},
+    )
+    redactor = Redactor(PrivateNames(words=["acme", "image"]))
+
+    said = "\n".join(build_failure(FailureFacts(lines=[], launch=launch), redactor).texts("launch"))
+
+    read = profiles.read(said, where="The report").launch
+    assert read.image == launch.image
+    assert read.env == {"hidden2_URL": "x=y", "APP_PASSWORD": MASK, "MESSAGE": "two words"}
+
+
 def test_redaction_changes_no_diagnosis() -> None:
     with Cases() as cases:
         for path in sorted(LOGS.glob("*.log")):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from servers.judge.logs import parsing
 from servers.judge.reports import addresses, secrets
+from servers.judge.reports.models import read_model
 from servers.judge.reports.ordinary import is_ordinary, load_words
 from servers.judge.reports.stand_ins import StandIns
 from servers.launch.redaction import MASK, mask_tokens
@@ -18,7 +19,6 @@ from servers.launch.redaction import MASK, mask_tokens
 _ACCOUNTS = load_words("accounts")
 _ENDINGS = load_words("file_endings")
 _PLACEHOLDER = re.compile(r"(?:user|host|hidden|someone|private-(?:model|org))\d+")
-_SHORTEST_MODEL = 3
 _SHORTEST_KEY = 4  # "x" of --api-key x would be taken out of every line
 _HOME = re.compile(r"((?:/home|/Users|[A-Za-z]:\\{1,2}Users)[/\\]{1,2})([\w.@+-]{1,64})")
 _ACCOUNT = re.compile(
@@ -40,6 +40,11 @@ _AT_HOST = re.compile(
 )
 _CALLED = (
     r"(?i:\buser(?:name)?|owner|author|login|account)[\"']?[ \t]{0,2}[=:]?[ \t]{0,2}[\"']?(?<=\W)"
+)
+# Behind what an engine is told to call its model.
+_MODEL_CALLED = (
+    r"(?P<before>(?<![\w-])(?:(?:--)?served[-_]model[-_]name|--alias|--model|model_path)"
+    r"(?:[\"']?[ \t]{0,2}[=:,]|[ ])[ ]?[\[(]?[\"']?)"
 )
 _REMOTE = re.compile(r"\b(?:ssh|scp|rsync|sftp|sshfs|mosh)\b[^\n]{0,200}$")
 
@@ -166,22 +171,31 @@ class Redactor:
 
     def _hide_models(self, text: str) -> str:
         for name in sorted(self.names.models, key=len, reverse=True):
-            stem = name.rstrip("/").rpartition("/")[2].removesuffix(".gguf")
-            # "7b" of "acme/7b" alone would hide half of every line.
-            if len(stem) < _SHORTEST_MODEL or _PLACEHOLDER.fullmatch(stem):
-                continue
-            text = self._hide(text, "private-model", stem)
-            owner = name.rpartition("/")[0]
-            if owner and "/" not in owner and not _PLACEHOLDER.fullmatch(owner):
+            words = read_model(name)
+            for word in words.names:
+                if not _PLACEHOLDER.fullmatch(word):
+                    # "sun" is no part of "sunday", but "sun-7b" is of "sun-7b-chat".
+                    pattern = rf"(?<![A-Za-z0-9]){word}(?![A-Za-z0-9])" if word.isalpha() else ""
+                    text = self._hide(text, "private-model", word, pattern)
+            if word := words.ordinary:
                 text = self._hide(
-                    text, "private-org", owner, rf"(?<![A-Za-z0-9]){re.escape(owner)}(?=/|--|%2F)"
+                    text, "private-model", word, _MODEL_CALLED + rf"{re.escape(word)}(?![\w-])"
+                )
+            if (owner := words.owner) and not _PLACEHOLDER.fullmatch(owner):
+                text = self._hide(
+                    text,
+                    "private-org",
+                    owner,
+                    rf"(?<![A-Za-z0-9]){re.escape(owner)}(?=/|--|%2F|_private-model)",
                 )
         return text
 
     def _hide(self, text: str, kind: str, word: str, pattern: str = "") -> str:
         return re.sub(
             pattern or re.escape(word),
-            lambda _found: self._stand_ins.get(kind, word.lower()),
+            lambda found: (
+                (found.groupdict().get("before") or "") + self._stand_ins.get(kind, word.lower())
+            ),
             text,
             flags=re.IGNORECASE,
         )
