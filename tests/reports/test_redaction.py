@@ -8,7 +8,7 @@ import pytest
 from servers.judge.logs.diagnosis import report
 from servers.judge.reports import document
 from servers.judge.reports.failure import FailureFacts, build_failure
-from servers.judge.reports.memory import build_memory, reduce_snapshot
+from servers.judge.reports.memory import build_memory, judge_memory, reduce_snapshot
 from servers.judge.reports.paste import build_paste
 from servers.judge.reports.redaction import PrivateNames, Redactor
 from servers.launch.engines.launch import Launch
@@ -219,6 +219,26 @@ def test_each_key_of_a_paste_is_hidden() -> None:
 
     assert made.texts("paste") == [f"vllm serve a/b --api-key {MASK} {MASK} --port 8000"]
     assert made.truth == f"{MASK} is mine"
+
+
+def test_of_shared_memory_only_what_nobody_uses_is_told_and_no_name() -> None:
+    scene = MemoryScene()
+    scene.shm = [
+        {"path": "/dev/shm/acme used", "bytes": 1, "mapped": True},
+        {"path": "/dev/shm/acme left", "bytes": 2, "mapped": False},
+    ]
+    reason = "used by no process any more: /dev/shm/acme left, /dev/shm/acme-gone …"
+    told = [{"gpu": "GPU-1", "verdict": "residual", "reason": reason}]
+
+    made = build_memory(
+        [reduce_snapshot(each, told) for each in scene.for_(10)], Redactor(), gpu="GPU-1"
+    )
+
+    assert "acme" not in document.write(made)
+    assert made.facts["said"].endswith("any more: /dev/shm/segment1, /dev/shm/… …")
+    last = json.loads(made.texts("recording")[-1])
+    assert last["shm"] == [{"path": "/dev/shm/segment1", "bytes": 2, "mapped": False}]
+    assert judge_memory(made)
 
 
 def test_a_recording_names_programs_and_nothing_of_their_command_lines() -> None:
