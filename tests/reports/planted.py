@@ -68,6 +68,14 @@ PLANTED: list[tuple[str, tuple[str, ...]]] = [
     # hosts
     ("Nov 21 10:00:00 mark1 docker[812]: up on mark1", ("mark1",)),
     ("mark1:12:34 [0] NCCL INFO Bootstrap", ("mark1",)),
+    ("mark7:1:1 [0] misc/socket.cc:485 NCCL WARN x", ("mark7",)),
+    ("[c10d] connect to [mark7]:29500, addresses of (mark8, 29500)", ("mark7", "mark8")),
+    ("ray start --address=mark7:6379 and RAY_ADDRESS=mark8:6379", ("mark7", "mark8")),
+    (
+        'x:\n  extra_hosts:\n    - "mark7:10.9.8.7"\n    - mark8=10.9.8.7\n  ports:\n    - x\nto mark7, mark8',
+        ("mark7", "mark8", "10.9"),
+    ),
+    ("ping mark7.fritz.box", ("mark7", "fritz")),
     ("  host      : mark3.navy.example.org", ("mark3", "navy")),
     ("--hostname mark4 --add-host mark5:10.9.8.6", ("mark4", "mark5", "10.9.8.6")),
     ("registry.navy.example:5000/team/vllm:nightly", ("navy",)),
@@ -104,5 +112,6 @@ HARMLESS = [
     "std::vector<c10::Half> at::Tensor [W1121 10:00:00.123456789 socket.cpp:767]",
     "${API_KEY:?set it} --api-key ${API_KEY} HF_TOKEN=YOUR_TOKEN token=self.token, api_key=api_key",
     "error: argument --api-key: expected at least one argument; eosToken: '</s>', sortKey: 'id'",
+    "ray start --address=auto, listen on [::]:29500, the target.box of (batch, 4096), ray://localhost",
     "NVIDIA RTX 6000 Ada Generation, NVIDIA GB10",
 ]

@@ -57,9 +57,13 @@ def test_a_secret_of_several_lines_leaves_as_many() -> None:
 
 
 def test_the_same_is_the_same_everywhere_and_private_ranges_keep_their_shape() -> None:
-    said = redact("hopper@mark1:~$ scp /home/hopper/x 10.9.8.7: # 10.9.8.6, 172.18.0.9, 10.9.8.7")
+    said = redact(
+        "hopper@mark1:~$ scp /home/hopper/x 10.9.8.7: # 10.9.8.6, 172.18.0.9, ::ffff:10.9.8.7"
+    )
 
-    assert said == ("user1@host1:~$ scp /home/user1/x 10.0.0.1: # 10.0.0.2, 172.18.0.1, 10.0.0.1")
+    assert said == (
+        "user1@host1:~$ scp /home/user1/x 10.0.0.1: # 10.0.0.2, 172.18.0.1, ::ffff:10.0.0.1"
+    )
 
 
 def test_a_name_that_is_a_word_is_hidden_where_it_is_a_name_and_that_is_told() -> None:
