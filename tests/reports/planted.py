@@ -61,6 +61,10 @@ PLANTED: list[tuple[str, tuple[str, ...]]] = [
     ("tell grace.hopper+gpu@navy.example.org", ("grace.hopper", "navy")),
     ("-v /home/hopper/models:/models", ("hopper",)),
     ("/Users/hopper/x and C:\\Users\\hopper\\x", ("hopper",)),
+    ("C:\\Users\\Grace Liskov\\x, \\\\wsl$\\Ubuntu\\home\\liskov\\x", ("Grace", "liskov")),
+    ("?path=x%2Fhome%2Fliskov%2Fm or %2fhome%2fliskov", ("liskov",)),
+    ("/home/users/liskov/models", ("liskov",)),
+    ("host=db user=liskov, username='hamilton'", ("liskov", "hamilton")),
     ("USER=hopper uid=1000(hopper) gid=1000", ("hopper",)),
     ("started by hopper, and again by hopper.", ("hopper",)),
     ("hopper@mark1:~$ ssh hopper@mark2", ("hopper", "mark1", "mark2")),
@@ -113,5 +117,6 @@ HARMLESS = [
     "${API_KEY:?set it} --api-key ${API_KEY} HF_TOKEN=YOUR_TOKEN token=self.token, api_key=api_key",
     "error: argument --api-key: expected at least one argument; eosToken: '</s>', sortKey: 'id'",
     "ray start --address=auto, listen on [::]:29500, the target.box of (batch, 4096), ray://localhost",
+    "/home/users/models /home/user/vllm-work user=None username=self.username user=user",
     "NVIDIA RTX 6000 Ada Generation, NVIDIA GB10",
 ]

@@ -20,7 +20,14 @@ _ACCOUNTS = load_words("accounts")
 _ENDINGS = load_words("file_endings")
 _PLACEHOLDER = re.compile(r"(?:user|host|hidden|someone|private-(?:model|org))\d+")
 _SHORTEST_KEY = 4  # "x" of --api-key x would be taken out of every line
-_HOME = re.compile(r"((?:/home|/Users|[A-Za-z]:\\{1,2}Users)[/\\]{1,2})([\w.@+-]{1,64})")
+_HOME = re.compile(
+    r"((?:(?:[/\\]home|/Users|[A-Za-z]:\\{1,2}Users)[/\\]{1,2}|%2[Ff]home%2[Ff])(?:(?<=/home/)users/)?)"
+    r"([\w.@+-]{1,64})"
+)
+_HOME_OF_TWO_WORDS = re.compile(
+    r"([A-Za-z]:[/\\]{1,2}Users[/\\]{1,2})([\w.@+-]{1,64}(?: [\w.@+-]{1,64}){1,3})(?=[/\\])"
+)
+_OF_PROGRAM = re.compile(r"(\b(?:user|username)=[\"']?)([A-Za-z_][\w-]{0,63})(?![\w.(-])")
 _ACCOUNT = re.compile(
     r"(\b(?:SUDO_USER|USER|LOGNAME|USERNAME)[\"']?[ \t]{0,2}[=:][ \t]{0,2}[\"']?)([A-Za-z_][\w.-]{0,63})"
     r"|(\buid=\d{1,10}\()([A-Za-z_][\w.-]{0,63})"
@@ -83,7 +90,9 @@ class Redactor:
     def learn(self, texts: Iterable[str]) -> None:
         """Take up the names of people that the texts show, before any of them is redacted."""
         for text in map(parsing.safe, texts):
-            found = {name for _before, name in _HOME.findall(text)}
+            found = {name for _before, name in _HOME_OF_TWO_WORDS.findall(text)}
+            found |= {name for _before, name in _HOME.findall(text)}
+            found |= {name for _before, name in _OF_PROGRAM.findall(text) if not is_ordinary(name)}
             found |= {one or two for _a, one, _b, two in _ACCOUNT.findall(text)}
             found |= {name for _before, name in _LOGIN.findall(text)}
             self._people |= {name for name in found if self._is_personal(name)}
@@ -116,7 +125,9 @@ class Redactor:
         text = self._hide_models(self._hide_words(text))
         text = _EMAIL.sub(self._replace_email, text)
         text = self._addresses.redact_urls(text)
+        text = _HOME_OF_TWO_WORDS.sub(lambda found: found[1] + self._name_person(found[2]), text)
         text = _HOME.sub(lambda found: found[1] + self._name_person(found[2]), text)
+        text = _OF_PROGRAM.sub(self._replace_of_program, text)
         text = _ACCOUNT.sub(self._replace_account, text)
         text = _LOGIN.sub(lambda found: found[1] + self._name_person(found[2]), text)
         text = _AT_HOST.sub(self._replace_at_host, text)
@@ -137,6 +148,11 @@ class Redactor:
     def _replace_account(self, found: re.Match[str]) -> str:
         before, name = (found[1], found[2]) if found[1] else (found[3], found[4])
         return before + self._name_person(name)
+
+    def _replace_of_program(self, found: re.Match[str]) -> str:
+        """user=ada; but user=prompt and user=None are words of a program."""
+        name = found[2]
+        return found[0] if is_ordinary(name) else found[1] + self._name_person(name)
 
     def _replace_email(self, found: re.Match[str]) -> str:
         if _NO_PERSON.match(found[0]):
