@@ -22,7 +22,10 @@ PLANTED: list[tuple[str, tuple[str, ...]]] = [
     ("vllm serve a/b --api-key \\\n  sesame-six --port 1", ("sesame-six",)),
     ("command: >\n  vllm serve a/b --api-key\n  sesame-seven\n  --port 1", ("sesame-seven",)),
     ("VLLM_API_KEY=supersecret --api-key my_secret_key", ("supersecret", "my_secret")),
-    ("${VLLM_API_KEY:-sesame seven} --key ${DB_PASS-sesame-8}", ("sesame", "seven")),
+    (
+        "${VLLM_API_KEY:-sesame seven} --key ${DB_PASS-sesame-8} ${my_api_key:-sesame-9}",
+        ("sesame", "seven"),
+    ),
     ('{"password": "s3same c0rn m0on', ("s3same", "c0rn", "m0on")),
     (r'password: "w1ne\" m0on", x', ("w1ne", "m0on")),
     ('[{"name":"HF_TOKEN","value":"sesame-nine"}]', ("sesame-nine",)),
@@ -118,5 +121,6 @@ HARMLESS = [
     "error: argument --api-key: expected at least one argument; eosToken: '</s>', sortKey: 'id'",
     "ray start --address=auto, listen on [::]:29500, the target.box of (batch, 4096), ray://localhost",
     "/home/users/models /home/user/vllm-work user=None username=self.username user=user",
+    'HF_TOKEN: "" {"password": "", "port": 1} KEY="${API_KEY:-$(cat /root/key 2>/dev/null)}"',
     "NVIDIA RTX 6000 Ada Generation, NVIDIA GB10",
 ]

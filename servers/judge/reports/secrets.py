@@ -13,7 +13,9 @@ _WORD = (
 _NAME = rf"(?<![A-Za-z0-9$])(?<!\$\{{)(?:[A-Za-z0-9]{{1,40}}[_.-]){{0,6}}{_WORD}(?![\w-])"
 _QUOTE = r"\\{0,2}[\"']"
 # In quotes all up to the same quote, or up to the end of a line that was cut; and else a word.
-_QUOTED = rf"(?P<quote>{_QUOTE})(?P<quoted>[^\n]{{1,2000}}?)(?=(?<!\\)(?P=quote)|\n|\Z)"
+_QUOTED = (
+    rf"(?P<quote>{_QUOTE})(?!(?P=quote))(?P<quoted>[^\n]{{1,2000}}?)(?=(?<!\\)(?P=quote)|\n|\Z)"
+)
 _VALUE = rf"(?:{_QUOTED}|(?P<value>[^\s\"'`,;&)}}\]|\\]{{3,2000}}))"
 # NAME=value of an environment, where a comma is part of it.
 _VARIABLE = re.compile(
@@ -24,11 +26,12 @@ _VARIABLE = re.compile(
 # ${NAME:-value} of a shell and of Compose
 _DEFAULT = re.compile(
     r"(?P<name>(?<=\$\{)(?:[A-Z0-9]{1,40}_){0,6}(?:API_?KEYS?|KEY|SECRETS?|PASS(?:W(?:OR)?D)?|PASSPHRASE|CREDENTIALS?|TOKEN))"
-    r"(?P<between>:?[-+=])(?P<value>[^}\n]{1,2000})(?=\}|\n|\Z)"
+    r"(?P<between>:?[-+=])(?P<value>[^}\n]{1,2000})(?=\}|\n|\Z)",
+    re.IGNORECASE,
 )
 # name: "value", {'name': 'value'}, name = value
 _ASSIGNED = re.compile(
-    rf"(?P<name>{_NAME})(?P<between>(?:{_QUOTE})?[ \t]{{0,3}}(?P<sign>=|:(?!\?))[ \t]{{0,3}}\[?){_VALUE}",
+    rf"(?P<name>{_NAME})(?P<between>(?:{_QUOTE})?[ \t]{{0,3}}(?P<sign>=|:(?![-+=?]))[ \t]{{0,3}}\[?){_VALUE}",
     re.IGNORECASE,
 )
 # --name value, --name=value, ['--name', 'value'], on two lines, and as two entries of a list in YAML
@@ -77,7 +80,7 @@ _OF_TEXT = load_words("before_token")
 _NO_SECRET = re.compile(
     r"(?:none|null|true|false|undefined|unset|str|int|bool|string|optional|required|empty|not|is|was|and|"
     r"or|for|the|flag|option|argument|value|from|with|will|must|should|\$\$?\{?[a-z_]\w{0,100}\}?|\$\{[a-z_]\w{0,100}:?(?:\?[^}]{0,100}|[-+=](?:•{8})?)\}?|"
-    r"\$env:\w{1,100}|\$\(\S{0,200}|<[^<>]{0,100}>?|\.{3}|-[\w-]{0,100}|\S{0,12}•{8}\S{0,4}|/run/secrets/\S{0,200}|"
+    r"\$env:\w{1,100}|\$\(\S{0,200}|\$\([^()\n]{0,200}\)|<[^<>]{0,100}>?|\.{3}|-[\w-]{0,100}|\S{0,12}•{8}\S{0,4}|/run/secrets/\S{0,200}|"
     r"expected|(?-i:[A-Z_]{0,40}(?:KEY|TOKEN|SECRET|PASSWORD)[A-Z_]{0,40}))\Z",
     re.IGNORECASE,
 )
