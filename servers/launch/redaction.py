@@ -34,13 +34,21 @@ _SHAPES: tuple[tuple[bytes, bytes], ...] = (
     (b"nvapi-", rb"(nvapi-)[A-Za-z0-9_-]{40,}"),
     (b"AIza", rb"(?<![A-Za-z0-9])(AIza)[A-Za-z0-9_-]{35}"),
     (b"xox", rb"(xox[abeprs]-)[A-Za-z0-9-]{10,}"),
+    # Addresses that are keys: of Slack and Telegram
+    (b"hooks.slack.com/", rb"(hooks\.slack\.com/[a-z]{1,20}/)[\w/+-]{4,}"),
+    (b"/bot", rb"(/bot\d{5,15}:)[\w-]{8,}"),
+    # Groq, Docker Hub, Tailscale, npm
+    (b"gsk_", rb"(?<![A-Za-z0-9_])(gsk_)[A-Za-z0-9]{30,}"),
+    (b"dckr_pat_", rb"(dckr_pat_)[A-Za-z0-9_-]{20,}"),
+    (b"tskey-", rb"(tskey-[a-z]{2,12}-)[A-Za-z0-9-]{12,}"),
+    (b"npm_", rb"(?<![A-Za-z0-9_])(npm_)[A-Za-z0-9]{30,}"),
     # An engine's own, which vLLM and SGLang log with their other arguments.
     (b"api_key", rb"(api_key[\"']?\s{0,4}[=:]\s{0,4}[\[(]?[\"'])(?:[^\s\"']|[\"'], ?[\"']){4,}(?=[\"'])"),
     (b"-api-key", rb"(-api-key[\"']?(?:[=:,]\s{0,4}|\s{1,4})[\"']?)(?!-)(?=[^\s\"']{0,100}\d)[^\s\"',]{8,}"),
     # Headers: with the header's name anything is one, without it only what is no word.
     *(
-        (part, rb"(?i)(authorization[\"']?\s{0,4}[:=,]\s{0,4}(?:b(?=[\"']))?[\"']?(?:(?:bearer|basic|token)\s{1,4}|))"
-         rb"(?!(?:bearer|basic|token)\s)[^\s\"',;]{4,}")
+        (part, rb"(?i)(authorization[\"']?\s{0,4}[:=,]\s{0,4}(?:b(?=[\"']))?[\"']?(?:(?:bearer|basic|token|api-?key)\s{1,4}|))"
+         rb"(?!(?:bearer|basic|token|api-?key)\s)[^\s\"',;]{4,}")
         for part in (b"uthorization", b"UTHORIZATION")
     ),
     *(

@@ -39,8 +39,11 @@ class MadeReport:
     unsure: tuple[str, ...]  # names that are ordinary words, too, and so are not hidden everywhere
 
 
-def report_run(run: Run, wishes: ReportWishes) -> MadeReport:
-    """Of a run's failure. `run` is selected with its server's box and profile, and its parts."""
+def report_run(run: Run, wishes: ReportWishes, *, last: int | None = None) -> MadeReport:
+    """Of a run's failure. `run` is selected with its server's box and profile, and its parts.
+
+    Of the log nothing is told behind the line number `last`; None: all of it.
+    """
     launch, box = run.launch, run.server.box
     names = [launch.checkpoint, launch.served_name, run.served_name, *launch.aliases]
     redactor = Redactor(
@@ -55,7 +58,7 @@ def report_run(run: Run, wishes: ReportWishes) -> MadeReport:
     telling = [line for line, _text in run.log.diagnosis.get("evidence", ())]
     docker = f"{run.failure}\n{run.failure_detail}" if not run.container_id else ""
     facts = FailureFacts(
-        lines=list(_read_lines(run, [*telling, progress.seen.get("ready", 0)])),
+        lines=list(_read_lines(run, [*telling, progress.seen.get("ready", 0)], last)),
         telling=telling,
         docker_says=docker.strip(),
         launch=launch,
@@ -79,6 +82,11 @@ def report_run(run: Run, wishes: ReportWishes) -> MadeReport:
     )
     made = failure.build_failure(facts, redactor, truth=wishes.truth)
     return MadeReport(report=made, unsure=redactor.unsure)
+
+
+def find_last_line(run: Run) -> int:
+    """The number of the last stored line of a run's log; 0: there is none."""
+    return next((line.number for line in LogChunk.objects.tail(run.pk, 1)), 0)
 
 
 def report_paste(text: str, engine: str, wishes: ReportWishes) -> MadeReport:
@@ -123,17 +131,18 @@ def _find_names(
     )
 
 
-def _read_lines(run: Run, telling: Collection[int]) -> Iterator[tuple[int, str]]:
+def _read_lines(run: Run, telling: Collection[int], until: int | None) -> Iterator[tuple[int, str]]:
     """The engine's own lines of both ends of the log and around the telling ones."""
     read = LogChunk.objects.lines
-    spans = [(0, _ENDS), (max(0, run.log.lines - _ENDS), _ENDS)]
+    end = run.log.lines if until is None else min(until, run.log.lines)
+    spans = [(0, _ENDS), (max(0, end - _ENDS), _ENDS)]
     spans += [(max(0, line - _AROUND), 2 * _AROUND) for line in telling if line > 0]
     last = 0
     for after, count in sorted(spans):
         for line in read(run.pk, max(after, last), count, most=MOST_CHUNKS):
             if after < line.number <= after + count and line.number > last:
                 last = line.number
-                if line.stream != NOTE:
+                if line.stream != NOTE and (until is None or line.number <= until):
                     yield line.number, line.text
     if not last and run.log.last_lines:
         yield from enumerate(run.log.last_lines, start=1)

@@ -1,6 +1,7 @@
 """Reports: a page that shows the whole file, takes what is true, and saves the file. Nothing is sent."""
 
 import hashlib
+import re
 from collections.abc import Callable
 from typing import cast
 
@@ -23,6 +24,7 @@ _MOST_WORDS = 40
 # Fewer than are kept, so that those of an open page are not cut off while it is read.
 _MOST_SNAPSHOTS = box_samples.RECORDED * 2 // 3
 _SHORTEST_WORD = 2
+_LINE = re.compile(r"[0-9]{1,12}")
 
 
 @require_http_methods(["GET", "POST"])
@@ -31,12 +33,18 @@ def run_report(request: HttpRequest, run_id: int) -> HttpResponse:
     """Of a failure; whoever may read its log may report it."""
     runs = Run.objects.select_related("server__box", "server__profile", "version", *PARTS)
     run = get_object_or_404(runs, pk=run_id)
+    # The same lines as were shown, though the log goes on.
+    said = request.POST.get("last", "")
+    last = int(said) if _LINE.fullmatch(said) else reports.find_last_line(run)
     context: dict[str, object] = {
         "kind": "failure",
         "run": run,
+        "last": str(last),  # as it is, whatever the language
         "can_hide_model": run.launch.serves_models,
     }
-    return _answer(request, context, lambda wishes: reports.report_run(run, wishes), run.server)
+    return _answer(
+        request, context, lambda wishes: reports.report_run(run, wishes, last=last), run.server
+    )
 
 
 @require_http_methods(["GET", "POST"])

@@ -1,8 +1,10 @@
 """The form of a report: what reads back, and what is refused with its place."""
 
 import pytest
+import yaml
 
 from servers.judge.reports import document
+from servers.judge.reports.case import make_case
 from servers.judge.reports.document import Report, ReportError, ReportLine, number_lines
 from servers.judge.reports.failure import MOST_LINES, FailureFacts, build_failure, choose_lines
 from servers.judge.reports.redaction import Redactor
@@ -70,6 +72,18 @@ def test_it_holds_nothing_that_a_terminal_obeys() -> None:
     text = document.write(Report(kind="paste", parts=parts))
 
     assert text.endswith("--- paste\n| a␀b?\n| c\n")
+
+
+@table("sign", ["\r", "\x85", "\u2028", "\u2029", "\x0b", "\x1c"])
+def test_what_is_read_ends_no_line_elsewhere(sign: str) -> None:
+    said = document.read(
+        GOOD.replace("was", f"was{sign}bad: {{}} #").replace("| one", f"| o{sign}e")
+    )
+
+    (_engine, expected) = make_case(said).files
+    assert len(expected.text.splitlines()) == 2, expected.text
+    assert list(yaml.safe_load(expected.text).values())[0]["outcome"] == "failed"
+    assert len("\n".join(said.texts("log")).splitlines()) == 2
 
 
 def test_of_a_long_log_the_telling_lines_and_both_ends_are_kept() -> None:

@@ -90,6 +90,22 @@ def test_a_failure_is_shown_whole_and_saved_as_it_was_shown(ada: Client) -> None
     assert (entry.by, entry.subject) == (factories.person("barbara"), run.server.slug)
 
 
+def test_a_log_that_still_grows_can_be_saved_as_it_was_shown(ada: Client) -> None:
+    run = failed_run("RuntimeError: the gremlin", box="growing")
+    address = reverse("run_report", args=[run.pk])
+    page = ada.get(address).content.decode()
+    LogChunk.objects.append(run.pk, 1, [b"2026-11-21T08:00:01.000000000Z e one more"])
+    run.log.lines += 1
+    run.log.save(update_fields=["lines"])
+
+    frozen = {name: hidden(page, name) for name in ("last", "shown")}
+    saved = ada.post(address, {**frozen, "save": ""})
+
+    assert saved.content.decode() == shown(page)
+    assert "one more" in shown(ada.get(address).content.decode())
+    assert ada.post(address, {"last": "9" * 99, "save": ""}).status_code == 200
+
+
 @table(
     ("line", "link"),
     [

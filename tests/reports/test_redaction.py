@@ -8,7 +8,7 @@ import pytest
 from servers.judge.logs.diagnosis import report
 from servers.judge.reports import document
 from servers.judge.reports.failure import FailureFacts, build_failure
-from servers.judge.reports.memory import build_memory, reduce_snapshot
+from servers.judge.reports.memory import build_memory, judge_memory, reduce_snapshot
 from servers.judge.reports.paste import build_paste
 from servers.judge.reports.redaction import PrivateNames, Redactor
 from servers.launch.engines.launch import Launch
@@ -50,10 +50,20 @@ def test_what_tells_of_nobody_stays(text: str) -> None:
     assert redact(text) == text
 
 
-def test_the_same_is_the_same_everywhere_and_private_ranges_keep_their_shape() -> None:
-    said = redact("hopper@mark1:~$ scp /home/hopper/x 10.9.8.7: # 10.9.8.6, 172.18.0.9, 10.9.8.7")
+def test_a_secret_of_several_lines_leaves_as_many() -> None:
+    redactor = Redactor(PrivateNames(secrets=["one sesame\ntwo sesame"]))
 
-    assert said == ("user1@host1:~$ scp /home/user1/x 10.0.0.1: # 10.0.0.2, 172.18.0.1, 10.0.0.1")
+    assert redactor.redact_lines(["a", "one sesame", "two sesame b"]) == ["a", MASK, f"{MASK} b"]
+
+
+def test_the_same_is_the_same_everywhere_and_private_ranges_keep_their_shape() -> None:
+    said = redact(
+        "hopper@mark1:~$ scp /home/hopper/x 10.9.8.7: # 10.9.8.6, 172.18.0.9, ::ffff:10.9.8.7"
+    )
+
+    assert said == (
+        "user1@host1:~$ scp /home/user1/x 10.0.0.1: # 10.0.0.2, 172.18.0.1, ::ffff:10.0.0.1"
+    )
 
 
 def test_a_name_that_is_a_word_is_hidden_where_it_is_a_name_and_that_is_told() -> None:
@@ -128,6 +138,51 @@ def test_a_launch_of_a_report_can_be_read_again() -> None:
     assert read.volumes == ("/home/user1/models:/models:ro",)
 
 
+@table(
+    ("model", "text", "said"),
+    [
+        (
+            "acme/Secret-7B-GGUF:Q4_K_M",
+            "acme/Secret-7B-GGUF:Q4_K_M, models--acme--Secret-7B-GGUF, acme_Secret-7B-GGUF_secret-7b.gguf",
+            "private-org1/private-model1-GGUF:Q4_K_M, models--private-org1--private-model1-GGUF, "
+            "private-org1_private-model1-GGUF_private-model1.gguf",
+        ),
+        (
+            "/models/Secret-7B/Q4-00001-of-00003.gguf",
+            "load: /models/Secret-7B/Q4-00001-of-00003.gguf, the model of Secret-7B",
+            "load: /models/private-model1/Q4-00001-of-00003.gguf, the model of private-model1",
+        ),
+        (
+            "/cache/models--acme--Secret-7B/snapshots/0123",
+            "acme/Secret-7B /cache/models--acme--Secret-7B/snapshots/0123",
+            "private-org1/private-model1 /cache/models--private-org1--private-model1/snapshots/0123",
+        ),
+        ("/data/model", "the model in /data/model, model=/data/model", ""),
+        ("acme/model", "the model acme/model", "the model private-org1/model"),
+        ("sun", "sun of a sunday", "private-model1 of a sunday"),
+        ("eagle", "--served-model-name eagle, eagle3 heads", "--served-model-name private-model1, eagle3 heads"),
+    ],
+)  # fmt: skip
+def test_a_model_is_hidden_by_what_tells_of_it(model: str, text: str, said: str) -> None:
+    assert Redactor(PrivateNames(models=[model])).redact(text) == (said or text)
+
+
+def test_names_of_variables_are_hidden_and_values_whole() -> None:
+    launch = Launch(
+        engine="vllm",
+        image="vllm/vllm-openai:v0.20.2",
+        checkpoint="Qwen/Qwen3-8B",
+        env={"ACME_URL": "x=y", "APP_PASSWORD": "correct horse", "MESSAGE": "two words"},
+    )
+    redactor = Redactor(PrivateNames(words=["acme", "image"]))
+
+    said = "\n".join(build_failure(FailureFacts(lines=[], launch=launch), redactor).texts("launch"))
+
+    read = profiles.read(said, where="The report").launch
+    assert read.image == launch.image
+    assert read.env == {"hidden2_URL": "x=y", "APP_PASSWORD": MASK, "MESSAGE": "two words"}
+
+
 def test_redaction_changes_no_diagnosis() -> None:
     with Cases() as cases:
         for path in sorted(LOGS.glob("*.log")):
@@ -157,6 +212,37 @@ def test_redaction_changes_no_diagnosis() -> None:
 )
 def test_a_hostile_line_does_not_hang(part: str) -> None:
     assert redact(part * (30_000 // len(part)))
+
+
+def test_each_key_of_a_paste_is_hidden() -> None:
+    made = build_paste(
+        "vllm serve a/b --api-key sesame-1 sesame-2 --port 8000",
+        Redactor(),
+        truth="sesame-2 is mine",
+    )
+
+    assert made.texts("paste") == [f"vllm serve a/b --api-key {MASK} {MASK} --port 8000"]
+    assert made.truth == f"{MASK} is mine"
+
+
+def test_of_shared_memory_only_what_nobody_uses_is_told_and_no_name() -> None:
+    scene = MemoryScene()
+    scene.shm = [
+        {"path": "/dev/shm/acme used", "bytes": 1, "mapped": True},
+        {"path": "/dev/shm/acme left", "bytes": 2, "mapped": False},
+    ]
+    reason = "used by no process any more: /dev/shm/acme left, /dev/shm/acme-gone …"
+    told = [{"gpu": "GPU-1", "verdict": "residual", "reason": reason}]
+
+    made = build_memory(
+        [reduce_snapshot(each, told) for each in scene.for_(10)], Redactor(), gpu="GPU-1"
+    )
+
+    assert "acme" not in document.write(made)
+    assert made.facts["said"].endswith("any more: /dev/shm/segment1, /dev/shm/… …")
+    last = json.loads(made.texts("recording")[-1])
+    assert last["shm"] == [{"path": "/dev/shm/segment1", "bytes": 2, "mapped": False}]
+    assert judge_memory(made)
 
 
 def test_a_recording_names_programs_and_nothing_of_their_command_lines() -> None:

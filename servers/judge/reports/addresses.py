@@ -15,11 +15,11 @@ _FILES = load_words("file_endings")
 _MODULES = load_words("modules")
 _TOP = (
     r"(?:com|org|net|edu|gov|mil|local|lan|internal|intra|intranet|corp|home|localdomain|arpa|cloud|dev|"
-    r"ts\.net|de|fr|uk|ch|nl|eu|jp|cn|kr|tw|ca|au|br|ru|pl|cz|dk|fi|se|ai|io|tech|biz)"
+    r"ts\.net|de|fr|uk|ch|nl|eu|jp|cn|kr|tw|ca|au|br|ru|pl|cz|dk|fi|se|ai|io|tech|biz|(?<=fritz\.)box)"
 )
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
 _URL = re.compile(
-    rf"(?P<scheme>\b[A-Za-z][A-Za-z0-9+.-]{{0,20}}://)(?P<user>[^\s/@\"'<>]{{1,300}}@)?(?P<host>{_LABEL}(?:\.{_LABEL}){{0,8}})(?P<port>:\d{{1,5}})?"
+    rf"(?P<scheme>\b[A-Za-z][A-Za-z0-9+.-]{{0,20}}://|(?i:\b(?:https?|all|ftp)_proxy=)(?!\w{{1,10}}://))(?P<user>[^\s/@\"'<>]{{1,300}}@)?(?P<host>{_LABEL}(?:\.{_LABEL}){{0,8}})(?P<port>:\d{{1,5}})?"
 )
 _REGISTRY = re.compile(
     rf"(?<![\w./@:$\\-])(?P<host>(?:{_LABEL}\.){{1,8}}[A-Za-z]{{2,24}})(?P<port>:\d{{2,5}})?(?=/[\w$])"
@@ -28,11 +28,11 @@ _DOTTED = re.compile(
     rf"(?<![\w./@$\\-])(?P<host>(?:{_LABEL}\.){{1,8}}{_TOP})(?![\w(-]|\.\w|/?\w*\()"
 )
 _NAMED = re.compile(
-    r"(?P<before>(?<![\w-])(?:host|hostname|host_?name|node_?name|fqdn|master_?addr|head_?node|server_?name)"
+    r"(?P<before>(?<![\w-])(?:host|hostname|host_?name|node_?name|fqdn|master_?addr|head_?node|server_?name|ray_?address)"
     r"(?:[\"']?[ \t]{0,8}=[ \t]{0,3}[\"']?|[\"'][ \t]{0,3}:[ \t]{0,3}[\"']?|[ \t]{2,12}: |:[ \t]{0,3}[\"'](?=\w)"
     r"|:[ \t]{0,3}(?=[\w.-]{0,60}[\d.-]))"
-    r"|--(?:hostname|host|master-addr|dist-init-addr|head-node|data-parallel-address|rpc|add-host|nnodes-host)"
-    r"[ =][\"']?)(?P<host>[A-Za-z0-9][\w.-]{0,252})",
+    r"|--(?:hostname|host|master-addr|dist-init-addr|head-node|data-parallel-address|rpc|add-host|nnodes-host|address)"
+    r"[ =][\"']?)(?!\w{1,10}://)(?P<host>[A-Za-z0-9][\w.-]{0,252})",
     re.IGNORECASE,
 )
 # "Nov 21 10:00:00 spark-1 docker[812]: ", also with a stamp of RFC 3339.
@@ -41,7 +41,18 @@ _JOURNAL = re.compile(
     r"(?P<host>[A-Za-z0-9][\w.-]{0,252})(?= [\w.@/-]{1,64}(?:\[\d{1,9}\])?: )"
 )
 _NCCL = re.compile(
-    r"(?P<before>(?<![\w.:-]))(?P<host>[A-Za-z][\w.-]{0,252})(?=:\d{1,9}:\d{1,9} \[\d{1,3}\] NCCL )"
+    r"(?P<before>(?<![\w.:-]))(?P<host>[A-Za-z][\w.-]{0,252})(?=:\d{1,9}:\d{1,9} \[\d{1,3}\] (?:[\w./-]{1,80}:\d{1,6} )?NCCL )"
+)
+# torch: "connect to [spark-1]:29500", "addresses of (spark-1, 29500)"
+_SOCKET = re.compile(
+    r"(?P<before>\b(?:connect(?:ed|ing)? to|address(?:es)? (?:of|for)|listen(?:ing)? on|b(?:in|oun)d(?:ing)? to) [\[(][\"']?)"
+    r"(?P<host>[A-Za-z][\w.-]{0,252})(?=[\"']?(?:\]:|, ?)\d{1,5})"
+)
+_EXTRA_HOSTS = re.compile(
+    r"(?m)^([ \t]{0,40})extra_hosts:[ \t]{0,4}(?:\n\1(?:[ \t]{1,20}|- ?)[^\n]{1,300}){1,40}"
+)
+_EXTRA_HOST = re.compile(
+    r"(?m)^[ \t]{0,60}(?:- {0,4})?[\"']?(?P<host>[A-Za-z][\w.-]{0,252})[\"']?[:=] {0,4}[\"']?(?=[\[\da-f])"
 )
 _LOGIN = re.compile(
     rf"(?m)\b(?:docker|podman|nerdctl|helm) login\b[^\n]{{0,300}}?[ \t](?P<host>(?:{_LABEL}\.){{1,8}}{_LABEL})(?::\d{{1,5}})?[ \t]*$"
@@ -52,12 +63,12 @@ _SERVICE = re.compile(
 _OF_ADDRESS = re.compile(r"(?<![\w-])ip-(?:\d{1,3}-){3}\d{1,3}(?![\w-])")
 _V4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w+]|\.\d|-\d{1,3}[+~])")
 _OF_VERSION = re.compile(r"(?:[=~<>!]=|(?i:version|release|cudnn|v)[ :=]{0,2})$")
-_V6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f:]{3,39}(?:%\w{1,20})?(?![\w:])")
+_V6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f:]{3,39}(?:%\w{1,20})?(?![\w:]|\.\d)")
 _MAC = re.compile(r"(?<![\w:-])(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:-])")
 _DEVICE = re.compile(
     r"\b(GPU|MIG)-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?!\w)"
 )
-_STAND_IN = re.compile(r"host\d+\Z|someone\d+\Z")
+_STAND_IN = re.compile(r"(?:host|someone|user)\d+\Z")
 _RANGES_V6 = (
     (ipaddress.ip_network("fc00::/7"), "fd00::"),
     (ipaddress.ip_network("fe80::/10"), "fe80::"),
@@ -83,6 +94,9 @@ class AddressRedactor:
         for pattern in (_JOURNAL, _NCCL, _LOGIN):
             found = (each["host"] for each in pattern.finditer(text))
             self._hosts |= {name.lower() for name in found if self._is_private(name)}
+        for block in _EXTRA_HOSTS.finditer(text):
+            found = (each["host"] for each in _EXTRA_HOST.finditer(block[0]))
+            self._hosts |= {name.lower() for name in found if self._is_private(name)}
         # A service of a compose file, or a container, is not the name of a machine.
         self._services |= {each[1].lower() for each in _SERVICE.finditer(text)} - self._hosts
         self._pattern = None
@@ -98,7 +112,7 @@ class AddressRedactor:
         return _URL.sub(self._replace_url, text)
 
     def redact(self, text: str) -> str:
-        for pattern in (_JOURNAL, _NCCL, _NAMED):
+        for pattern in (_JOURNAL, _NCCL, _SOCKET, _NAMED):
             text = pattern.sub(
                 lambda found: found["before"] + self._name_called(found["host"]), text
             )
@@ -142,7 +156,8 @@ class AddressRedactor:
         user = found["user"] or ""
         if user and not user.startswith("git@"):
             name, colon, _password = user[:-1].partition(":")
-            name = name and self._stand_ins.get("user", name)
+            if name and not _STAND_IN.match(name):
+                name = self._stand_ins.get("user", name)
             user = f"{name}{colon and ':••••••••'}@"
         return f"{found['scheme']}{user}{self.name_host(found['host'])}{found['port'] or ''}"
 

@@ -121,7 +121,8 @@ def read(text: str) -> Report:
     """A report as write() has written it, also with a fence around it. Raises ReportError."""
     if len(text) > LONGEST:
         raise ReportError("this is larger than any report.", line=1)
-    lines = [line.rstrip("\r") for line in text.removeprefix("\ufeff").split("\n")]
+    # What stands in a report comes into files of tests: nothing there ends a line but a newline.
+    lines = [parsing.safe(line.rstrip("\r")) for line in text.removeprefix("\ufeff").split("\n")]
     at = next((n for n, line in enumerate(lines) if not _FENCE.fullmatch(line)), 0)
     _check_first(lines[at].strip(), at + 1)
     facts: dict[str, str] = {}

@@ -13,10 +13,12 @@ from servers.judge.logs.diagnosis import Ending
 from servers.judge.profiles.facts import BoxKind, Subject, TargetGpu
 from servers.judge.reports.document import Report, ReportLine, number_lines
 from servers.judge.reports.redaction import Redactor
+from servers.judge.reports.secrets import mask_whole
 from servers.launch.engines import SERVING
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes import document as profiles
 from servers.launch.recipes.document import Document, DocumentError
+from servers.launch.redaction import MASK
 
 MOST_LINES = 400
 LONGEST_LINE = 2000  # characters
@@ -164,13 +166,21 @@ def _write_launch(launch: Mapping[str, Any], redactor: Redactor) -> list[str]:
 
 def _redact_value(name: str, value: Any, redactor: Redactor) -> Any:
     if isinstance(value, Mapping):
-        return {key: _redact_value(str(key), each, redactor) for key, each in value.items()}
+        # The keys of a profile are nobody's; those inside of them are names of variables.
+        return {
+            redactor.redact(str(key)) if name else key: _redact_value(str(key), each, redactor)
+            for key, each in value.items()
+        }
     if isinstance(value, list):
         return [_redact_value("", each, redactor) for each in value]
     if not isinstance(value, str):
         return value
-    # Together with its name, which may say that it is a secret.
-    return redactor.redact(f"{name}={value}").removeprefix(f"{name}=")
+    if not name:
+        return redactor.redact(value)
+    # Together with its name, which may say that it is a secret, and all of it.
+    if len(value.split()) > 1 and redactor.redact(f"{name}=s3same") == f"{name}={MASK}":
+        return mask_whole(value)
+    return redactor.redact(f"{name}={value}").partition("=")[2]
 
 
 def describe_cards(cards: Sequence[ReportedCard]) -> str:

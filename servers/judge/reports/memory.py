@@ -1,6 +1,7 @@
 """Reports of memory verdicts: a recording of a box, without whose programs they are, and its replay."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -29,6 +30,8 @@ _LINES = (
     *("Hugepagesize", "HugePages_Total"),
 )
 _SHORT_ID = 12
+_SHM = "/dev/shm/"  # noqa: S108
+_SEGMENT = re.compile(_SHM + r"(?!segment\d+(?![^\s,])|…)[^\s,]+")
 _POOLS = "EnableSystemMemoryPools"
 
 
@@ -46,6 +49,8 @@ def reduce_snapshot(
     for card in found["gpus"]:
         if card.get("node_meminfo"):
             card["node_meminfo"] = _pick(card["node_meminfo"], _LINES)
+    if found.get("shm"):
+        found["shm"] = [each for each in found["shm"] if each.get("mapped") is False]
     found["meminfo"] = _pick(snapshot.get("meminfo") or {}, _LINES)
     pools = (snapshot.get("driver_params") or {}).get(_POOLS)
     found["driver_params"] = {} if pools is None else {_POOLS: pools}
@@ -102,6 +107,9 @@ def build_memory(
     verdicts = last.get("verdicts") or []
     verdict: Mapping[str, Any] = next((each for each in verdicts if each.get("gpu") == gpu), {})
     said = f"{verdict['verdict']}: {verdict.get('reason', '')}" if verdict else ""
+    names = _number_segments(snapshots)
+    said, truth = (_rename_segments(text, names) for text in (said, truth))
+    snapshots = [_reduce_segments(each, names) for each in snapshots]
     texts = [text for snapshot in snapshots for text in _walk(snapshot)]
     redactor.learn([*texts, said, truth])
     boots: dict[str, str] = {}
@@ -128,6 +136,26 @@ def build_memory(
             )
         },
     )
+
+
+def _number_segments(snapshots: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Stand-ins for the names below /dev/shm, which are those of somebody's programs and data."""
+    paths = [str(each["path"]) for one in snapshots for each in one.get("shm") or []]
+    return {path: f"{_SHM}segment{n}" for n, path in enumerate(dict.fromkeys(paths), start=1)}
+
+
+def _rename_segments(text: str, names: Mapping[str, str]) -> str:
+    for path in sorted(names, key=len, reverse=True):
+        text = text.replace(path, names[path])
+    return _SEGMENT.sub(f"{_SHM}…", text)
+
+
+def _reduce_segments(snapshot: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
+    if not snapshot.get("shm"):
+        return snapshot
+    # Of those that a process maps nothing is judged.
+    kept = [each for each in snapshot["shm"] if each.get("mapped") is False]
+    return {**snapshot, "shm": [{**each, "path": names[str(each["path"])]} for each in kept]}
 
 
 def _drop_reasons(snapshot: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from servers.launch.commandline import paste
 from servers.launch.commandline.draft import DraftError, draft
 from servers.launch.commandline.tokens import EngineKey, LaunchCommand, PasteError
 from servers.launch.engines import ENGINES
+from servers.launch.engines.engine import secret_words
 
 MOST = 100_000  # characters of a paste; no launch is longer
 
@@ -23,6 +24,7 @@ def build_paste(
     """
     cut = text[:MOST]
     redactor.learn([cut, truth])
+    redactor.learn_keys(_find_keys(cut))
     redacted = redactor.redact(cut.replace("\r\n", "\n").rstrip("\n"))
     report = Report(
         kind="paste",
@@ -60,6 +62,15 @@ def find_refusal(report: Report) -> PasteError | None:
 
 def _text(report: Report) -> str:
     return "\n".join(report.texts("paste")) + "\n"
+
+
+def _find_keys(text: str) -> list[str]:
+    """Values of --api-key and flags like it; vLLM takes several."""
+    try:
+        commands = paste.read(text)
+    except PasteError:
+        return []
+    return [word for command in commands for word in secret_words(tuple(command.command))]
 
 
 def _say_all(command: LaunchCommand) -> dict[str, object]:

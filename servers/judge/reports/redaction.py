@@ -8,7 +8,9 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from servers.judge.logs import parsing
 from servers.judge.reports import addresses, secrets
+from servers.judge.reports.models import read_model
 from servers.judge.reports.ordinary import is_ordinary, load_words
 from servers.judge.reports.stand_ins import StandIns
 from servers.launch.redaction import MASK, mask_tokens
@@ -17,8 +19,15 @@ from servers.launch.redaction import MASK, mask_tokens
 _ACCOUNTS = load_words("accounts")
 _ENDINGS = load_words("file_endings")
 _PLACEHOLDER = re.compile(r"(?:user|host|hidden|someone|private-(?:model|org))\d+")
-_SHORTEST_MODEL = 3
-_HOME = re.compile(r"((?:/home|/Users|[A-Za-z]:\\{1,2}Users)[/\\]{1,2})([\w.@+-]{1,64})")
+_SHORTEST_KEY = 4  # "x" of --api-key x would be taken out of every line
+_HOME = re.compile(
+    r"((?:(?:[/\\]home|/Users|[A-Za-z]:\\{1,2}Users)[/\\]{1,2}|%2[Ff]home%2[Ff])(?:(?<=/home/)users/)?)"
+    r"([\w.@+-]{1,64})"
+)
+_HOME_OF_TWO_WORDS = re.compile(
+    r"([A-Za-z]:[/\\]{1,2}Users[/\\]{1,2})([\w.@+-]{1,64}(?: [\w.@+-]{1,64}){1,3})(?=[/\\])"
+)
+_OF_PROGRAM = re.compile(r"(\b(?:user|username)=[\"']?)([A-Za-z_][\w-]{0,63})(?![\w.(-])")
 _ACCOUNT = re.compile(
     r"(\b(?:SUDO_USER|USER|LOGNAME|USERNAME)[\"']?[ \t]{0,2}[=:][ \t]{0,2}[\"']?)([A-Za-z_][\w.-]{0,63})"
     r"|(\buid=\d{1,10}\()([A-Za-z_][\w.-]{0,63})"
@@ -38,6 +47,11 @@ _AT_HOST = re.compile(
 )
 _CALLED = (
     r"(?i:\buser(?:name)?|owner|author|login|account)[\"']?[ \t]{0,2}[=:]?[ \t]{0,2}[\"']?(?<=\W)"
+)
+# Behind what an engine is told to call its model.
+_MODEL_CALLED = (
+    r"(?P<before>(?<![\w-])(?:(?:--)?served[-_]model[-_]name|--alias|--model|model_path)"
+    r"(?:[\"']?[ \t]{0,2}[=:,]|[ ])[ ]?[\[(]?[\"']?)"
 )
 _REMOTE = re.compile(r"\b(?:ssh|scp|rsync|sftp|sshfs|mosh)\b[^\n]{0,200}$")
 
@@ -69,18 +83,26 @@ class Redactor:
             for home in self.names.homes
             if self._is_personal(name := home.rstrip("/").rpartition("/")[2])
         }
+        self._keys: set[str] = set()
         self._seen_ordinary: set[str] = set()
         self._pattern: re.Pattern[str] | None = None
 
     def learn(self, texts: Iterable[str]) -> None:
         """Take up the names of people that the texts show, before any of them is redacted."""
-        for text in texts:
-            found = {name for _before, name in _HOME.findall(text)}
+        for text in map(parsing.safe, texts):
+            found = {name for _before, name in _HOME_OF_TWO_WORDS.findall(text)}
+            found |= {name for _before, name in _HOME.findall(text)}
+            found |= {name for _before, name in _OF_PROGRAM.findall(text) if not is_ordinary(name)}
             found |= {one or two for _a, one, _b, two in _ACCOUNT.findall(text)}
             found |= {name for _before, name in _LOGIN.findall(text)}
             self._people |= {name for name in found if self._is_personal(name)}
             self._addresses.learn(text)
         self._pattern = None
+
+    def learn_keys(self, words: Iterable[str]) -> None:
+        """Take up words that are keys by their place in a command line, before they are redacted."""
+        long = (word for word in words if len(word) >= _SHORTEST_KEY)
+        self._keys |= {word for word in long if not secrets.is_placeholder(word)}
 
     @property
     def unsure(self) -> tuple[str, ...]:
@@ -89,8 +111,12 @@ class Redactor:
 
     def redact(self, text: str) -> str:
         """The text without what is private; it has as many lines as before."""
+        # A colour inside of a name would hide it, until it is taken out of what is written.
+        text = parsing.safe(text)
         for secret in self.names.secrets:
-            text = text.replace(secret, MASK)
+            text = text.replace(secret, secrets.mask_whole(secret))
+        for key in sorted(self._keys, key=len, reverse=True):
+            text = re.sub(rf"(?<![\w-]){re.escape(key)}(?![\w-])", MASK, text)
         text = "\n".join(
             line.decode(errors="replace")
             for line in mask_tokens([each.encode(errors="replace") for each in text.split("\n")])
@@ -99,7 +125,9 @@ class Redactor:
         text = self._hide_models(self._hide_words(text))
         text = _EMAIL.sub(self._replace_email, text)
         text = self._addresses.redact_urls(text)
+        text = _HOME_OF_TWO_WORDS.sub(lambda found: found[1] + self._name_person(found[2]), text)
         text = _HOME.sub(lambda found: found[1] + self._name_person(found[2]), text)
+        text = _OF_PROGRAM.sub(self._replace_of_program, text)
         text = _ACCOUNT.sub(self._replace_account, text)
         text = _LOGIN.sub(lambda found: found[1] + self._name_person(found[2]), text)
         text = _AT_HOST.sub(self._replace_at_host, text)
@@ -120,6 +148,11 @@ class Redactor:
     def _replace_account(self, found: re.Match[str]) -> str:
         before, name = (found[1], found[2]) if found[1] else (found[3], found[4])
         return before + self._name_person(name)
+
+    def _replace_of_program(self, found: re.Match[str]) -> str:
+        """user=ada; but user=prompt and user=None are words of a program."""
+        name = found[2]
+        return found[0] if is_ordinary(name) else found[1] + self._name_person(name)
 
     def _replace_email(self, found: re.Match[str]) -> str:
         if _NO_PERSON.match(found[0]):
@@ -154,22 +187,31 @@ class Redactor:
 
     def _hide_models(self, text: str) -> str:
         for name in sorted(self.names.models, key=len, reverse=True):
-            stem = name.rstrip("/").rpartition("/")[2].removesuffix(".gguf")
-            # "7b" of "acme/7b" alone would hide half of every line.
-            if len(stem) < _SHORTEST_MODEL or _PLACEHOLDER.fullmatch(stem):
-                continue
-            text = self._hide(text, "private-model", stem)
-            owner = name.rpartition("/")[0]
-            if owner and "/" not in owner and not _PLACEHOLDER.fullmatch(owner):
+            words = read_model(name)
+            for word in words.names:
+                if not _PLACEHOLDER.fullmatch(word):
+                    # "sun" is no part of "sunday", but "sun-7b" is of "sun-7b-chat".
+                    pattern = rf"(?<![A-Za-z0-9]){word}(?![A-Za-z0-9])" if word.isalpha() else ""
+                    text = self._hide(text, "private-model", word, pattern)
+            if word := words.ordinary:
                 text = self._hide(
-                    text, "private-org", owner, rf"(?<![A-Za-z0-9]){re.escape(owner)}(?=/|--|%2F)"
+                    text, "private-model", word, _MODEL_CALLED + rf"{re.escape(word)}(?![\w-])"
+                )
+            if (owner := words.owner) and not _PLACEHOLDER.fullmatch(owner):
+                text = self._hide(
+                    text,
+                    "private-org",
+                    owner,
+                    rf"(?<![A-Za-z0-9]){re.escape(owner)}(?=/|--|%2F|_private-model)",
                 )
         return text
 
     def _hide(self, text: str, kind: str, word: str, pattern: str = "") -> str:
         return re.sub(
             pattern or re.escape(word),
-            lambda _found: self._stand_ins.get(kind, word.lower()),
+            lambda found: (
+                (found.groupdict().get("before") or "") + self._stand_ins.get(kind, word.lower())
+            ),
             text,
             flags=re.IGNORECASE,
         )
