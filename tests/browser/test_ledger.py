@@ -113,5 +113,5 @@ def test_a_bar_of_a_folded_card_unfolds_it(stack: WebStack, page: Page) -> None:
     page.locator('[data-part="part-4-process-5200"]').click()
 
     found = page.locator("#part-4-process-5200")
-    expect(found.get_by_text("A program that inferdash did not start")).to_be_visible()
+    expect(found.get_by_text("A program on the box that inferdash did not start")).to_be_visible()
     expect(found.get_by_text(re.compile("train_lora"))).to_be_visible()
