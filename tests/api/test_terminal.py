@@ -129,9 +129,11 @@ def test_a_start_that_fails_says_why_and_so_does_the_exit_code(
     started = terminal("start", "broken", "--wait", "--despite", "to see it fail")
     assert started.returncode == 1, started.stdout + started.stderr
     assert "broken: failed" in started.stdout
-    why = terminal("why", "broken")
-    assert why.returncode == 1
-    assert "What to do:\n  - " in why.stdout
+    # The end of its log may come after its end.
+    wait_until(
+        lambda: "What to do:\n  - " in terminal("why", "broken").stdout, "it is known what to do"
+    )
+    assert terminal("why", "broken").returncode == 1
 
 
 def test_boxes_and_models_are_listed(terminal: Terminal) -> None:

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.base_images import ENGINE
 from tests.browser.axe import faults
 from tests.browser.chromium import PATIENCE, new_page
-from tests.browser.steps import card
+from tests.browser.steps import card, create_profile
 from tests.installation import Installation
 from tests.web_stack import WebStack
 
@@ -46,7 +46,7 @@ def test_an_engine_that_is_slower_than_its_profile_expects_is_ready_but(
     for field, value in values.items():
         page.locator(f"#id_{field}").fill(value)
     expect(page.get_by_label("Smoke test after start")).to_be_checked()
-    page.get_by_role("button", name="Create profile").click()
+    create_profile(page)
 
     page.goto(f"{place.url}/")
     found = card(page, "crawler")
