@@ -37,12 +37,14 @@ MAY = {
         *("consumers/log_search.py", "host/collector/parent.py", "host/weights/fetch/child.py"),
     },
     "/dev/null": {"host/collector/child.py"},
+    "a report and the folder of tests that a developer names": {"management/reported_cases.py"},
     "an archive in memory": {"host/images/builds.py", "host/docker/containers.py"},
     "files that ship with it": {
         *(
             "launch/engines/flaglist.py",
             "judge/logs/failure_catalog.py",
             "judge/messages.py",
+            "judge/reports/ordinary.py",
             "judge/runs/metrics.py",
         ),
         *(

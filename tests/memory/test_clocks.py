@@ -61,12 +61,12 @@ TWO = ("--tensor-parallel-size", "2", "--nnodes", "2")
         (
             ClockOffset(ahead=8, within=0.1),
             "warning",
-            "The clock of spark-2 is 8.0 s ahead of spark-1's",
+            "the clock of spark-2 is 8.0 s ahead of spark-1's",
         ),
         (
             ClockOffset(ahead=-8, within=0),
             "warning",
-            "The clock of spark-1 is 8.0 s ahead of spark-2's",
+            "the clock of spark-1 is 8.0 s ahead of spark-2's",
         ),
         (None, "unknown", "spark-2 has not reported its time lately"),
     ],
