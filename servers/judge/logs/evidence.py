@@ -34,7 +34,8 @@ _FRAME = re.compile(r'\s*File (?:"[^"]{1,500}", line \d+|[^\s":]{1,500}:\d+, in 
 _TRACEBACK = "Traceback (most recent call last)"
 # What follows the last frame and its source: the exception, whatever its name.
 _RAISED = re.compile(r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:\([\w.]{1,60}\))?(?=:|$)(?!:\w)")
-_BARE = re.compile(r"(?:AssertionError|NotImplementedError|Exception)(?:: ?)?$")
+# An exception that may come without a message of its own.
+BARE = re.compile(r"(?:AssertionError|NotImplementedError|Exception)(?:: ?)?$")
 _RAISE = re.compile(r"raise (?P<name>[A-Za-z_][\w.]{0,80})\((?P<rest>.*)")
 _QUOTED = re.compile(r"[fr]?\"([^\"]{1,400})\"|[fr]?'([^']{1,400})'")
 # llama.cpp goes on with less memory: what it could not get before was no end.
@@ -235,7 +236,7 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
 
 def _name_source(text: str, told: _Traceback, texts: Sequence[str]) -> str:
     """An exception that has no message, with the source line that raised it."""
-    if not _BARE.match(text) or not told.at:
+    if not BARE.match(text) or not told.at:
         return ""
     source = parsing.read(texts[told.at[-1] + 1]).text.strip()
     is_code = source and not _RAISED.match(source)

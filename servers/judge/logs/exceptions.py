@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from servers.judge.logs import parsing
-from servers.judge.logs.evidence import EvidenceLine, EvidenceLog
+from servers.judge.logs.evidence import BARE, EvidenceLine, EvidenceLog
 
 _EXCEPTION = re.compile(
     r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}?"
@@ -48,7 +48,6 @@ _WHAT_IS = re.compile(r"^what\(\): +")
 _IGNORED = re.compile(
     r"Exception ignored in|Exception in thread|Task exception was never retrieved"
 )
-_BARE = re.compile(r"(?:AssertionError|NotImplementedError|Exception)(?:: ?)?$")
 
 _REST = 4  # lines below a name, among which its message begins
 _FILE = re.compile(
@@ -99,7 +98,7 @@ def pick_fatal(exceptions: Sequence[EvidenceLine], log: EvidenceLog) -> Evidence
     for later in ends[1:]:
         if later.rank != said.rank or not log.is_chained(said, later):
             break
-        if not _BARE.match(later.text):
+        if not BARE.match(later.text):
             said = later
     return said
 
