@@ -200,6 +200,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("activity/", people.activity, name="activity"),
     path("alerts/", alerts.alerts, name="alerts"),
     path("alerts/<int:pk>/acknowledge/", alerts.alert_acknowledge, name="alert_acknowledge"),
+    path("alerts/dismiss/", alerts.notice_dismiss, name="notice_dismiss"),
     path("alerts/outlets/", alerts.list_channels, name="channels"),
     path("alerts/outlets/add/", alerts.add_channel, name="channel_add"),
     path("alerts/outlets/<int:pk>/", alerts.edit_channel, name="channel_edit"),

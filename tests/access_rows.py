@@ -216,6 +216,7 @@ ROWS = [
     AccessRow(name="password", needs=Permission.ACCOUNT, method="post"),
     AccessRow(name="alerts", needs=Permission.VIEW),
     AccessRow(name="alert_acknowledge", needs=Permission.OPERATE, args=("alert",), method="post"),
+    AccessRow(name="notice_dismiss", needs=Permission.VIEW, method="post"),
     AccessRow(name="channels", needs=Permission.ADMINISTER),
     AccessRow(name="channel_add", needs=Permission.ADMINISTER, method="post"),
     AccessRow(name="channel_edit", needs=Permission.ADMINISTER, args=("channel",)),

@@ -95,8 +95,8 @@ def dashboard(request: PersonRequest) -> HttpResponse:
         {
             "person": request.user,
             "servers": servers,
-            "panels": pages.panels(boxes, samples),
-            "notices": needs.attention(boxes, samples),
+            "panels": pages.panels(boxes, samples, is_folded=len(boxes) > pages.UNFOLDED),
+            "notices": needs.list_for(request.user, needs.attention(boxes, samples)),
             "ending_keys": list(Key.objects.ending_soon(request.user)),
             "reboots": reboots.lines(),
             "is_open_unencrypted": settings.IS_OPEN_UNENCRYPTED,
