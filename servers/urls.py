@@ -20,7 +20,7 @@ from servers.views.profiles import (
     profiles,
     recipes,
 )
-from servers.views.runs import metrics, server_actions, servers
+from servers.views.runs import bulk, metrics, server_actions, servers
 from servers.views.weights import downloads, models
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -76,6 +76,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     ),
     path("boxes/<slug:slug>/others/<slug:key>/watch/", engines.box_watch, name="box_watch"),
     path("servers/", servers.list_servers, name="servers"),
+    path("bulk/servers/", bulk.servers_bulk, name="servers_bulk"),
+    path("servers/<slug:slug>/favourite/", servers.server_favourite, name="server_favourite"),
     path("servers/<slug:slug>/", servers.server, name="server"),
     path("servers/<slug:slug>/figures.json", metrics.server_figures, name="server_figures"),
     path("servers/<slug:slug>/unwatch/", engines.server_unwatch, name="server_unwatch"),

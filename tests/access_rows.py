@@ -37,6 +37,8 @@ ROWS = [
     AccessRow(name="authority", needs=PUBLIC),
     AccessRow(name="search", needs=Permission.VIEW),
     AccessRow(name="servers", needs=Permission.VIEW),
+    AccessRow(name="servers_bulk", needs=Permission.OPERATE, method="post"),
+    AccessRow(name="server_favourite", needs=Permission.VIEW, args=("server",), method="post"),
     AccessRow(name="design", needs=Permission.ADMINISTER),
     AccessRow(name="box", needs=Permission.VIEW, args=("box",)),
     AccessRow(name="box_history", needs=Permission.VIEW, args=("box",)),

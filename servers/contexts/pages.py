@@ -266,7 +266,7 @@ def _dashboard(
 
 
 def _cards(keys: set[Key], person: User) -> list[str]:
-    servers = Server.objects.for_dashboard()
+    servers = Server.objects.for_dashboard().for_person(person)
     if keys & {("servers", None), ("everything", None)}:
         return [_html("runs/_live_cards.html", servers=servers, person=person)]
     changed = [pk for kind, pk in keys if kind == "server" and pk is not None]

@@ -88,7 +88,7 @@ def dashboard(request: PersonRequest) -> HttpResponse:
         return redirect("chat")
     boxes = list(Box.objects.all())
     samples = {box.slug: box_samples.newest(box.slug) for box in boxes}
-    servers = list(Server.objects.for_dashboard())
+    servers = list(Server.objects.for_dashboard().for_person(request.user))
     return render(
         request,
         "dashboard.html",
@@ -108,9 +108,20 @@ def dashboard(request: PersonRequest) -> HttpResponse:
 @require_GET
 @allow(Permission.VIEW)
 def list_servers(request: PersonRequest) -> HttpResponse:
-    """The dashboard's cards, without the boxes above them."""
-    servers = list(Server.objects.for_dashboard())
+    servers = list(Server.objects.for_dashboard().for_person(request.user))
     return render(request, "runs/list.html", {"person": request.user, "servers": servers})
+
+
+@require_POST
+@allow(Permission.VIEW)
+def server_favourite(request: PersonRequest, slug: str) -> HttpResponse:
+    found, person = get_object_or_404(Server, slug=slug), request.user
+    if request.POST.get("is") == "yes":
+        found.fans.add(person)
+    else:
+        found.fans.remove(person)
+    events.publish_person_change(person.pk)
+    return respond_done()
 
 
 @require_POST
