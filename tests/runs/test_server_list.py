@@ -118,7 +118,7 @@ def test_what_happened_lately_is_told_as_far_as_one_may_see_it(box: Box, ada: Cl
     assert said.count("<li>") == 8
     AuditEntry.objects.filter(subject="gone").delete()
     told = words(ada, "/")
-    assert "ben make key: laptop" in told
+    assert "ben made key laptop" in told
     assert "ben started glm-5" in told
 
     theirs = words(factories.log_in(ben), "/")
