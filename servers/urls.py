@@ -20,7 +20,7 @@ from servers.views.profiles import (
     profiles,
     recipes,
 )
-from servers.views.runs import metrics, server_actions, servers
+from servers.views.runs import metrics, server_actions, server_pages, servers
 from servers.views.weights import downloads, models
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -76,7 +76,15 @@ urlpatterns: list[URLPattern | URLResolver] = [
     ),
     path("boxes/<slug:slug>/others/<slug:key>/watch/", engines.box_watch, name="box_watch"),
     path("servers/", servers.list_servers, name="servers"),
-    path("servers/<slug:slug>/", servers.server, name="server"),
+    path("servers/<slug:slug>/", server_pages.server, name="server"),
+    path("servers/<slug:slug>/log/", server_pages.server_log, name="server_log"),
+    path("servers/<slug:slug>/metrics/", server_pages.server_metrics, name="server_metrics"),
+    path(
+        "servers/<slug:slug>/configuration/",
+        server_pages.server_configuration,
+        name="server_configuration",
+    ),
+    path("servers/<slug:slug>/runs/", server_pages.server_runs, name="server_runs"),
     path("servers/<slug:slug>/figures.json", metrics.server_figures, name="server_figures"),
     path("servers/<slug:slug>/unwatch/", engines.server_unwatch, name="server_unwatch"),
     path("servers/<slug:slug>/stop/ask/", servers.server_stop_ask, name="server_stop_ask"),

@@ -46,6 +46,10 @@ ROWS = [
     AccessRow(name="history", needs=Permission.VIEW, args=("box",)),
     AccessRow(name="history_points", needs=Permission.VIEW, args=("box",)),
     AccessRow(name="history_csv", needs=Permission.VIEW, args=("box",)),
+    AccessRow(name="server_log", needs=Permission.VIEW, args=("server",)),
+    AccessRow(name="server_metrics", needs=Permission.VIEW, args=("server",)),
+    AccessRow(name="server_configuration", needs=Permission.VIEW, args=("server",)),
+    AccessRow(name="server_runs", needs=Permission.VIEW, args=("server",)),
     AccessRow(name="server_figures", needs=Permission.VIEW, args=("server",)),
     AccessRow(
         name="box_boot_dismiss", needs=Permission.OPERATE, args=("box", "boot"), method="post"

@@ -18,9 +18,8 @@ from servers.contexts.gateway import requests
 from servers.contexts.images import inventory
 from servers.contexts.memory import care
 from servers.contexts.memory.care import HardwareReport, hardware
-from servers.contexts.runs import reboots
+from servers.contexts.runs import reboots, server_page
 from servers.contexts.runs.owners import Owner, owners
-from servers.contexts.runs.published import find_published_port
 from servers.contexts.weights import downloads
 from servers.judge.memory import holders
 from servers.models import Box, Claim, ImageFacts, ModelInventory, Run, Server, User
@@ -132,7 +131,7 @@ def render(
     """The fragments of a page that have changed; for ("everything", None) all of them.
 
     `page` is what the browser shows: dashboard, servers, chat, capture, models (those on disks), found (what was
-    there before), alerts, channels, a profile, its form, or the server or box with that `pk`.
+    there before), alerts, channels, a profile, its form, or the box or tab of a server with that `pk`.
     """
     if not person.may_view:
         return _render_chat(keys, person, page)
@@ -161,11 +160,6 @@ def render(
         parts += _dashboard(keys, person, boxes, changed_boxes)
     elif page == "servers":
         parts += _cards(keys, person)
-    elif page == "server" and pk is not None and keys & _about_server(pk):
-        server = Server.objects.with_details().filter(pk=pk).first()
-        if server is not None:
-            shown = head(server, server.run, person, host)
-            parts.append(_html("runs/_live_head.html", **shown))
     elif page == "box":
         for box in (box for box in changed_boxes if box.pk == pk):
             parts += [_detail_html(panel(box)), care.html(box, person), workloads.html(box, person)]
@@ -183,6 +177,7 @@ def render(
         if is_about_servers or changed_boxes:
             parts.append(requests.render_sidebar(person))
     parts += downloads.parts(keys, person, page)
+    parts += server_page.render_parts(keys, person, page, pk, host)
     return "".join(parts)
 
 
@@ -204,22 +199,6 @@ def _is_about_servers(keys: set[Key]) -> bool:
 
 def _chat_html(person: User) -> str:
     return _html("gateway/chat/_live.html", servers=Server.objects.for_dashboard(), person=person)
-
-
-def _about_server(pk: int) -> set[Key]:
-    """What its page shows of it, its profile among that."""
-    return {("server", pk), ("servers", None), ("everything", None)}
-
-
-def head(server: Server, run: Run | None, person: User, host: str) -> dict[str, Any]:
-    """What the top of a server's page shows of one of its runs, to who opened it by this host."""
-    return {
-        "server": server,
-        "run": run,
-        "person": person,
-        "is_latest": run == server.run,
-        "published": find_published_port(run, server.box.slug, host),
-    }
 
 
 def _dashboard(

@@ -58,7 +58,7 @@ def write(stack: Stack, lines: list[tuple[str, str]]) -> None:
 
 
 def open_log(page: Page, stack: Stack, anchor: str = "") -> None:
-    page.goto(f"{stack.url}/servers/tiny/{anchor}")
+    page.goto(f"{stack.url}/servers/tiny/log/{anchor}")
     expect(page.locator(".log-status")).to_have_text("live")
 
 
@@ -266,7 +266,7 @@ def test_lines_are_marked_linked_to_and_copied_with_their_numbers(
     other = context.new_page()
     other.goto(link)
     expect(other.locator(".is-target")).to_have_count(4)
-    assert other.url == f"{stack.url}/servers/tiny/?run={stack.run}#L9-L12"
+    assert other.url == f"{stack.url}/servers/tiny/log/?run={stack.run}#L9-L12"
 
 
 def test_lines_that_were_cut_out_are_one_row_and_the_others_keep_their_numbers(
