@@ -46,9 +46,7 @@ PAGES = (
 
 @pytest.mark.parametrize("pages", [PAGES[::2], PAGES[1::2]], ids=["half", "other-half"])
 @pytest.mark.takes(60)
-def test_every_page_is_in_order(
-    stack: WebStack, browser: Browser, pages: tuple[str, ...]
-) -> None:
+def test_every_page_is_in_order(stack: WebStack, browser: Browser, pages: tuple[str, ...]) -> None:
     stack.run("from tests import page_states; page_states.prepare('typical')")
     viewer = PageViewer(stack, browser, "typical")
     found = [fault for path in pages for fault in viewer.look(path)]
