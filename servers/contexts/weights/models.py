@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from servers.contexts.lists import Choice, DiskUse
 from servers.judge.weights import checkpoints as judge
 from servers.lifecycle.weights import deletion, inventory
 from servers.lifecycle.weights.inventory import ModelUse
 from servers.models import Box, HostResources, Job, ModelInventory, StoredCheckpoint, User
-
-# Percent of a disk from which on a page marks it.
-FULL, NEARLY_FULL = 97, 90
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,29 +42,6 @@ class CheckpointRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiskUse:
-    path: str  # of a folder with models on it
-    total: int
-    free: int
-    models: int  # bytes
-
-    @property
-    def percent(self) -> int:
-        return round(100 * (self.total - self.free) / self.total) if self.total else 0
-
-    @property
-    def share(self) -> int:
-        """Percent that models take."""
-        return min(self.percent, round(100 * self.models / self.total)) if self.total else 0
-
-    @property
-    def tone(self) -> str:
-        if self.percent >= FULL:
-            return "failed"
-        return "attention" if self.percent >= NEARLY_FULL else ""
-
-
-@dataclass(frozen=True, kw_only=True)
 class BoxModels:
     """What is known of the disks of one box."""
 
@@ -95,15 +70,6 @@ STATES: dict[str, tuple[str, Callable[[CheckpointRow], bool]]] = {
     "unused": ("In no profile", lambda row: not row.uses),
     "twice": ("Duplicates", lambda row: bool(row.copies)),
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Choice:
-    """Models of one kind, and how many there are."""
-
-    key: str
-    words: str
-    count: int
 
 
 def build_rows(box: Box, person: User) -> list[CheckpointRow]:
@@ -180,7 +146,7 @@ def _list_disks(
     has_models = [each for device, each in found.items() if sizes[device] or len(found) == 1]
     return [
         DiskUse(
-            path=each["path"], total=each["total"], free=each["free"], models=sizes[each["device"]]
+            path=each["path"], total=each["total"], free=each["free"], known=sizes[each["device"]]
         )
         for each in has_models or found.values()
     ]
