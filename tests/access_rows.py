@@ -232,7 +232,7 @@ ROWS = [
     AccessRow(name="image_ask", needs=Permission.OPERATE, args=("image",), method="post"),
     AccessRow(name="images_look", needs=Permission.OPERATE, args=("box",), method="post"),
     AccessRow(name="images_news", needs=Permission.OPERATE, args=("box",), method="post"),
-    AccessRow(name="image_pull", needs=Permission.EDIT, args=("box",), method="post"),
+    AccessRow(name="image_pull", needs=Permission.EDIT, data={"box": "rtx8"}, method="post"),
     AccessRow(name="images_prune", needs=Permission.ADMINISTER, args=("box",)),
     AccessRow(name="images_prune_now", needs=Permission.ADMINISTER, args=("box",), method="post"),
     AccessRow(name="image_jobs", needs=Permission.VIEW),

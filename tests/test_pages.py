@@ -104,7 +104,7 @@ def test_a_page_asks_once_for_what_was_seen_of_each_box(ada: Client) -> None:
     counted, marks = list[list[int]](), set[str]()
     for number in range(3):
         box = factories.box(f"box-{number}")
-        factories.observation(HostResources, box, found={"disks": ["/mnt/models"] * 100})
+        factories.observation(HostResources, box, found={"listening": list(range(100))})
         factories.observation(ImageInventory, box)
         factories.observation(ModelInventory, box, roots=[{**ROOT, "path": "/mnt/models"}])
         paths = ("/images/", "/models/")

@@ -91,6 +91,15 @@ def page_link(
     )
 
 
+@register.simple_tag(takes_context=True)
+def tab_link(context: dict[str, Any], name: str, title: str, *below: str) -> SafeString:
+    """A tab of a subject's pages, marked on its own page and on those `below` it, by their names."""
+    view = context["request"].resolver_match.view_name
+    is_here = view == name or view in below
+    mark = SafeString(' aria-current="page"') if is_here else ""
+    return format_html('<a href="{}"{}>{}</a>', reverse(name), mark, title)
+
+
 @register.filter
 def concerns(run: Run, person: User) -> bool:
     """Whether to ask before the run is stopped."""
