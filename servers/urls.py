@@ -20,7 +20,7 @@ from servers.views.profiles import (
     profiles,
     recipes,
 )
-from servers.views.runs import metrics, server_actions, server_pages, servers
+from servers.views.runs import bulk, metrics, server_actions, server_pages, servers
 from servers.views.weights import downloads, models
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -76,6 +76,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     ),
     path("boxes/<slug:slug>/others/<slug:key>/watch/", engines.box_watch, name="box_watch"),
     path("servers/", servers.list_servers, name="servers"),
+    path("bulk/servers/", bulk.servers_bulk, name="servers_bulk"),
+    path("servers/<slug:slug>/favourite/", servers.server_favourite, name="server_favourite"),
     path("servers/<slug:slug>/", server_pages.server, name="server"),
     path("servers/<slug:slug>/log/", server_pages.server_log, name="server_log"),
     path("servers/<slug:slug>/metrics/", server_pages.server_metrics, name="server_metrics"),
@@ -209,6 +211,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("activity/", people.activity, name="activity"),
     path("alerts/", alerts.alerts, name="alerts"),
     path("alerts/<int:pk>/acknowledge/", alerts.alert_acknowledge, name="alert_acknowledge"),
+    path("alerts/dismiss/", alerts.notice_dismiss, name="notice_dismiss"),
     path("alerts/outlets/", alerts.list_channels, name="channels"),
     path("alerts/outlets/add/", alerts.add_channel, name="channel_add"),
     path("alerts/outlets/<int:pk>/", alerts.edit_channel, name="channel_edit"),

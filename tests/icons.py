@@ -44,6 +44,7 @@ ICONS = {
     "servers": "server",
     "settings": "settings",
     "sidebar": "panel-left",
+    "star": "star",
     "start": "play",
     "stop": "square",
     "warning": "triangle-alert",

@@ -34,10 +34,10 @@ def is_simulated() -> bool:
     return bool(settings.SIMULATED)
 
 
-@register.simple_tag
-def attention_count() -> int:
-    """How much needs a person, for the navigation and the tab's title."""
-    return len(needs.now())
+@register.simple_tag(takes_context=True)
+def attention_count(context: dict[str, Any]) -> int:
+    """How much needs this person, for the navigation and the tab's title."""
+    return len(needs.list_for(context["request"].user, needs.now()))
 
 
 @register.simple_tag

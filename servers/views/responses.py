@@ -6,6 +6,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 
+_OK = 200
 _DONE = 204
 _CONFLICT = 409
 
@@ -18,6 +19,11 @@ def respond_done() -> HttpResponse:
 def respond_text(sentence: str, status: int = _CONFLICT) -> HttpResponse:
     """What htmx shows as it is."""
     return HttpResponse(sentence, status=status, content_type="text/plain; charset=utf-8")
+
+
+def respond_told(sentence: str) -> HttpResponse:
+    """What was done, which the page shows in a toast."""
+    return respond_text(sentence, _OK)
 
 
 def respond_requested(is_new: bool) -> HttpResponse:
