@@ -36,6 +36,7 @@ from servers.views.access import PersonRequest, allow
 from servers.views.people import encryption
 from servers.views.profiles.profiles import find
 from servers.views.responses import respond_done
+from servers.views.runs import starts
 
 EARLIER = 50  # runs in the table
 
@@ -51,6 +52,7 @@ def server(request: PersonRequest, slug: str) -> HttpResponse:
         "runs/page.html",
         {
             **pages.head(found, run, request.user, request.get_host()),
+            "begins_start": starts.take_planned(request, found),
             "runs": runs,
             "rounds": PromptRun.objects.filter(run=run).select_related("prompt_set", "by"),
         },
