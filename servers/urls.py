@@ -13,6 +13,7 @@ from servers.views.memory import boxes, history, prometheus
 from servers.views.people import claims, encryption, people, secrets, session, settings
 from servers.views.profiles import (
     checks,
+    choices,
     environments,
     flags,
     paste,
@@ -110,6 +111,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("profiles/paste/", paste.profile_paste, name="profile_paste"),
     path("profiles/paste/report/", reports.paste_report, name="paste_report"),
     path("profiles/flags.json", flags.profile_flags, name="profile_flags"),
+    path("profiles/models.json", choices.profile_models, name="profile_models"),
+    path("profiles/images.json", choices.profile_images, name="profile_images"),
     path("profiles/check/", checks.profile_check, name="profile_check"),
     path("profiles/paths/", checks.profile_paths, name="profile_paths"),
     path("profiles/fit/", checks.profile_fit, name="profile_fit"),

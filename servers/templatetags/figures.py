@@ -62,16 +62,6 @@ def requests(count: float | None) -> str:
 
 
 @register.filter
-def latency(seconds: float | None) -> str:
-    return "–" if seconds is None else _seconds(seconds)
-
-
-@register.filter
-def share(part: float | None) -> str:
-    return "–" if part is None else f"{part * 100:.0f} %"
-
-
-@register.filter
 def told_at(told: EngineMetrics) -> datetime:
     return datetime.fromtimestamp(told.at, UTC)
 

@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.base_images import ENGINE
 from tests.browser.chromium import PATIENCE
-from tests.browser.steps import card, create_profile, eventually
+from tests.browser.steps import card, create_profile, eventually, fill_profile
 from tests.installation import Installation
 from tests.nvml import SimulatedMachine, profiles
 from tests.orphans import has_ended, orphans
@@ -47,8 +47,7 @@ def made(page: Page, place: Installation) -> Locator:
     """A server's card on the dashboard."""
     page.goto(f"{place.url}/profiles/new/")
     values = {"name": "Held", "checkpoint": "a/b", "image": ENGINE, "env": "ENGINE_SECONDS=0"}
-    for field, value in values.items():
-        page.locator(f"#id_{field}").fill(value)
+    fill_profile(page, values)
     create_profile(page)
     page.goto(f"{place.url}/")
     return card(page, "held")
