@@ -38,8 +38,9 @@ def test_a_failed_start_reaches_the_page_the_title_and_a_webhook_once(
     assert faults(page) == []
 
     # --- where it is sent, and whether it arrives ---
-    page.get_by_role("link", name="Where they are sent").click()
-    expect(page.get_by_text("Alerts stay in this page.")).to_be_visible()
+    page.get_by_role("link", name="Notification channels").click()
+    expect(page.get_by_text("No channel yet.")).to_be_visible()
+    page.get_by_role("link", name="Add a channel").click()
     page.get_by_label("Name").fill("Team hook")
     page.get_by_label("Kind").select_option("JSON webhook")
     page.get_by_label("Address").fill(f"{there.url}/a-secret-path")

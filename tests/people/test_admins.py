@@ -22,9 +22,13 @@ from tests.people.desk import as_, join, log_in, said
 def test_settings_shows_everybody_themselves_and_admins_the_rest(ada: User, grace: User) -> None:
     theirs, all_of_it = said(as_(grace).get("/settings/")), said(as_(ada).get("/settings/"))
 
-    assert "grace, editor. Change your password" in theirs
-    assert "Invite somebody as" not in theirs
-    assert "Invite somebody as" in all_of_it
+    assert "grace editor Password Change password" in theirs
+    pages = "People Secrets Boxes Registries Notifications About"
+    assert f"You {pages}" in all_of_it
+    assert "You About" in theirs
+    assert "Last login" in said(as_(ada).get("/settings/people/"))
+    assert as_(grace).get("/settings/people/").status_code == 403
+    assert "Installation" not in said(as_(grace).get("/settings/about/"))
 
 
 def test_an_admin_invites_with_a_role_and_sees_the_link_once(ada: User) -> None:
@@ -35,7 +39,7 @@ def test_an_admin_invites_with_a_role_and_sees_the_link_once(ada: User) -> None:
     link = re.search(r"http://testserver/join/[\w-]+/", page.content.decode())
     assert link is not None
     assert "A link for a new operator" in said(page)
-    assert link[0] not in client.get("/settings/").content.decode()
+    assert link[0] not in client.get("/settings/people/").content.decode()
     join(Client(), link[0].removeprefix("http://testserver"), username="lin")
     assert User.objects.get(username="lin").role == Role.OPERATOR
 
@@ -185,7 +189,7 @@ def test_a_boxs_folders_must_be_paths(field: str, text: str, words: str, ada: Us
 def test_settings_shows_what_the_worker_allows(ada: User) -> None:
     factories.box("rtx8")
 
-    page = said(as_(ada).get("/settings/"))
+    page = said(as_(ada).get("/settings/boxes/rtx8/"))
 
     assert "mount_roots /home/ada, /mnt, /data privileged no" in page
 
