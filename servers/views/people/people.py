@@ -111,7 +111,7 @@ def person_role(request: PersonRequest, pk: int) -> HttpResponse:
 def person_active(request: PersonRequest, pk: int) -> HttpResponse:
     """Disable a person, or let a disabled one in again, as the form says."""
     person = get_object_or_404(User, pk=pk)
-    enables = request.POST.get("active") == "yes"
+    enables = "yes" in (request.POST.get("active"), request.GET.get("active"))
     with transaction.atomic():
         changed = User.objects.change(pk, is_active=enables)
         if changed:
@@ -121,7 +121,8 @@ def person_active(request: PersonRequest, pk: int) -> HttpResponse:
     if changed:
         events.publish_person_change(pk)
         done = "may log in again" if enables else "is disabled; their sessions have ended"
-        messages.success(request, f"{person} {done}.")
+        undo = "" if enables else reverse("person_active", query={"active": "yes"}, args=[pk])
+        messages.success(request, f"{person} {done}.", extra_tags=undo)
     else:
         messages.error(request, LAST_ADMIN.format(person))
     return redirect("settings_people")

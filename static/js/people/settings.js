@@ -7,7 +7,7 @@ import { all, find } from "../page/parts.js";
 for (const form of all(document, "form[data-until-changed]", HTMLFormElement)) {
   const button = find(form, "button[type=submit]", HTMLButtonElement);
   const select = find(form, "select", HTMLSelectElement);
-  const tell = () => button.classList.toggle("is-waiting", [...select.options].every((each) => each.selected === each.defaultSelected));
+  const tell = () => (button.hidden = [...select.options].every((each) => each.selected === each.defaultSelected));
   select.addEventListener("change", tell);
   tell();
 }
