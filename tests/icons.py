@@ -25,6 +25,7 @@ ICONS = {
     "copy": "copy",
     "dashboard": "layout-dashboard",
     "download": "download",
+    "edit": "pencil",
     "failed": "circle-x",
     "gateway": "waypoints",
     "images": "layers",

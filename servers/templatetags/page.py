@@ -100,6 +100,16 @@ def tab_link(context: dict[str, Any], name: str, title: str, *below: str) -> Saf
     return format_html('<a href="{}"{}>{}</a>', reverse(name), mark, title)
 
 
+@register.simple_tag(takes_context=True)
+def subpage(context: dict[str, Any], name: str, title: str) -> SafeString:
+    """A link among the pages of settings, marked on its own page and on the pages below it."""
+    address, path = reverse(name), context["request"].path
+    is_first = name == "settings"
+    is_here = path == address or (not is_first and path.startswith(address))
+    here = SafeString(' aria-current="page"') if is_here else ""
+    return format_html('<a href="{}"{}>{}</a>', address, here, title)
+
+
 @register.filter
 def concerns(run: Run, person: User) -> bool:
     """Whether to ask before the run is stopped."""

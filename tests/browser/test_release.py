@@ -117,7 +117,9 @@ def test_a_stop_counts_the_memory_down_and_what_was_left_is_ended_from_the_page(
     told = re.compile(rf"Released 61\.5 GiB in .* Process {worker} ")
     expect(page.locator("main")).to_contain_text(told, timeout=WITHIN)
     page.goto(f"{place.url}/activity/")
-    expect(page.get_by_role("row", name="kill done")).to_contain_text("has ended after SIGTERM")
+    expect(page.get_by_role("listitem").filter(has_text="kill done")).to_contain_text(
+        "has ended after SIGTERM"
+    )
 
 
 @pytest.mark.takes(60)
