@@ -93,6 +93,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("servers/<slug:slug>/let/", server_actions.server_let, name="server_let"),
     path("servers/<slug:slug>/restart/", server_actions.server_restart, name="server_restart"),
     path("servers/<slug:slug>/remove/", server_actions.server_remove, name="server_remove"),
+    path("servers/<slug:slug>/restore/", server_actions.server_restore, name="server_restore"),
     path("servers/<slug:slug>/values/", servers.server_values, name="server_values"),
     path("profiles/", profiles.profiles, name="profiles"),
     path("profiles/new/", profile_form.profile_new, name="profile_new"),

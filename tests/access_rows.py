@@ -101,6 +101,7 @@ ROWS = [
     AccessRow(name="server_restart", needs=Permission.OPERATE, args=("server",), method="post"),
     AccessRow(name="server_values", needs=Permission.EDIT, args=("server",), method="post"),
     AccessRow(name="server_remove", needs=Permission.OPERATE, args=("server",), method="post"),
+    AccessRow(name="server_restore", needs=Permission.OPERATE, args=("server",), method="post"),
     AccessRow(name="profiles", needs=Permission.VIEW),
     AccessRow(name="profile", needs=Permission.VIEW, args=("server",)),
     AccessRow(name="profile_new", needs=Permission.EDIT),

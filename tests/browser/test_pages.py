@@ -482,12 +482,46 @@ def test_a_toast_is_announced_and_goes_and_trouble_stays(busy: WebStack, page: P
     page.get_by_role("tab", name="Log").click()
     expect(page.get_by_text("The second panel.")).to_be_visible()
 
-    page.clock.run_for(7000)
+    page.clock.run_for(9000)
 
     expect(toast).to_be_hidden()
     expect(trouble).to_be_visible()
     trouble.get_by_role("button", name="Close").click()
     expect(trouble).to_be_hidden()
+
+
+def test_a_table_is_sorted_filtered_and_walked_and_keeps_that_in_live_parts(
+    busy: WebStack, page: Page
+) -> None:
+    page.goto(f"{busy.url}/design/")
+    table = page.locator("list-table")
+    names = table.locator("tbody tr:not([hidden]) td:first-child")
+    size = table.get_by_role("columnheader", name="Size")
+    size.get_by_role("button").click()
+    expect(size).to_have_attribute("aria-sort", "descending")
+    expect(names).to_have_text(["zai-org/GLM-5", "Qwen/Qwen3-8B", "openai/gpt-oss-20b"])
+    size.get_by_role("button").click()
+    expect(names).to_have_text(["Qwen/Qwen3-8B", "zai-org/GLM-5", "openai/gpt-oss-20b"])
+    assert faults(page) == []
+
+    # As a live part that brings a row does.
+    table.locator("tbody").evaluate(
+        "body => body.insertAdjacentHTML('beforeend', '<tr><td><a data-row href=\"#x\">a/b</a></td><td data-value=\"1\">1</td><td>new</td></tr>')"
+    )
+    expect(names.first).to_have_text("a/b")
+    field = table.get_by_role("searchbox", name="Filter models")
+    field.fill("B 15")
+    expect(names).to_have_text(["Qwen/Qwen3-8B"])
+    expect(table.get_by_role("status")).to_have_text("1 of 4")
+    field.fill("nothing like it")
+    expect(table.get_by_role("status")).to_have_text("Nothing matches.")
+    field.fill("")
+    field.press("ArrowDown")
+    expect(names.first.get_by_role("link")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(table.get_by_role("link", name="Qwen/Qwen3-8B")).to_be_focused()
+    table.get_by_text("new", exact=True).click()
+    expect(page).to_have_url(re.compile("#x$"))
 
 
 def test_the_chosen_colours_are_kept(busy: WebStack, page: Page) -> None:

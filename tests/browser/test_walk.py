@@ -261,7 +261,10 @@ def test_restart_and_remove_and_the_log_stays(
     found.get_by_role("button", name="Stop").click()
     expect(found).to_have_attribute("data-state", "stopped")
 
-    page.once("dialog", lambda asked: asked.accept())
+    found.get_by_role("button", name="Remove").click()
+    expect(found).to_have_count(0)
+    page.get_by_role("button", name="Undo").click()
+    expect(found).to_have_attribute("data-state", "stopped")
     found.get_by_role("button", name="Remove").click()
     expect(found).to_have_count(0)
 
