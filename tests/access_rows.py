@@ -39,6 +39,8 @@ ROWS = [
     AccessRow(name="servers", needs=Permission.VIEW),
     AccessRow(name="design", needs=Permission.ADMINISTER),
     AccessRow(name="box", needs=Permission.VIEW, args=("box",)),
+    AccessRow(name="box_hardware", needs=Permission.VIEW, args=("box",)),
+    AccessRow(name="box_permissions", needs=Permission.VIEW, args=("box",)),
     AccessRow(name="box_history", needs=Permission.VIEW, args=("box",)),
     AccessRow(
         name="metrics", wants_key=True, needs=PUBLIC
