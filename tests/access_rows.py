@@ -41,6 +41,8 @@ ROWS = [
     AccessRow(name="server_favourite", needs=Permission.VIEW, args=("server",), method="post"),
     AccessRow(name="design", needs=Permission.ADMINISTER),
     AccessRow(name="box", needs=Permission.VIEW, args=("box",)),
+    AccessRow(name="box_hardware", needs=Permission.VIEW, args=("box",)),
+    AccessRow(name="box_permissions", needs=Permission.VIEW, args=("box",)),
     AccessRow(name="box_history", needs=Permission.VIEW, args=("box",)),
     AccessRow(
         name="metrics", wants_key=True, needs=PUBLIC

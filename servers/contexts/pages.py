@@ -163,7 +163,8 @@ def render(
     """The fragments of a page that have changed; for ("everything", None) all of them.
 
     `page` is what the browser shows: dashboard, servers, chat, capture, models (those on disks), found (what was
-    there before), alerts, channels, a profile, its form, or the box or tab of a server with that `pk`.
+    there before), alerts, channels, a profile, its form, or a tab of the server or box with that
+    `pk`.
     """
     if not person.may_view:
         return _render_chat(keys, person, page)
@@ -195,6 +196,10 @@ def render(
     elif page == "box":
         for box in (box for box in changed_boxes if box.pk == pk):
             parts += [_detail_html(panel(box)), care.html(box, person), workloads.html(box, person)]
+        if is_about_servers and (mine := next((each for each in boxes if each.pk == pk), None)):
+            parts.append(_beside_html(mine, person))
+    elif page == "hardware":
+        parts += [_hardware_html(panel(box)) for box in changed_boxes if box.pk == pk]
     elif page == "found":
         keys_of_it = {("box", pk), ("boxes", None), ("models", None), ("everything", None)}
         if keys & keys_of_it and (mine := next((b for b in boxes if b.pk == pk), None)):
@@ -266,6 +271,17 @@ def _box_html(panel: Panel) -> str:
 @lru_cache(maxsize=16)
 def _detail_html(panel: Panel) -> str:
     return _html("memory/_live_detail.html", panel=panel)
+
+
+@lru_cache(maxsize=16)
+def _hardware_html(panel: Panel) -> str:
+    return _html("memory/_live_hardware.html", panel=panel)
+
+
+def _beside_html(box: Box, person: User) -> str:
+    """A box's servers and claims."""
+    servers = Server.objects.for_dashboard().filter(box=box)
+    return _html("memory/_live_beside.html", box=box, servers=servers, person=person)
 
 
 def _dot_html(box: Box) -> str:
