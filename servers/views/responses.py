@@ -3,8 +3,14 @@
 from collections.abc import AsyncIterable, Callable
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
-from django.shortcuts import redirect, render
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponsePermanentRedirect,
+    StreamingHttpResponse,
+)
+from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from servers.models import Permission
@@ -69,7 +75,7 @@ def redirect_old(name: str) -> Callable[..., HttpResponse]:
 
     @require_GET
     @allow(Permission.ACCOUNT)
-    def lead_on(_request: PersonRequest, **known: Any) -> HttpResponse:
-        return redirect(name, permanent=True, **known)
+    def lead_on(_request: PersonRequest, **known: str | int) -> HttpResponse:
+        return HttpResponsePermanentRedirect(reverse(name, kwargs=known))
 
     return lead_on
