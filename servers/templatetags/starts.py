@@ -50,7 +50,9 @@ def start_line(run: Run) -> str:
     parts = [step for step in starts.list_steps(run) if step.state not in ("ready", "stopping")]
     took = [(step.words or step.state, step.took) for step in parts if step.took]
     longest = sorted(took, key=lambda each: each[1], reverse=True)[:MOST_PARTS]
-    said = ", ".join(f"{words} {duration(span)}" for words, span in took if (words, span) in longest)
+    said = ", ".join(
+        f"{words} {duration(span)}" for words, span in took if (words, span) in longest
+    )
     if run.ready_at:
         head = f"Ready in {duration(run.time_to_ready)}"
     elif run.ended_at:

@@ -88,7 +88,9 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
     for figure in ("first token", "between tokens", "Whole answer", "KV cache"):
         expect(work).to_contain_text(figure)
     expect(work.locator("engine-charts canvas").first).to_be_visible()
-    told = ", ".join(work.locator(".metric-now, dl.figures div").all_inner_texts()).replace("\n", " ")
+    told = ", ".join(work.locator(".metric-now, dl.figures div").all_inner_texts()).replace(
+        "\n", " "
+    )
 
     page.goto(f"{place.url}/")
     log_text = context.request.get(

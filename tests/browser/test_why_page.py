@@ -63,7 +63,9 @@ def test_what_changed_and_what_to_do_are_legible_there(page: Page, stack: WebSta
         "Apply fix and start: --gpu-memory-utilization 0.87"
     )
     # The best one is the page's main button, too.
-    expect(page.get_by_role("button", name="Apply fix and start", exact=True)).to_have_class("primary")
+    expect(page.get_by_role("button", name="Apply fix and start", exact=True)).to_have_class(
+        "primary"
+    )
     cut = "[...document.querySelectorAll('.failure .facts dd')].filter(e => e.scrollWidth > e.clientWidth).length"
     assert page.evaluate(cut) == 0
     for scheme in ("light", "dark"):

@@ -16,7 +16,7 @@ from servers.models.runs.run import PARTS, RunState
 type Key = tuple[str, int | None]
 
 RUNS = 50  # in the table
-LINES = 5  # of the end of a log
+LINES = 4  # of the end of a log
 _LEVELS = {parsing.Level.ERROR: "error", parsing.Level.WARNING: "warning"}
 _WITH = ("started_by", "stopped_by", "version", *PARTS)
 

@@ -156,7 +156,12 @@ def test_a_boxs_figures_are_handed_out_as_csv(client: Client, run: Run) -> None:
 
 def test_words_and_lines() -> None:
     assert [tokens(each) for each in (None, 0.0, 7.44, 1240.3)] == ["–", "0", "7.4", "1240"]
-    assert [latency(each) for each in (None, 0.0179, 0.64, 8.2)] == ["–", "17.9 ms", "640 ms", "8.2 s"]
+    assert [latency(each) for each in (None, 0.0179, 0.64, 8.2)] == [
+        "–",
+        "17.9 ms",
+        "640 ms",
+        "8.2 s",
+    ]
     assert [share(each) for each in (None, 0.0, 0.62)] == ["–", "0 %", "62 %"]
     assert (
         small_line(EngineMetrics(at=0, source="metrics", figures=Figures(), line=(0.0, None)))
