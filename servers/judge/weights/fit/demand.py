@@ -93,6 +93,13 @@ def tokens(text: str) -> int | None:
     return int(float(found[1]) * _TIMES[found[2]]) or None if found else None
 
 
+def read_context(facts: LaunchFacts) -> int | None:
+    """Tokens of the longest request; None also where the engine chooses, or is one that we do not know."""
+    if facts.engine not in CONTEXT_FLAG or _chooses_context(facts):
+        return None
+    return _context(facts, facts.subject.checkpoint_config or {})
+
+
 def _context(facts: LaunchFacts, config: Config) -> int | None:
     typed = facts.flag(CONTEXT_FLAG[facts.engine])
     if typed is not None and typed.value not in ("0", "auto", "-1"):
