@@ -30,6 +30,7 @@ ICONS = {
     "info": "info",
     "log": "scroll-text",
     "menu": "menu",
+    "minus": "minus",
     "models": "brain",
     "more": "ellipsis",
     "person": "circle-user-round",
