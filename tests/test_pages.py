@@ -104,7 +104,7 @@ def test_a_page_asks_once_for_what_was_seen_of_each_box(ada: Client) -> None:
     counted, marks = list[list[int]](), set[str]()
     for number in range(3):
         box = factories.box(f"box-{number}")
-        factories.observation(HostResources, box, found={"disks": ["/mnt/models"] * 100})
+        factories.observation(HostResources, box, found={"listening": list(range(100))})
         factories.observation(ImageInventory, box)
         factories.observation(ModelInventory, box, roots=[{**ROOT, "path": "/mnt/models"}])
         paths = ("/images/", "/models/")
@@ -211,7 +211,7 @@ def test_memory_is_put_to_the_server_whose_container_holds_it(ada: Client) -> No
     held = samples.sample([samples.card(0, [(11, 40.0)])], [samples.process(11, run.container_id)])
     factories.tell(box, held)
 
-    assert 'title="glm-5 40.0 GiB"' in text(ada, "/")
+    assert "<title>glm-5 40.0 GiB</title>" in text(ada, "/")
 
 
 def test_an_engine_that_others_can_reach_without_a_key_says_so(ada: Client) -> None:

@@ -8,7 +8,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from servers.contexts.runs.owners import GpuHolder, Owner, list_holders
+from servers.contexts.runs.owners import CardHolder, Owner, list_holders
 from servers.judge.memory.holders import GpuMemory
 from servers.models import Run
 from servers.templatetags.format import ago, since
@@ -47,5 +47,5 @@ def use_words(run: Run | RequestTimes) -> SafeString | str:
 
 
 @register.filter
-def holders(gpu: GpuMemory, owners: Sequence[Owner]) -> list[GpuHolder]:
+def holders(gpu: GpuMemory, owners: Sequence[Owner]) -> list[CardHolder]:
     return list_holders(gpu, owners)
