@@ -36,6 +36,7 @@ ICONS = {
     "key": "key-round",
     "log": "scroll-text",
     "menu": "menu",
+    "minus": "minus",
     "models": "brain",
     "more": "ellipsis",
     "person": "circle-user-round",
