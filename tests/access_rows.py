@@ -37,8 +37,12 @@ ROWS = [
     AccessRow(name="authority", needs=PUBLIC),
     AccessRow(name="search", needs=Permission.VIEW),
     AccessRow(name="servers", needs=Permission.VIEW),
+    AccessRow(name="servers_bulk", needs=Permission.OPERATE, method="post"),
+    AccessRow(name="server_favourite", needs=Permission.VIEW, args=("server",), method="post"),
     AccessRow(name="design", needs=Permission.ADMINISTER),
     AccessRow(name="box", needs=Permission.VIEW, args=("box",)),
+    AccessRow(name="box_hardware", needs=Permission.VIEW, args=("box",)),
+    AccessRow(name="box_permissions", needs=Permission.VIEW, args=("box",)),
     AccessRow(name="box_history", needs=Permission.VIEW, args=("box",)),
     AccessRow(
         name="metrics", wants_key=True, needs=PUBLIC
@@ -46,6 +50,10 @@ ROWS = [
     AccessRow(name="history", needs=Permission.VIEW, args=("box",)),
     AccessRow(name="history_points", needs=Permission.VIEW, args=("box",)),
     AccessRow(name="history_csv", needs=Permission.VIEW, args=("box",)),
+    AccessRow(name="server_log", needs=Permission.VIEW, args=("server",)),
+    AccessRow(name="server_metrics", needs=Permission.VIEW, args=("server",)),
+    AccessRow(name="server_configuration", needs=Permission.VIEW, args=("server",)),
+    AccessRow(name="server_runs", needs=Permission.VIEW, args=("server",)),
     AccessRow(name="server_figures", needs=Permission.VIEW, args=("server",)),
     AccessRow(
         name="box_boot_dismiss", needs=Permission.OPERATE, args=("box", "boot"), method="post"
@@ -219,7 +227,11 @@ ROWS = [
     AccessRow(name="password", needs=Permission.ACCOUNT, method="post"),
     AccessRow(name="alerts", needs=Permission.VIEW),
     AccessRow(name="alert_acknowledge", needs=Permission.OPERATE, args=("alert",), method="post"),
+    AccessRow(name="notice_dismiss", needs=Permission.VIEW, method="post"),
     AccessRow(name="channels", needs=Permission.ADMINISTER),
+    AccessRow(name="channels_old", needs=Permission.ACCOUNT),
+    AccessRow(name="channel_old", needs=Permission.ACCOUNT, args=("channel",)),
+    AccessRow(name="channel_add", needs=Permission.ADMINISTER),
     AccessRow(name="channel_add", needs=Permission.ADMINISTER, method="post"),
     AccessRow(name="channel_edit", needs=Permission.ADMINISTER, args=("channel",)),
     AccessRow(name="channel_edit", needs=Permission.ADMINISTER, args=("channel",), method="post"),
@@ -244,6 +256,9 @@ ROWS = [
     AccessRow(name="news_move_ask", needs=Permission.EDIT, args=("news", "way")),
     AccessRow(name="news_move", needs=Permission.EDIT, args=("news", "way"), method="post"),
     AccessRow(name="registry_logins", needs=Permission.ADMINISTER),
+    AccessRow(name="registry_logins_old", needs=Permission.ACCOUNT),
+    AccessRow(name="registry_login_old", needs=Permission.ACCOUNT, args=("registry",)),
+    AccessRow(name="registry_login_add", needs=Permission.ADMINISTER),
     AccessRow(name="registry_login_add", needs=Permission.ADMINISTER, method="post"),
     AccessRow(name="registry_login_edit", needs=Permission.ADMINISTER, args=("registry",)),
     AccessRow(
@@ -281,6 +296,11 @@ ROWS = [
     AccessRow(name="captured_delete", needs=Permission.ADMINISTER, method="post"),
     AccessRow(name="activity_csv", needs=Permission.ADMINISTER),
     AccessRow(name="settings", needs=Permission.ACCOUNT),
+    AccessRow(name="settings_about", needs=Permission.ACCOUNT),
+    AccessRow(name="settings_people", needs=Permission.ADMINISTER),
+    AccessRow(name="settings_secrets", needs=Permission.ADMINISTER),
+    AccessRow(name="settings_boxes", needs=Permission.ADMINISTER),
+    AccessRow(name="person_invite", needs=Permission.ADMINISTER),
     AccessRow(name="person_invite", needs=Permission.ADMINISTER, method="post", data={"role": "4"}),
     AccessRow(name="person_reset", needs=Permission.ADMINISTER, args=("person",), method="post"),
     AccessRow(
@@ -292,9 +312,12 @@ ROWS = [
     ),
     AccessRow(name="person_active", needs=Permission.ADMINISTER, args=("person",), method="post"),
     AccessRow(name="invite_end", needs=Permission.ADMINISTER, args=("invite",), method="post"),
+    AccessRow(name="secret_add", needs=Permission.ADMINISTER),
     AccessRow(name="secret_add", needs=Permission.ADMINISTER, method="post"),
+    AccessRow(name="secret_replace", needs=Permission.ADMINISTER, args=("secret",)),
     AccessRow(name="secret_replace", needs=Permission.ADMINISTER, args=("secret",), method="post"),
     AccessRow(name="secret_delete", needs=Permission.ADMINISTER, args=("secret",), method="post"),
+    AccessRow(name="box_settings", needs=Permission.ADMINISTER, args=("box",)),
     AccessRow(name="box_settings", needs=Permission.ADMINISTER, args=("box",), method="post"),
 ]
 

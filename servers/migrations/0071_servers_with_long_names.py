@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("servers", "0069_name_of_checkpoints")]
+    dependencies = [("servers", "0070_favourite_servers")]
 
     operations = [
         migrations.AlterField(

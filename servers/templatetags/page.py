@@ -34,10 +34,10 @@ def is_simulated() -> bool:
     return bool(settings.SIMULATED)
 
 
-@register.simple_tag
-def attention_count() -> int:
-    """How much needs a person, for the navigation and the tab's title."""
-    return len(needs.now())
+@register.simple_tag(takes_context=True)
+def attention_count(context: dict[str, Any]) -> int:
+    """How much needs this person, for the navigation and the tab's title."""
+    return len(needs.list_for(context["request"].user, needs.now()))
 
 
 @register.simple_tag
@@ -100,6 +100,16 @@ def tab_link(context: dict[str, Any], name: str, title: str, *below: str) -> Saf
     is_here = view == name or view in below
     mark = SafeString(' aria-current="page"') if is_here else ""
     return format_html('<a href="{}"{}>{}</a>', reverse(name), mark, title)
+
+
+@register.simple_tag(takes_context=True)
+def subpage(context: dict[str, Any], name: str, title: str) -> SafeString:
+    """A link among the pages of settings, marked on its own page and on the pages below it."""
+    address, path = reverse(name), context["request"].path
+    is_first = name == "settings"
+    is_here = path == address or (not is_first and path.startswith(address))
+    here = SafeString(' aria-current="page"') if is_here else ""
+    return format_html('<a href="{}"{}>{}</a>', address, here, title)
 
 
 @register.filter

@@ -125,7 +125,7 @@ def test_a_model_is_downloaded_seen_used_and_deleted(
     row.get_by_role("link", name=NAME).click()
     page.get_by_role("link", name="New profile with it").click()
     expect(page.locator("#id_checkpoint")).to_have_value(NAME)
-    page.get_by_role("button", name="Create profile").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("qwen3-coder")
     profile = page.url
 

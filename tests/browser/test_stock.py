@@ -39,7 +39,7 @@ def test_models_on_the_disks_are_found_and_become_profiles(
     here = folder(models / "lukealonso" / "MiniMax-M2.5-NVFP4", config=CONFIG)
     weights(here / "model-00001.safetensors", 131 * 2**30)
     (here / "README.md").write_text(READ_ME.format(here=here))
-    page.goto(f"{place.url}/settings/")
+    page.goto(f"{place.url}/settings/boxes/rtx8/")
     page.get_by_label("Folders with models").fill(f"{models}\n{models}/gone\n/etc")
     page.get_by_role("button", name="Save rtx8").click()
 
@@ -83,7 +83,7 @@ def test_models_on_the_disks_are_found_and_become_profiles(
     expect(page.locator("#id_checkpoint")).to_have_value(str(here))
     expect(page.locator("#id_volumes")).to_have_value(f"{here}:{here}:ro")
     expect(page.locator("#id_flags")).to_have_value("--tensor-parallel-size 2")
-    page.get_by_role("button", name="Create profile").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name="minimax-m2.5-nvfp4", level=1)).to_be_visible()
 
     page.get_by_role("link", name="Models", exact=True).click()

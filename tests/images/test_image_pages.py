@@ -248,14 +248,14 @@ def test_a_log_in_goes_in_and_never_comes_out(box: Box) -> None:
     admin = client()
     password = "ghp_0123456789abcdef0123"
     new = {"registry": "https://GHCR.io/", "username": "ada", "password": password}
-    admin.post("/images/logins/add/", new)
+    admin.post("/settings/registries/add/", new)
     login = RegistryCredential.objects.get()
     assert (login.registry, login.password) == ("ghcr.io", password)
-    told = page("/images/logins/") + page(f"/images/logins/{login.pk}/")
+    told = page("/settings/registries/") + page(f"/settings/registries/{login.pk}/")
     assert password not in told
     assert "not yet" in told
 
-    path = f"/images/logins/{login.pk}/"
+    path = f"/settings/registries/{login.pk}/"
     assert admin.post(path, {"registry": "ghcr.io", "username": "ada", "password": ""}).url  # type: ignore[attr-defined]
     # The password must not go to whoever is named in the registry's place.
     moved = {"registry": "evil.example", "username": "ada", "password": ""}
@@ -263,11 +263,11 @@ def test_a_log_in_goes_in_and_never_comes_out(box: Box) -> None:
     login.refresh_from_db()
     assert (login.registry, login.password) == ("ghcr.io", password)
     wrong = {"registry": "team", "username": "a", "password": "b"}
-    assert "has a dot or a port" in admin.post("/images/logins/add/", wrong).content.decode()
+    assert "has a dot or a port" in admin.post("/settings/registries/add/", wrong).content.decode()
 
-    admin.post(f"/images/logins/{login.pk}/test/")
-    assert "being tried" in page("/images/logins/")
-    admin.post(f"/images/logins/{login.pk}/delete/")
+    admin.post(f"/settings/registries/{login.pk}/test/")
+    assert "being tried" in page("/settings/registries/")
+    admin.post(f"/settings/registries/{login.pk}/delete/")
     assert not RegistryCredential.objects.exists()
     assert password not in str(list(AuditEntry.objects.values()))
 

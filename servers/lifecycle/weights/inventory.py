@@ -207,13 +207,18 @@ def launch(stored: StoredCheckpoint) -> Launch:
     flags: tuple[str, ...] = ()
     if engine != "llamacpp" and room is not None and (room.gpus or 1) > 1:
         flags = ("--tensor-parallel-size", str(room.gpus))
-    common: dict[str, Any] = {"engine": engine, "image": _image(engine, stored.box), "flags": flags}
-    if stored.is_hub and engine != "llamacpp":
+    image = _image(engine, stored.box)
+    return Launch(engine=engine, image=image, flags=flags, **describe_source(stored))
+
+
+def describe_source(stored: StoredCheckpoint) -> dict[str, Any]:
+    """What a launch says of it: its name at the Hub, or its path and the folder to mount."""
+    if stored.is_hub and stored.format != "gguf":
         revision = "" if "main" in stored.refs else stored.revision
-        return Launch(checkpoint=stored.name, revision=revision, **common)
+        return {"checkpoint": stored.name, "revision": revision, "volumes": ()}
     folder = _to_mount(stored)
     # The same path inside, so that it reads as it does on the box.
-    return Launch(checkpoint=stored.path, volumes=(f"{folder}:{folder}:ro",), **common)
+    return {"checkpoint": stored.path, "revision": "", "volumes": (f"{folder}:{folder}:ro",)}
 
 
 def _image(engine: str, box: Box) -> str:

@@ -41,7 +41,7 @@ from servers.models import (
     User,
 )
 from servers.views.access import PersonRequest, allow
-from servers.views.responses import respond_done
+from servers.views.responses import render_form, respond_done
 
 SORTS = {"name": "name", "size": "size", "made": "newest", "used": "last used"}
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -294,16 +294,20 @@ def images_news(_request: PersonRequest, slug: str) -> HttpResponse:
 @require_GET
 @allow(Permission.ADMINISTER)
 def list_credentials(request: PersonRequest) -> HttpResponse:
-    return _page(request, RegistryCredentialForm())
+    context = {
+        "logins": RegistryCredential.objects.select_related("created_by", "tested_on"),
+        "jobs_mark": image_context.jobs_mark(),
+    }
+    return render(request, "images/logins.html", context)
 
 
 @sensitive_post_parameters("password")
-@require_POST
+@require_http_methods(["GET", "POST"])
 @allow(Permission.ADMINISTER)
 def login_add(request: PersonRequest) -> HttpResponse:
-    form = RegistryCredentialForm(request.POST)
-    if not form.is_valid():
-        return _page(request, form)
+    form = RegistryCredentialForm(request.POST or None)
+    if request.method == "GET" or not form.is_valid():
+        return render_form(request, "images/login.html", {"form": form})
     me = request.user
     form.instance.created_by = me
     with transaction.atomic():
@@ -330,7 +334,7 @@ def login_edit(request: PersonRequest, pk: int) -> HttpResponse:
             AuditEntry.note(request.user, "change registry credential", name, changed=changed)
         messages.success(request, f"The credential of {form.instance} is changed.")
         return redirect("registry_logins")
-    return render(request, "images/login.html", {"form": form, "pk": pk, "name": name})
+    return render_form(request, "images/login.html", {"form": form, "pk": pk, "name": name})
 
 
 @require_POST
@@ -351,12 +355,3 @@ def login_delete(request: PersonRequest, pk: int) -> HttpResponse:
 def login_test(request: PersonRequest, pk: int) -> HttpResponse:
     verbs.ask_for_test(get_object_or_404(RegistryCredential, pk=pk), by=request.user)
     return respond_done()
-
-
-def _page(request: PersonRequest, form: RegistryCredentialForm) -> HttpResponse:
-    context = {
-        "logins": RegistryCredential.objects.select_related("created_by", "tested_on"),
-        "form": form,
-        "jobs_mark": image_context.jobs_mark(),
-    }
-    return render(request, "images/logins.html", context)
