@@ -104,9 +104,9 @@ def eventually(page: Page, holds: Callable[[], bool]) -> None:
 
 def key(page: Page, place: WalkedSite) -> str:
     """Of whoever is logged in, for a program."""
-    page.goto(f"{place.url}/keys/")
-    page.get_by_label("What is it for?").fill("a program")
-    page.get_by_role("button", name="Make a key").click()
+    page.goto(f"{place.url}/keys/new/")
+    page.get_by_label("Name").fill("a program")
+    page.get_by_role("button", name="Create key").click()
     token = page.locator("#token").text_content()
     assert token is not None
     return token.strip()
