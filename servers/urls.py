@@ -21,6 +21,7 @@ from servers.views.people import (
 )
 from servers.views.profiles import (
     checks,
+    choices,
     environments,
     flags,
     paste,
@@ -29,7 +30,7 @@ from servers.views.profiles import (
     recipes,
 )
 from servers.views.responses import redirect_old
-from servers.views.runs import metrics, server_actions, servers
+from servers.views.runs import bulk, metrics, server_actions, server_pages, servers
 from servers.views.weights import downloads, models
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -38,6 +39,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("design/", design.show_design, name="design"),
     path("ca.crt", encryption.download_authority, name="authority"),
     path("boxes/<slug:slug>/", boxes.box, name="box"),
+    path("boxes/<slug:slug>/hardware/", boxes.box_hardware, name="box_hardware"),
+    path("boxes/<slug:slug>/permissions/", boxes.box_permissions, name="box_permissions"),
     path("boxes/<slug:slug>/history.json", boxes.box_history, name="box_history"),
     path("boxes/<slug:slug>/history/", history.history, name="history"),
     path("boxes/<slug:slug>/history/points.json", history.history_points, name="history_points"),
@@ -85,7 +88,17 @@ urlpatterns: list[URLPattern | URLResolver] = [
     ),
     path("boxes/<slug:slug>/others/<slug:key>/watch/", engines.box_watch, name="box_watch"),
     path("servers/", servers.list_servers, name="servers"),
-    path("servers/<slug:slug>/", servers.server, name="server"),
+    path("bulk/servers/", bulk.servers_bulk, name="servers_bulk"),
+    path("servers/<slug:slug>/favourite/", servers.server_favourite, name="server_favourite"),
+    path("servers/<slug:slug>/", server_pages.server, name="server"),
+    path("servers/<slug:slug>/log/", server_pages.server_log, name="server_log"),
+    path("servers/<slug:slug>/metrics/", server_pages.server_metrics, name="server_metrics"),
+    path(
+        "servers/<slug:slug>/configuration/",
+        server_pages.server_configuration,
+        name="server_configuration",
+    ),
+    path("servers/<slug:slug>/runs/", server_pages.server_runs, name="server_runs"),
     path("servers/<slug:slug>/figures.json", metrics.server_figures, name="server_figures"),
     path("servers/<slug:slug>/unwatch/", engines.server_unwatch, name="server_unwatch"),
     path("servers/<slug:slug>/stop/ask/", servers.server_stop_ask, name="server_stop_ask"),
@@ -109,6 +122,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("profiles/paste/", paste.profile_paste, name="profile_paste"),
     path("profiles/paste/report/", reports.paste_report, name="paste_report"),
     path("profiles/flags.json", flags.profile_flags, name="profile_flags"),
+    path("profiles/models.json", choices.profile_models, name="profile_models"),
+    path("profiles/images.json", choices.profile_images, name="profile_images"),
     path("profiles/check/", checks.profile_check, name="profile_check"),
     path("profiles/paths/", checks.profile_paths, name="profile_paths"),
     path("profiles/fit/", checks.profile_fit, name="profile_fit"),
@@ -210,6 +225,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("activity/", activity.activity, name="activity"),
     path("alerts/", alerts.alerts, name="alerts"),
     path("alerts/<int:pk>/acknowledge/", alerts.alert_acknowledge, name="alert_acknowledge"),
+    path("alerts/dismiss/", alerts.notice_dismiss, name="notice_dismiss"),
     path("alerts/outlets/", redirect_old("channels"), name="channels_old"),
     path("alerts/outlets/<int:pk>/", redirect_old("channel_edit"), name="channel_old"),
     path("activity.csv", activity.activity_csv, name="activity_csv"),
@@ -257,7 +273,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("images/<int:pk>/ask/", images.image_ask, name="image_ask"),
     path("images/on/<slug:slug>/look/", images.images_look, name="images_look"),
     path("images/on/<slug:slug>/news/", images.images_news, name="images_news"),
-    path("images/on/<slug:slug>/pull/", jobs.image_pull, name="image_pull"),
+    path("images/pull/", jobs.image_pull, name="image_pull"),
     path("images/on/<slug:slug>/prune/", jobs.images_prune, name="images_prune"),
     path("images/on/<slug:slug>/prune/now/", jobs.images_prune_now, name="images_prune_now"),
     path("images/jobs/", jobs.image_jobs, name="image_jobs"),

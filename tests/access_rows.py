@@ -37,8 +37,12 @@ ROWS = [
     AccessRow(name="authority", needs=PUBLIC),
     AccessRow(name="search", needs=Permission.VIEW),
     AccessRow(name="servers", needs=Permission.VIEW),
+    AccessRow(name="servers_bulk", needs=Permission.OPERATE, method="post"),
+    AccessRow(name="server_favourite", needs=Permission.VIEW, args=("server",), method="post"),
     AccessRow(name="design", needs=Permission.ADMINISTER),
     AccessRow(name="box", needs=Permission.VIEW, args=("box",)),
+    AccessRow(name="box_hardware", needs=Permission.VIEW, args=("box",)),
+    AccessRow(name="box_permissions", needs=Permission.VIEW, args=("box",)),
     AccessRow(name="box_history", needs=Permission.VIEW, args=("box",)),
     AccessRow(
         name="metrics", wants_key=True, needs=PUBLIC
@@ -46,6 +50,10 @@ ROWS = [
     AccessRow(name="history", needs=Permission.VIEW, args=("box",)),
     AccessRow(name="history_points", needs=Permission.VIEW, args=("box",)),
     AccessRow(name="history_csv", needs=Permission.VIEW, args=("box",)),
+    AccessRow(name="server_log", needs=Permission.VIEW, args=("server",)),
+    AccessRow(name="server_metrics", needs=Permission.VIEW, args=("server",)),
+    AccessRow(name="server_configuration", needs=Permission.VIEW, args=("server",)),
+    AccessRow(name="server_runs", needs=Permission.VIEW, args=("server",)),
     AccessRow(name="server_figures", needs=Permission.VIEW, args=("server",)),
     AccessRow(
         name="box_boot_dismiss", needs=Permission.OPERATE, args=("box", "boot"), method="post"
@@ -217,6 +225,7 @@ ROWS = [
     AccessRow(name="password", needs=Permission.ACCOUNT, method="post"),
     AccessRow(name="alerts", needs=Permission.VIEW),
     AccessRow(name="alert_acknowledge", needs=Permission.OPERATE, args=("alert",), method="post"),
+    AccessRow(name="notice_dismiss", needs=Permission.VIEW, method="post"),
     AccessRow(name="channels", needs=Permission.ADMINISTER),
     AccessRow(name="channels_old", needs=Permission.ACCOUNT),
     AccessRow(name="channel_old", needs=Permission.ACCOUNT, args=("channel",)),
@@ -231,7 +240,7 @@ ROWS = [
     AccessRow(name="image_ask", needs=Permission.OPERATE, args=("image",), method="post"),
     AccessRow(name="images_look", needs=Permission.OPERATE, args=("box",), method="post"),
     AccessRow(name="images_news", needs=Permission.OPERATE, args=("box",), method="post"),
-    AccessRow(name="image_pull", needs=Permission.EDIT, args=("box",), method="post"),
+    AccessRow(name="image_pull", needs=Permission.EDIT, data={"box": "rtx8"}, method="post"),
     AccessRow(name="images_prune", needs=Permission.ADMINISTER, args=("box",)),
     AccessRow(name="images_prune_now", needs=Permission.ADMINISTER, args=("box",), method="post"),
     AccessRow(name="image_jobs", needs=Permission.VIEW),

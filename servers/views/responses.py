@@ -3,13 +3,20 @@
 from collections.abc import AsyncIterable, Callable
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
-from django.shortcuts import redirect, render
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponsePermanentRedirect,
+    StreamingHttpResponse,
+)
+from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from servers.models import Permission
 from servers.views.access import PersonRequest, allow
 
+_OK = 200
 _DONE = 204
 _CONFLICT = 409
 
@@ -22,6 +29,11 @@ def respond_done() -> HttpResponse:
 def respond_text(sentence: str, status: int = _CONFLICT) -> HttpResponse:
     """What htmx shows as it is."""
     return HttpResponse(sentence, status=status, content_type="text/plain; charset=utf-8")
+
+
+def respond_told(sentence: str) -> HttpResponse:
+    """What was done, which the page shows in a toast."""
+    return respond_text(sentence, _OK)
 
 
 def respond_requested(is_new: bool) -> HttpResponse:
@@ -63,7 +75,7 @@ def redirect_old(name: str) -> Callable[..., HttpResponse]:
 
     @require_GET
     @allow(Permission.ACCOUNT)
-    def lead_on(_request: PersonRequest, **known: Any) -> HttpResponse:
-        return redirect(name, permanent=True, **known)
+    def lead_on(_request: PersonRequest, **known: str | int) -> HttpResponse:
+        return HttpResponsePermanentRedirect(reverse(name, kwargs=known))
 
     return lead_on

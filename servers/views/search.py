@@ -95,10 +95,19 @@ ACTIONS = (
         },
     ),
     ServerAction(
-        words=("log", "logs", "why"),
+        words=("log", "logs"),
         title="Log of {}",
         permission=Permission.VIEW,
         offers=lambda server, person: server.run is not None,
+        urls=lambda server: {"url": reverse("server_log", args=[server.slug])},
+    ),
+    ServerAction(
+        words=("why",),
+        title="Why {} failed",
+        permission=Permission.VIEW,
+        offers=lambda server, person: (
+            server.run is not None and server.run.state == RunState.FAILED
+        ),
         urls=lambda server: {},
     ),
     ServerAction(

@@ -10,7 +10,7 @@ from tests.alerts.receiver import Receiver, ReceiverResponse, receiver
 from tests.base_images import ENGINE
 from tests.browser.axe import faults
 from tests.browser.chromium import PATIENCE
-from tests.browser.steps import card, create_profile, eventually
+from tests.browser.steps import card, create_profile, eventually, fill_profile
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
@@ -62,8 +62,7 @@ def test_a_failed_start_reaches_the_page_the_title_and_a_webhook_once(
     values = {"name": "Tight", "checkpoint": "a/b", "image": ENGINE}
     values |= {"env": "ENGINE_SECONDS=0.5\nENGINE_FITS=0.9"}
     page.goto(f"{place.url}/profiles/new/")
-    for field, value in values.items():
-        page.locator(f"#id_{field}").fill(value)
+    fill_profile(page, values)
     create_profile(page)
     page.goto(f"{place.url}/")
     expect(page).to_have_title("Dashboard · inferdash")

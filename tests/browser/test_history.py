@@ -201,15 +201,15 @@ def test_a_server_s_page_shows_what_its_engine_tells_live(page: Page, stack: Web
         "from tests.runs.metrics import shown\nrun = Run.objects.get(server__slug='minimax-m27')\n"
     )
     stack.run(f"{tell}shown.tell(run)")
-    page.goto(f"{stack.url}/servers/minimax-m27/")
+    page.goto(f"{stack.url}/servers/minimax-m27/metrics/")
     work = page.get_by_role("region", name="Metrics", exact=True)
-    expect(work).to_contain_text("prefix cache hits")
-    expect(work.locator("engine-charts canvas")).to_have_count(5)
+    expect(work).to_contain_text("62 % prefix hits")
+    expect(work.locator("engine-charts canvas")).to_have_count(6)
     assert faults(page) == []
 
     stack.run(f"{tell}shown.tell(run, busy=0.0)\nevents.publish_change('server', run.server_id)")
-    expect(work).not_to_contain_text("prefix cache hits")
-    expect(work.locator("engine-charts canvas")).to_have_count(5)
+    expect(work).to_contain_text("– prefix hits")
+    expect(work.locator("engine-charts canvas")).to_have_count(6)
     stack.run(f"{tell}shown.tell(run, ago=60)\nevents.publish_change('server', run.server_id)")
     expect(work).to_contain_text("has told nothing since")
     assert faults(page) == []

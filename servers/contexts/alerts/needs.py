@@ -15,7 +15,16 @@ from servers.judge.alerts import attention as judge
 from servers.judge.alerts.attention import AttentionAlert, BoxState, Notice
 from servers.judge.alerts.boxes import data_folder
 from servers.lifecycle.runs import starts
-from servers.models import Alert, Box, Notification, NotificationChannel, Run, Server, User
+from servers.models import (
+    Alert,
+    Box,
+    Dismissal,
+    Notification,
+    NotificationChannel,
+    Run,
+    Server,
+    User,
+)
 from servers.models.alerts.alert import AlertKind, Severity, What
 from servers.state import box_samples, data_disk
 
@@ -33,12 +42,23 @@ def now() -> list[Notice]:
     return attention(boxes, {box.slug: box_samples.newest(box.slug) for box in boxes})
 
 
+def list_for(person: User, notices: Iterable[Notice]) -> list[Notice]:
+    """Those that this person has not dismissed."""
+    dismissed = Dismissal.objects.for_person(person).values_list("mark", "at")
+    return judge.drop_dismissed(notices, dict(dismissed))
+
+
+def dismiss(person: User, mark: str) -> None:
+    """For this person; what is over meanwhile is forgotten, so that it is told when it comes again."""
+    marks = {notice.mark for notice in now()}
+    Dismissal.objects.for_person(person).exclude(mark__in=marks).delete()
+    if mark in marks:
+        Dismissal.objects.update_or_create(by=person, mark=mark, defaults={"at": timezone.now()})
+
+
 def attention(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]) -> list[Notice]:
     """What needs a person, failed servers first; without what somebody has acknowledged."""
-    failed = [
-        Notice(level="failed", about="server", slug=slug, what="failed", fix=failure)
-        for slug, failure in Server.objects.failures()
-    ]
+    failed = [_of_failure(slug, run) for slug, run in Server.objects.failures()]
     failed += _unwell()
     states = [
         BoxState(
@@ -54,6 +74,18 @@ def attention(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]
     seen = failed + judge.of_boxes(states) + _of_data_folder(states)
     notices = judge.with_alerts(seen, _list_alerts())
     return sorted(notices, key=lambda notice: notice.level != "failed")
+
+
+def _of_failure(slug: str, run: Run) -> Notice:
+    return Notice(
+        level="failed",
+        about="server",
+        slug=slug,
+        what="failed",
+        fix=run.why,
+        since=run.ended_at,
+        occurrence=f"run-{run.pk}",
+    )
 
 
 def _of_data_folder(states: list[BoxState]) -> list[Notice]:
@@ -90,6 +122,7 @@ def _list_alerts() -> list[AttentionAlert]:
             title=alert.title,
             fix=" ".join(part for part in (alert.detail, alert.memory, alert.advice) if part),
             is_known=alert.acknowledged_at is not None,
+            raised_at=alert.raised_at,
         )
         for alert in Alert.objects.open().select_related("box", "server").order_by("pk")
     ]
@@ -118,7 +151,18 @@ def _unwell() -> list[Notice]:
                 fix = "By its profile it is ended and started again soon."
         if words or run.is_unhealthy:
             slug = run.server.slug
-            found.append(Notice(level="failed", about="server", slug=slug, what=what, fix=fix))
+            occurrence = f"unwell-{run.pk}"
+            found.append(
+                Notice(
+                    level="failed",
+                    about="server",
+                    slug=slug,
+                    what=what,
+                    fix=fix,
+                    since=run.health.unhealthy_since or run.health.spins_since,
+                    occurrence=occurrence,
+                )
+            )
     return found
 
 

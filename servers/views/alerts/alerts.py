@@ -59,6 +59,15 @@ def alert_acknowledge(request: PersonRequest, pk: int) -> HttpResponse:
     return respond_done()
 
 
+@require_POST
+@allow(Permission.VIEW)
+def notice_dismiss(request: PersonRequest) -> HttpResponse:
+    """From this person's dashboard and count; the page of alerts goes on showing it."""
+    needs.dismiss(request.user, request.POST.get("mark", ""))
+    events.publish_person_change(request.user.pk)
+    return respond_done()
+
+
 @require_GET
 @allow(Permission.ADMINISTER)
 def list_channels(request: PersonRequest) -> HttpResponse:

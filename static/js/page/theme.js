@@ -1,6 +1,6 @@
 // @ts-check
-// What a person chose in this browser: the theme, and whether the sidebar shows names. Runs before the
-// first paint, so it is no module.
+// What a person chose in this browser: the theme, whether the sidebar shows names, how servers are shown.
+// Runs before the first paint, so it is no module.
 (() => {
   const KEY = "inferdash.theme";
   const root = document.documentElement;
@@ -47,6 +47,11 @@
     root.dataset.sidebar = kept ?? (tight.matches ? "narrow" : "wide");
   };
   fold();
+  try {
+    root.dataset.servers = localStorage.getItem("inferdash.servers") ?? "cards";
+  } catch {
+    // See above.
+  }
   tight.addEventListener("change", fold);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
     document.dispatchEvent(new Event("themechange")),
