@@ -20,9 +20,8 @@ from servers.contexts.memory import care, gpu_rows
 from servers.contexts.memory.care import HardwareReport, hardware
 from servers.contexts.memory.gpu_rows import GpuRow
 from servers.contexts.people import recent
-from servers.contexts.runs import reboots
+from servers.contexts.runs import reboots, server_page
 from servers.contexts.runs.owners import Owner, owners
-from servers.contexts.runs.published import find_published_port
 from servers.contexts.weights import downloads
 from servers.judge.memory import holders
 from servers.models import Box, Claim, ImageFacts, ModelInventory, Run, Server, User
@@ -165,7 +164,8 @@ def render(
     """The fragments of a page that have changed; for ("everything", None) all of them.
 
     `page` is what the browser shows: dashboard, servers, chat, capture, models (those on disks), found (what was
-    there before), alerts, channels, a profile, its form, or the server or box with that `pk`.
+    there before), alerts, channels, a profile, its form, or a tab of the server or box with that
+    `pk`.
     """
     if not person.may_view:
         return _render_chat(keys, person, page)
@@ -194,14 +194,13 @@ def render(
         parts += _dashboard(keys, person, boxes, changed_boxes)
     elif page == "servers":
         parts += _cards(keys, person)
-    elif page == "server" and pk is not None and keys & _about_server(pk):
-        server = Server.objects.with_details().filter(pk=pk).first()
-        if server is not None:
-            shown = head(server, server.run, person, host)
-            parts.append(_html("runs/_live_head.html", **shown))
     elif page == "box":
         for box in (box for box in changed_boxes if box.pk == pk):
             parts += [_detail_html(panel(box)), care.html(box, person), workloads.html(box, person)]
+        if is_about_servers and (mine := next((each for each in boxes if each.pk == pk), None)):
+            parts.append(_beside_html(mine, person))
+    elif page == "hardware":
+        parts += [_hardware_html(panel(box)) for box in changed_boxes if box.pk == pk]
     elif page == "found":
         keys_of_it = {("box", pk), ("boxes", None), ("models", None), ("everything", None)}
         if keys & keys_of_it and (mine := next((b for b in boxes if b.pk == pk), None)):
@@ -216,6 +215,7 @@ def render(
         if is_about_servers or changed_boxes:
             parts.append(requests.render_sidebar(person))
     parts += downloads.parts(keys, person, page)
+    parts += server_page.render_parts(keys, person, page, pk, host)
     return "".join(parts)
 
 
@@ -237,22 +237,6 @@ def _is_about_servers(keys: set[Key]) -> bool:
 
 def _chat_html(person: User) -> str:
     return _html("gateway/chat/_live.html", servers=Server.objects.for_dashboard(), person=person)
-
-
-def _about_server(pk: int) -> set[Key]:
-    """What its page shows of it, its profile among that."""
-    return {("server", pk), ("servers", None), ("everything", None)}
-
-
-def head(server: Server, run: Run | None, person: User, host: str) -> dict[str, Any]:
-    """What the top of a server's page shows of one of its runs, to who opened it by this host."""
-    return {
-        "server": server,
-        "run": run,
-        "person": person,
-        "is_latest": run == server.run,
-        "published": find_published_port(run, server.box.slug, host),
-    }
 
 
 def _dashboard(
@@ -290,6 +274,17 @@ def _box_html(panel: Panel) -> str:
 @lru_cache(maxsize=16)
 def _detail_html(panel: Panel) -> str:
     return _html("memory/_live_detail.html", panel=panel)
+
+
+@lru_cache(maxsize=16)
+def _hardware_html(panel: Panel) -> str:
+    return _html("memory/_live_hardware.html", panel=panel)
+
+
+def _beside_html(box: Box, person: User) -> str:
+    """A box's servers and claims."""
+    servers = Server.objects.for_dashboard().filter(box=box)
+    return _html("memory/_live_beside.html", box=box, servers=servers, person=person)
 
 
 def _dot_html(box: Box) -> str:

@@ -22,8 +22,14 @@ PAGES = (
     "/",
     "/boxes/rtx8/",
     "/boxes/spark-1/",
+    "/boxes/rtx8/hardware/",
+    "/boxes/rtx8/permissions/",
     "/servers/glm-5/",
     "/servers/minimax-m27/",
+    "/servers/minimax-m27/log/",
+    "/servers/minimax-m27/metrics/",
+    "/servers/minimax-m27/configuration/",
+    "/servers/glm-5/runs/",
     "/profiles/",
     "/profiles/minimax-m27/",
     "/profiles/minimax-m27/edit/",
@@ -108,7 +114,10 @@ def test_long_names_missing_figures_and_old_values_fit_and_can_be_read(
     for path in ("/", f"/boxes/{box}/"):
         page.goto(stack.url + path)
         expect(page.get_by_text("NVML has not answered for 7 s").first).to_be_visible()
-        expect(page.get_by_text("utilisation not reported").first).to_be_visible()
+        unknown = page.locator("[title='Utilisation not reported']").or_(
+            page.get_by_text("utilisation not reported")
+        )
+        expect(unknown.first).to_be_visible()
         assert faults(page) == [], path
     context.close()
 
@@ -177,13 +186,13 @@ def test_a_failure_is_told_on_every_open_page(
     assert said.count() == before + 1
     expect(page).to_have_title(f"({before + 1}) Dashboard · inferdash")
     expect(other.locator(".failure")).to_contain_text("SIGSEGV")
-    expect(other.locator(".failure pre")).to_contain_text("bye")
+    expect(other.locator(".last-lines")).to_contain_text("bye")
 
 
 def test_what_is_unfolded_stays_so_when_the_page_is_renewed(busy: WebStack, page: Page) -> None:
     page.goto(f"{busy.url}/servers/minimax-m27/")
-    page.get_by_text("Command", exact=True).click()
-    expect(page.locator("#run-command")).to_be_visible()
+    page.get_by_text(re.compile("^Ready in ")).click()
+    expect(page.locator(".steps")).to_be_visible()
 
     busy.run(
         "run = Run.objects.get(server__slug='minimax-m27')\n"
@@ -191,8 +200,8 @@ def test_what_is_unfolded_stays_so_when_the_page_is_renewed(busy: WebStack, page
         "events.publish_change('server', run.server_id)"
     )
 
-    expect(page.locator(".run-side .figures")).to_contain_text("7")
-    expect(page.locator("#run-command")).to_be_visible()
+    expect(page.locator(".now .figures")).to_contain_text("7")
+    expect(page.locator(".steps")).to_be_visible()
 
 
 def test_a_new_sample_moves_the_meter_and_adds_a_point(busy: WebStack, page: Page) -> None:

@@ -74,7 +74,7 @@ def test_the_page_says_the_cause_first_with_links_into_the_log(client: Client) -
     page = client.get(f"/servers/{run.server.slug}/").content.decode()
 
     assert "GPU memory ran out" in page
-    assert f'href="/servers/{run.server.slug}/#L2"' in page
+    assert f'href="/servers/{run.server.slug}/log/#L2"' in page
     assert "Apply fix and start: --gpu-memory-utilization 0.87" in page
     card = client.get("/").content.decode()
     assert "GPU memory ran out" in card

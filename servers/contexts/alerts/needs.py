@@ -25,7 +25,7 @@ from servers.models import (
     Server,
     User,
 )
-from servers.models.alerts.alert import AlertKind, What
+from servers.models.alerts.alert import AlertKind, Severity, What
 from servers.state import box_samples, data_disk
 
 # A watcher that runs has taken up a test by then.
@@ -182,15 +182,46 @@ def alerts_html(person: User, notices: list[Notice]) -> str:
     return render_to_string("alerts/_live_open.html", page(person, notices))
 
 
+@dataclass(frozen=True, kw_only=True)
+class AlertGroup:
+    """Open alerts of one severity, and what is seen now and told of by no alert (yet)."""
+
+    key: str
+    title: str
+    alerts: tuple[Alert, ...]
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def count(self) -> int:
+        return len(self.alerts) + len(self.notices)
+
+
 def page(person: User, notices: list[Notice]) -> dict[str, Any]:
     last = Alert.objects.exclude(cleared_at=None).order_by("-cleared_at").first()
+    groups = _group(list(Alert.objects.open().with_details()), notices)
     return {
         "person": person,
         "over": last.cleared_at.isoformat() if last and last.cleared_at else "",
-        "open": Alert.objects.open().with_details(),
-        # Seen now, and told of by no alert (yet).
-        "notices": [notice for notice in notices if notice.alert is None],
+        "groups": groups,
     }
+
+
+def _group(alerts: list[Alert], notices: list[Notice]) -> list[AlertGroup]:
+    """The worst first, and what somebody looks after already at the end."""
+    known = tuple(each for each in alerts if each.acknowledged_at)
+    untold = [notice for notice in notices if notice.alert is None]
+    levels = {Severity.CRITICAL: "failed", Severity.WARNING: "attention"}
+    found = [
+        AlertGroup(
+            key=severity,
+            title=severity.label,
+            alerts=tuple(a for a in alerts if a.severity == severity and not a.acknowledged_at),
+            notices=tuple(each for each in untold if each.level == levels.get(severity)),
+        )
+        for severity in reversed(Severity)
+    ]
+    found.append(AlertGroup(key="known", title="Acknowledged", alerts=known))
+    return [group for group in found if group.count]
 
 
 def render_channels() -> str:
@@ -214,7 +245,11 @@ class Shown:
 
 
 def list_channels() -> list[Shown]:
-    found = NotificationChannel.objects.select_related("box", "created_by").order_by("name")
+    found = (
+        NotificationChannel.objects.filter_team()
+        .select_related("box", "created_by")
+        .order_by("name")
+    )
     words = dict(AlertKind.choices)
     return [
         Shown(

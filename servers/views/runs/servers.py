@@ -1,4 +1,4 @@
-"""Pages of servers: the dashboard, one server, reboots, placements."""
+"""Pages of servers: the dashboard, the list, reboots, placements."""
 
 from dataclasses import asdict
 
@@ -16,7 +16,6 @@ from servers.contexts.alerts import needs
 from servers.contexts.people import recent
 from servers.contexts.runs import reboots
 from servers.forms.profile_values import opens_the_box
-from servers.launch import numbers
 from servers.launch.engines import parameters
 from servers.lifecycle.runs.ownership import require_managed
 from servers.lifecycle.weights import checkpoints
@@ -26,43 +25,14 @@ from servers.models import (
     Key,
     Permission,
     Profile,
-    PromptRun,
     Reboot,
-    Run,
     Server,
 )
-from servers.models.runs.run import PARTS
 from servers.state import box_samples
 from servers.views.access import PersonRequest, allow
 from servers.views.people import encryption
 from servers.views.profiles.profiles import find
 from servers.views.responses import respond_done
-
-EARLIER = 50  # runs in the table
-
-
-@require_GET
-@allow(Permission.VIEW)
-def server(request: PersonRequest, slug: str) -> HttpResponse:
-    found = get_object_or_404(Server.objects.with_details(), slug=slug)
-    run = _find_run(found, request.GET.get("run", ""))
-    runs = found.runs.select_related("started_by", "stopped_by", "version", *PARTS)[:EARLIER]
-    return render(
-        request,
-        "runs/page.html",
-        {
-            **pages.head(found, run, request.user, request.get_host()),
-            "runs": runs,
-            "rounds": PromptRun.objects.filter(run=run).select_related("prompt_set", "by"),
-        },
-    )
-
-
-def _find_run(server: Server, asked: str) -> Run | None:
-    if not asked:
-        return server.run
-    runs = server.runs.select_related("started_by", "stopped_by", "version", *PARTS)
-    return get_object_or_404(runs, pk=numbers.whole(asked))
 
 
 @require_GET

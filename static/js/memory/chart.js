@@ -44,7 +44,11 @@ class GpuChart extends HTMLElement {
     this.load();
   }
 
-  resizing = new ResizeObserver(() => this.plot?.setSize(this.size()));
+  // Also when the row that it is in unfolds: until then nothing is drawn.
+  resizing = new ResizeObserver(() => {
+    this.plot?.setSize(this.size());
+    this.plot?.setData(this.ordered());
+  });
   recolour = () => this.draw();
 
   disconnectedCallback() {
@@ -104,7 +108,7 @@ class GpuChart extends HTMLElement {
   /** @param {string} point */
   append(point) {
     this.push(point);
-    if (!document.hidden) this.plot?.setData(this.ordered());
+    if (!document.hidden && this.checkVisibility()) this.plot?.setData(this.ordered());
     this.describe();
   }
 

@@ -23,6 +23,8 @@
       input.checked = input.value === chosen;
       input.addEventListener("change", () => {
         apply(input.value);
+        // The menu's, and those on a page of settings.
+        for (const other of inputs) other.checked = other.value === input.value;
         document.dispatchEvent(new Event("themechange"));
         try {
           localStorage.setItem(KEY, input.value);
