@@ -34,10 +34,10 @@ def is_simulated() -> bool:
     return bool(settings.SIMULATED)
 
 
-@register.simple_tag
-def attention_count() -> int:
-    """How much needs a person, for the navigation and the tab's title."""
-    return len(needs.now())
+@register.simple_tag(takes_context=True)
+def attention_count(context: dict[str, Any]) -> int:
+    """How much needs this person, for the navigation and the tab's title."""
+    return len(needs.list_for(context["request"].user, needs.now()))
 
 
 @register.simple_tag
@@ -89,6 +89,25 @@ def page_link(
         title,
         "" if count is None else render_to_string("_bell.html", {"count": count, "id": count_id}),
     )
+
+
+@register.simple_tag(takes_context=True)
+def tab_link(context: dict[str, Any], name: str, title: str, *below: str) -> SafeString:
+    """A tab of a subject's pages, marked on its own page and on those `below` it, by their names."""
+    view = context["request"].resolver_match.view_name
+    is_here = view == name or view in below
+    mark = SafeString(' aria-current="page"') if is_here else ""
+    return format_html('<a href="{}"{}>{}</a>', reverse(name), mark, title)
+
+
+@register.simple_tag(takes_context=True)
+def subpage(context: dict[str, Any], name: str, title: str) -> SafeString:
+    """A link among the pages of settings, marked on its own page and on the pages below it."""
+    address, path = reverse(name), context["request"].path
+    is_first = name == "settings"
+    is_here = path == address or (not is_first and path.startswith(address))
+    here = SafeString(' aria-current="page"') if is_here else ""
+    return format_html('<a href="{}"{}>{}</a>', address, here, title)
 
 
 @register.filter

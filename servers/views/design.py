@@ -55,6 +55,7 @@ ICONS = (
     "servers",
     "settings",
     "sidebar",
+    "star",
     "start",
     "stop",
     "warning",

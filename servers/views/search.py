@@ -38,7 +38,11 @@ PAGES = (
     ("alerts", "Alerts", "problems"),
     ("channels", "Notification channels", "alerts webhook mail"),
     ("activity", "Activity", "audit log"),
-    ("settings", "Settings", "people secrets boxes"),
+    ("settings", "Settings", "account theme"),
+    ("settings_people", "People", "settings invite roles users"),
+    ("settings_secrets", "Secrets", "settings tokens hf_token"),
+    ("settings_boxes", "Box settings", "settings home cache folders"),
+    ("settings_about", "About", "version licence settings"),
     ("password", "Change password", "account"),
 )
 

@@ -1,7 +1,7 @@
 """What several walks do alike."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -36,9 +36,24 @@ def join(page: Page, place: WalkedSite, name: str = "ana") -> None:
     page.goto(f"{place.url}/")
 
 
+def unfold(page: Page, *names: str) -> None:
+    """Open the sections of the profile form in which these fields stand."""
+    for name in names:
+        field = page.locator(f"#id_{name}")
+        if not field.is_visible():
+            page.locator("details.fold", has=field).locator("summary").click()
+
+
+def fill_profile(page: Page, values: Mapping[str, str]) -> None:
+    """Type into fields of the profile form."""
+    for name, value in values.items():
+        unfold(page, name)
+        page.locator(f"#id_{name}").fill(value)
+
+
 def create_profile(page: Page) -> None:
     """Until its page is there: who goes elsewhere before that may take the request back."""
-    page.get_by_role("button", name="Create profile").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     page.wait_for_url(lambda url: not url.endswith("/profiles/new/"))
 
 

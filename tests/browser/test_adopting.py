@@ -134,7 +134,7 @@ def test_the_first_page_names_all_and_only_what_was_asked_for_changes(
     before = full.inspected()
 
     def row(named: str) -> Locator:
-        return page.locator(".other-list li").filter(has_text=named)
+        return page.locator(".found-table [data-container]").filter(has_text=named)
 
     page.goto(place.link)
     page.get_by_label("Name").fill("ana")

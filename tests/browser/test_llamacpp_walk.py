@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests import llamacpp
 from tests.browser.chat.talk import ask, finished
 from tests.browser.chromium import PATIENCE, new_page
-from tests.browser.steps import allow_mounts, card, join, stop
+from tests.browser.steps import allow_mounts, card, fill_profile, join, stop
 from tests.browser.vllm_talk import call_a_tool, follow_a_schema
 from tests.installation import Installation
 from tests.llamacpp.make_model import ANSWER, THOUGHT
@@ -147,15 +147,17 @@ def programs_ask(place: Installation) -> None:
 def fill_in(page: Page, place: Installation) -> None:
     page.goto(f"{place.url}/profiles/new/")
     page.locator("#id_engine").select_option("llamacpp")
-    for field, value in {
-        "name": "tiny-qwen3",
-        "checkpoint": MODEL,
-        "served_name": "tiny-qwen3",
-        "image": llamacpp.TAG,
-        "flags": "--ctx-size 8192 --parallel 2 --cache-type-v q4_0 --flash-attn off",
-        "volumes": f"{llamacpp.MODEL.parent}:/models:ro",
-        "gpus": "none",
-    }.items():
-        page.locator(f"#id_{field}").fill(value)
-    page.get_by_role("button", name="Create profile").click()
+    fill_profile(
+        page,
+        {
+            "name": "tiny-qwen3",
+            "checkpoint": MODEL,
+            "served_name": "tiny-qwen3",
+            "image": llamacpp.TAG,
+            "flags": "--ctx-size 8192 --parallel 2 --cache-type-v q4_0 --flash-attn off",
+            "volumes": f"{llamacpp.MODEL.parent}:/models:ro",
+            "gpus": "none",
+        },
+    )
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name="tiny-qwen3", level=1)).to_be_visible()

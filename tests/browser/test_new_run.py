@@ -112,7 +112,7 @@ def test_who_reads_at_a_place_of_the_old_run_stays_there_until_they_follow(
     for page in pages:
         is_shown(page, old)
         expect(page.locator("run-log")).to_contain_text(f"run {old} line 2000")
-        page.locator("[data-action=start]").click()
+        page.locator(".log-scroller").press("g")
         expect(page.locator("run-log")).to_contain_text(f"run {old} line 1")
 
     new = begin(stack)
@@ -123,7 +123,7 @@ def test_who_reads_at_a_place_of_the_old_run_stays_there_until_they_follow(
         is_shown(page, old)
         expect(page.get_by_text(f"run {old} line 1", exact=True)).to_be_in_viewport()
         assert faults(page) == []
-        bar.get_by_role("button", name="Follow").click()
+        bar.get_by_role("button", name="Show it").click()
         is_shown(page, new)
         expect(page.locator("run-log")).to_contain_text(f"run {new} line 3")
         expect(bar).to_be_hidden()
@@ -138,7 +138,7 @@ def test_a_start_that_fails_before_its_container_is_not_waited_for(
     stack.shell(FAILED_BEFORE_ITS_CONTAINER)
 
     for page in pages:
-        expect(page.locator(".log-empty")).to_have_text("It had no container, and so no log.")
+        expect(page.locator(".log-empty")).to_have_text("No log: the container was not created.")
         expect(page.locator(".log-status")).to_have_text("complete")
 
 

@@ -22,6 +22,8 @@ PAGES = (
     "/",
     "/boxes/rtx8/",
     "/boxes/spark-1/",
+    "/boxes/rtx8/hardware/",
+    "/boxes/rtx8/permissions/",
     "/servers/glm-5/",
     "/servers/minimax-m27/",
     "/servers/minimax-m27/log/",
@@ -112,7 +114,10 @@ def test_long_names_missing_figures_and_old_values_fit_and_can_be_read(
     for path in ("/", f"/boxes/{box}/"):
         page.goto(stack.url + path)
         expect(page.get_by_text("NVML has not answered for 7 s").first).to_be_visible()
-        expect(page.get_by_text("utilisation not reported").first).to_be_visible()
+        unknown = page.locator("[title='Utilisation not reported']").or_(
+            page.get_by_text("utilisation not reported")
+        )
+        expect(unknown.first).to_be_visible()
         assert faults(page) == [], path
     context.close()
 
@@ -201,10 +206,10 @@ def test_what_is_unfolded_stays_so_when_the_page_is_renewed(busy: WebStack, page
 
 def test_a_new_sample_moves_the_meter_and_adds_a_point(busy: WebStack, page: Page) -> None:
     page.goto(busy.url)
-    chart = page.locator("gpu-chart").first
-    expect(chart.locator("canvas")).to_be_visible()
-    until(page, "document.querySelector('gpu-chart').times.length > 800")
-    last = page.evaluate("document.querySelector('gpu-chart').times.at(-1)")
+    line = page.locator("gpu-line").first
+    expect(line.locator("path")).to_be_visible()
+    until(page, "document.querySelector('gpu-line').steps.size > 55")
+    last = page.evaluate("document.querySelector('gpu-line').last")
 
     busy.run(
         "box = Box.objects.get(slug='rtx8'); sample = box_samples.newest('rtx8')\n"
@@ -212,21 +217,20 @@ def test_a_new_sample_moves_the_meter_and_adds_a_point(busy: WebStack, page: Pag
         "events.publish_sample('rtx8', box.pk, sample)"
     )
 
-    until(page, f"document.querySelector('gpu-chart').times.at(-1) > {last}")
-    assert page.evaluate("document.querySelector('gpu-chart').percents.at(-1)") == 99
-    expect(page.locator(".gpu").first).to_contain_text("99 %")
-    expect(chart.locator("canvas")).to_be_visible()
+    until(page, f"document.querySelector('gpu-line').last > {last}")
+    expect(page.locator(".gpu-row").first).to_contain_text("99 %")
+    expect(line.locator("path")).to_be_visible()
 
 
 def test_values_that_stop_coming_are_greyed(busy: WebStack, page: Page) -> None:
     page.clock.install()
     page.goto(busy.url)
-    expect(page.locator("gpu-chart canvas").first).to_be_visible()
+    expect(page.locator("gpu-line path").first).to_be_visible()
 
     page.clock.run_for(15_000)
 
     expect(page.get_by_text("No new values for").first).to_be_visible()
-    expect(page.locator(".box").first).to_have_class("box is-stale")
+    expect(page.locator(".box").first).to_have_class("box panel is-stale")
 
 
 def test_a_box_that_falls_silent_is_marked_without_a_reload(busy: WebStack, page: Page) -> None:

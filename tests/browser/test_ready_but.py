@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.base_images import ENGINE
 from tests.browser.axe import faults
 from tests.browser.chromium import PATIENCE, new_page
-from tests.browser.steps import card, create_profile
+from tests.browser.steps import card, create_profile, fill_profile
 from tests.installation import Installation
 from tests.web_stack import WebStack
 
@@ -43,8 +43,7 @@ def test_an_engine_that_is_slower_than_its_profile_expects_is_ready_but(
         "env": "ENGINE_SECONDS=0.5\nENGINE_TOKENS_PER_SECOND=5",
         "expected": "tokens per second: 30-35",
     }
-    for field, value in values.items():
-        page.locator(f"#id_{field}").fill(value)
+    fill_profile(page, values)
     expect(page.get_by_label("Smoke test after start")).to_be_checked()
     create_profile(page)
 

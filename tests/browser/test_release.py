@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.base_images import ENGINE
 from tests.browser.chromium import PATIENCE
-from tests.browser.steps import card, create_profile, eventually
+from tests.browser.steps import card, create_profile, eventually, fill_profile
 from tests.installation import Installation
 from tests.nvml import SimulatedMachine, profiles
 from tests.orphans import has_ended, orphans
@@ -47,8 +47,7 @@ def made(page: Page, place: Installation) -> Locator:
     """A server's card on the dashboard."""
     page.goto(f"{place.url}/profiles/new/")
     values = {"name": "Held", "checkpoint": "a/b", "image": ENGINE, "env": "ENGINE_SECONDS=0"}
-    for field, value in values.items():
-        page.locator(f"#id_{field}").fill(value)
+    fill_profile(page, values)
     create_profile(page)
     page.goto(f"{place.url}/")
     return card(page, "held")
@@ -118,7 +117,9 @@ def test_a_stop_counts_the_memory_down_and_what_was_left_is_ended_from_the_page(
     told = re.compile(rf"Released 61\.5 GiB in .* Process {worker} ")
     expect(page.locator("main")).to_contain_text(told, timeout=WITHIN)
     page.goto(f"{place.url}/activity/")
-    expect(page.get_by_role("row", name="kill done")).to_contain_text("has ended after SIGTERM")
+    expect(page.get_by_role("listitem").filter(has_text="kill done")).to_contain_text(
+        "has ended after SIGTERM"
+    )
 
 
 @pytest.mark.takes(60)

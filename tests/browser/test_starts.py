@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.base_images import ENGINE
 from tests.browser.chromium import PATIENCE
-from tests.browser.steps import card
+from tests.browser.steps import card, fill_profile
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
@@ -21,9 +21,8 @@ def test_a_start_is_followed_phase_by_phase_without_a_reload(
 ) -> None:
     page.goto(f"{place.url}/profiles/new/")
     values = {"name": "Slow", "checkpoint": "a/b", "image": ENGINE, "env": "ENGINE_SECONDS=30"}
-    for field, value in values.items():
-        page.locator(f"#id_{field}").fill(value)
-    page.get_by_role("button", name="Create profile").click()
+    fill_profile(page, values)
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name="Slow", level=1)).to_be_visible()
 
     page.goto(f"{place.url}/")

@@ -11,7 +11,7 @@ from openai.types.chat import ChatCompletionMessageParam
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import new_page
-from tests.browser.steps import allow_mounts, card, join, stop
+from tests.browser.steps import allow_mounts, card, fill_profile, join, stop
 from tests.browser.vllm_pictures import keep, programs_show, show
 from tests.browser.vllm_talk import FLAGS, NAME, talk
 from tests.installation import Installation
@@ -194,21 +194,23 @@ def listed(place: Installation, rows: str) -> list[object]:
 
 def fill_in(page: Page, place: Installation) -> None:
     page.goto(f"{place.url}/profiles/new/")
-    for field, value in {
-        "name": NAME,
-        "checkpoint": f"/models/{NAME}",
-        "served_name": NAME,
-        "image": build.TAG,
-        "flags": f"{FLAGS} --enforce-eager --max-num-seqs 4",
-        # Its one function that is compiled, for logprobs, is so for half a minute.
-        "env": "VLLM_CPU_KVCACHE_SPACE=1\nHF_HUB_OFFLINE=1\nVLLM_NO_USAGE_STATS=1\n"
-        "TORCH_COMPILE_DISABLE=1",
-        "volumes": f"{image.EYES}:/models/{NAME}:ro",
-        "gpus": "none",
-        "shm_size": "1g",
-    }.items():
-        page.locator(f"#id_{field}").fill(value)
-    page.get_by_role("button", name="Create profile").click()
+    fill_profile(
+        page,
+        {
+            "name": NAME,
+            "checkpoint": f"/models/{NAME}",
+            "served_name": NAME,
+            "image": build.TAG,
+            "flags": f"{FLAGS} --enforce-eager --max-num-seqs 4",
+            # Its one function that is compiled, for logprobs, is so for half a minute.
+            "env": "VLLM_CPU_KVCACHE_SPACE=1\nHF_HUB_OFFLINE=1\nVLLM_NO_USAGE_STATS=1\n"
+            "TORCH_COMPILE_DISABLE=1",
+            "volumes": f"{image.EYES}:/models/{NAME}:ro",
+            "gpus": "none",
+            "shm_size": "1g",
+        },
+    )
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name=NAME, level=1)).to_be_visible()
 
 

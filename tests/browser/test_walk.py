@@ -10,7 +10,15 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Viewport
 
 from tests.base_images import ENGINE
 from tests.browser.chromium import new_page
-from tests.browser.steps import WalkedSite, admitted, allow_mounts, card, eventually, kill_engine
+from tests.browser.steps import (
+    WalkedSite,
+    admitted,
+    allow_mounts,
+    card,
+    eventually,
+    fill_profile,
+    kill_engine,
+)
 from tests.engine.replay import HOLDS
 from tests.installation import Installation
 
@@ -61,9 +69,8 @@ def make(page: Page, place: Installation) -> Callable[..., str]:
             "image": ENGINE,
             **fields,
         }
-        for field, value in values.items():
-            page.locator(f"#id_{field}").fill(value)
-        page.get_by_role("button", name="Create profile").click()
+        fill_profile(page, values)
+        page.get_by_role("button", name="Save", exact=True).click()
         expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
         return name.lower().replace(" ", "-")
 

@@ -140,7 +140,7 @@ def test_vllm_itself_is_watched_from_its_start_to_its_death(
 
 def watch_vllm(page: Page, place: Installation, vllm: str) -> None:
     page.goto(f"{place.url}/boxes/rtx8/found/")
-    row = page.locator(".other-list li").filter(has_text=vllm)
+    row = page.locator(".found-table [data-container]").filter(has_text=vllm)
     row.get_by_role("button", name=f"Monitor {vllm}").click(timeout=WITHIN)
     page.get_by_role("dialog").get_by_role("button", name="Monitor it").click()
     expect(row).to_contain_text(f"monitored as {vllm}", timeout=WITHIN)

@@ -5,7 +5,7 @@ from playwright.sync_api import Page, expect
 
 from tests.base_images import ENGINE
 from tests.browser.chromium import PATIENCE
-from tests.browser.steps import card, create_profile
+from tests.browser.steps import card, create_profile, fill_profile
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
@@ -19,8 +19,7 @@ def test_a_start_that_fails_for_memory_is_mended_by_one_click(
     page.goto(f"{place.url}/profiles/new/")
     values = {"name": "Tight", "checkpoint": "a/b", "image": ENGINE}
     values |= {"env": "ENGINE_SECONDS=0.5\nENGINE_FITS=0.9"}
-    for field, value in values.items():
-        page.locator(f"#id_{field}").fill(value)
+    fill_profile(page, values)
     create_profile(page)
 
     page.goto(f"{place.url}/")

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from servers.gateway import calls
 from servers.judge.gateway.usage_chart import chart
-from servers.models import Key, Request, Role, Usage, User
+from servers.models import Key, Request, Role, Server, Usage, User
 from servers.models.runs.run import RunState
 from tests import factories
 from tests.streamed import whole_of
@@ -63,6 +63,12 @@ def test_requests_are_added_up_by_model_key_and_person(ada: User, own_redis: Non
     assert [row["name"] for row in Usage.objects.added_up("key")] == ["nightly", None]
     assert [row["requests"] for row in Usage.objects.added_up("person")] == [4]
     assert Usage.objects.count() == 2
+
+
+def test_a_server_of_the_longest_name_has_room_in_both_tables() -> None:
+    longest = Server._meta.get_field("slug").max_length
+
+    assert [each._meta.get_field("server").max_length for each in (Request, Usage)] == [longest] * 2
 
 
 def test_the_day_is_that_of_the_installation(ada: User, settings: Any) -> None:

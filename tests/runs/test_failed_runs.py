@@ -213,7 +213,7 @@ def test_a_million_lines_cost_no_more_than_both_ends(monkeypatch: pytest.MonkeyP
 def test_what_needs_attention_says_the_cause() -> None:
     looked(failed())
 
-    assert [why for _slug, why in Server.objects.failures()] == [
+    assert [run.why for _slug, run in Server.objects.failures()] == [
         "GPU memory ran out: 2.00 GiB more did not fit beside the weights, the KV cache and the "
         "graphs."
     ]

@@ -22,7 +22,7 @@ class RunComparison:
 
 def compare_runs(server: Server, chosen: Sequence[str]) -> RunComparison | None:
     """None where these are not the keys of two runs of it."""
-    keys = {numbers.whole(each) for each in chosen}
+    keys = {key for each in chosen if (key := numbers.whole(each)) is not None}
     found = server.runs.select_related("started_by", "version", "plan__repeats__start", *PARTS)
     runs = list(found.filter(pk__in=keys).order_by("created_at", "pk")) if len(keys) == 2 else []
     if len(runs) != 2:

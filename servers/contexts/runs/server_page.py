@@ -68,7 +68,7 @@ def _strip_prefixes(line: str) -> str:
 
 def _find_configuration(server: Server, run: Run | None) -> Mapping[str, Any]:
     newest = server.profile.current
-    if run is None or run.version_id == newest.pk:
+    if newest is None or run is None or run.version_id == newest.pk:
         return {"newest": newest}
     found = compare_launches(run.version.launch, newest.launch)
     return {"newest": newest, "differences": found}

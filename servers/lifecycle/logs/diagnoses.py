@@ -211,6 +211,14 @@ def change(run: Run, number: int) -> LaunchChange | None:
     return None
 
 
+def find_first_change(run: Run) -> LaunchChange | None:
+    """What the best remedy that is a change of its profile changes; None without one."""
+    failure = failure_catalog.by_id().get(run.log.cause)
+    groups = run.log.diagnosis.get("groups", {})
+    steps = _steps(run, failure.remedies, groups) if failure else ()
+    return next((step.change for step in steps if step.change), None)
+
+
 def _steps(run: Run, remedies: tuple[Remedy, ...], groups: dict[str, str]) -> Iterator[FixStep]:
     server = run.server
     template = server.profile.launch

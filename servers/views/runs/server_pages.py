@@ -11,6 +11,7 @@ from servers.launch import numbers
 from servers.models import Permission, Run, Server
 from servers.models.runs.run import PARTS
 from servers.views.access import PersonRequest, allow
+from servers.views.runs import starts
 
 
 @require_GET
@@ -52,7 +53,12 @@ def _show(request: PersonRequest, slug: str, name: str, **more: Any) -> HttpResp
     run = _find_run(found, request.GET.get("run", ""))
     tab = server_page.BY_NAME[name]
     shown = server_page.build_context(found, run, request.user, request.get_host(), tab)
-    return render(request, "runs/page.html", {**shown, **more, "tabs": server_page.TABS})
+    begins = starts.take_planned(request, found)
+    return render(
+        request,
+        "runs/page.html",
+        {**shown, **more, "tabs": server_page.TABS, "begins_start": begins},
+    )
 
 
 def _find_run(server: Server, asked: str) -> Run | None:

@@ -58,15 +58,15 @@ def dashboard(request: PersonRequest) -> HttpResponse:
         return redirect("chat")
     boxes = list(Box.objects.all())
     samples = {box.slug: box_samples.newest(box.slug) for box in boxes}
-    servers = list(Server.objects.for_dashboard())
+    servers = list(Server.objects.for_dashboard().for_person(request.user))
     return render(
         request,
         "dashboard.html",
         {
             "person": request.user,
             "servers": servers,
-            "panels": pages.panels(boxes, samples),
-            "notices": needs.attention(boxes, samples),
+            "panels": pages.panels(boxes, samples, is_folded=len(boxes) > pages.UNFOLDED),
+            "notices": needs.list_for(request.user, needs.attention(boxes, samples)),
             "ending_keys": list(Key.objects.ending_soon(request.user)),
             "reboots": reboots.lines(),
             "is_open_unencrypted": settings.IS_OPEN_UNENCRYPTED,
@@ -78,9 +78,20 @@ def dashboard(request: PersonRequest) -> HttpResponse:
 @require_GET
 @allow(Permission.VIEW)
 def list_servers(request: PersonRequest) -> HttpResponse:
-    """The dashboard's cards, without the boxes above them."""
-    servers = list(Server.objects.for_dashboard())
+    servers = list(Server.objects.for_dashboard().for_person(request.user))
     return render(request, "runs/list.html", {"person": request.user, "servers": servers})
+
+
+@require_POST
+@allow(Permission.VIEW)
+def server_favourite(request: PersonRequest, slug: str) -> HttpResponse:
+    found, person = get_object_or_404(Server, slug=slug), request.user
+    if request.POST.get("is") == "yes":
+        found.fans.add(person)
+    else:
+        found.fans.remove(person)
+    events.publish_person_change(person.pk)
+    return respond_done()
 
 
 @require_POST
