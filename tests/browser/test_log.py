@@ -58,7 +58,7 @@ def write(stack: Stack, lines: list[tuple[str, str]]) -> None:
 
 
 def open_log(page: Page, stack: Stack, anchor: str = "") -> None:
-    page.goto(f"{stack.url}/servers/tiny/{anchor}")
+    page.goto(f"{stack.url}/servers/tiny/log/{anchor}")
     expect(page.locator(".log-status")).to_have_text("live")
 
 
@@ -262,7 +262,7 @@ def test_it_is_as_high_as_the_page_until_escape_and_menus_are_walked_by_keys(
     write(stack, [*numbered(300), *(("o", text) for text in LAUNCH)])
     open_log(page, stack)
     log, scroller = page.locator("run-log"), page.locator(".log-scroller")
-    low = (log.bounding_box() or {})["height"]
+    low = log.evaluate("log => log.offsetHeight")
     scroller.press("f")
     expect(log).to_have_class(re.compile("is-full"))
     box = log.bounding_box()
@@ -379,7 +379,7 @@ def test_lines_are_marked_linked_to_and_copied_with_their_numbers(
     other = context.new_page()
     other.goto(link)
     expect(other.locator(".is-target")).to_have_count(4)
-    assert other.url == f"{stack.url}/servers/tiny/?run={stack.run}#L9-L12"
+    assert other.url == f"{stack.url}/servers/tiny/log/?run={stack.run}#L9-L12"
 
 
 def test_lines_that_were_cut_out_are_one_row_and_the_others_keep_their_numbers(

@@ -54,7 +54,7 @@ def test_in_a_run_that_failed_no_line_is_called_harmless(page: Page, stack: Stac
     run = f"Run.objects.filter(pk={stack.run})"
     found = {"cause": "", "evidence": [[2, LINES[1]]]}
     stack.shell(f"{run}.write(state='failed', log__diagnosis={found})")
-    page.goto(f"{stack.url}/servers/tiny/")
+    page.goto(f"{stack.url}/servers/tiny/log/")
     expect(page.locator(".log-row.is-warning .log-number")).to_have_text("2")
     expect(page.locator(".is-harmless")).to_have_count(0)
     page.get_by_role("button", name="More", exact=True).click()
