@@ -1,5 +1,6 @@
 """Launches on pages: each flag and variable with its reason."""
 
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -102,6 +103,14 @@ def own_values(server: Server, launch: Launch) -> list[tuple[str, str, str]]:
 @register.filter
 def span(seconds: int) -> str:
     return durations.format_duration(seconds)
+
+
+@register.filter
+def gpu_words(gpus: str) -> str:
+    """ "GPU 0", "GPUs 0, 1", "all GPUs"; what a profile calls them by name stays as it is."""
+    if not re.fullmatch(r"\d+(,\d+)*", gpus):
+        return {"all": "all GPUs", "none": "no GPU"}.get(gpus, gpus)
+    return f"GPU{'s' if ',' in gpus else ''} {gpus.replace(',', ', ')}"
 
 
 @register.filter

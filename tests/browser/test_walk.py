@@ -15,6 +15,7 @@ from tests.browser.steps import (
     admitted,
     allow_mounts,
     card,
+    choose,
     eventually,
     fill_profile,
     kill_engine,
@@ -202,7 +203,7 @@ def test_a_start_that_ends_has_failed_and_says_how(
     failed = start(page, place, slug, until="failed")
     expect(failed).to_contain_text(says)
 
-    page.goto(f"{place.url}/servers/{slug}/")
+    page.goto(f"{place.url}/servers/{slug}/log/")
     expect(page.locator("main")).to_contain_text("engine pid")
 
 
@@ -215,7 +216,7 @@ def test_a_death_while_serving_is_seen_with_its_last_lines(
 
     expect(dying).to_have_attribute("data-state", "failed")
     expect(dying).to_contain_text("exit code 3")
-    page.goto(f"{place.url}/servers/{slug}/")
+    page.goto(f"{place.url}/servers/{slug}/log/")
     expect(page.locator("main")).to_contain_text("Application startup complete")
 
 
@@ -262,21 +263,21 @@ def test_restart_and_remove_and_the_log_stays(
 ) -> None:
     slug = make("Comes and goes")
     found = start(page, place, slug)
-    found.get_by_role("button", name="Restart").click()
+    choose(found, "Restart")
     runs = f"list(Run.objects.filter(server__slug='{slug}').values_list('state', flat=True))"
     eventually(page, lambda: sorted(cast(list[str], place.ask(runs))) == ["ready", "stopped"])
     expect(found).to_have_attribute("data-state", "ready")
     found.get_by_role("button", name="Stop").click()
     expect(found).to_have_attribute("data-state", "stopped")
 
-    found.get_by_role("button", name="Remove").click()
+    choose(found, "Remove")
     expect(found).to_have_count(0)
     page.get_by_role("button", name="Undo").click()
     expect(found).to_have_attribute("data-state", "stopped")
-    found.get_by_role("button", name="Remove").click()
+    choose(found, "Remove")
     expect(found).to_have_count(0)
 
-    page.goto(f"{place.url}/servers/{slug}/")
+    page.goto(f"{place.url}/servers/{slug}/log/")
     expect(page.locator("run-log")).to_contain_text("Application startup complete")
     eventually(page, lambda: slug not in servers_with_containers(place))
 
@@ -294,7 +295,7 @@ def test_engines_outlive_inferdash_and_no_line_is_lost(
     place.up.waits_for("starting it again", times=before + 4)
 
     expect(card(page, slug)).to_have_attribute("data-state", "ready")
-    page.goto(f"{place.url}/servers/{slug}/")
+    page.goto(f"{place.url}/servers/{slug}/log/")
     expect(page.locator("run-log")).to_contain_text("line 19999 of the flood")
     text = page.request.get(
         f"{place.url}/runs/{place.ask(f'Server.objects.get(slug={slug!r}).run.pk')}/log/"
@@ -343,6 +344,7 @@ def test_a_secret_is_nowhere_to_be_read(
     for path in (
         "",
         f"servers/{slug}/",
+        f"servers/{slug}/configuration/",
         f"profiles/{slug}/",
         f"profiles/{slug}/edit/",
         "activity/",

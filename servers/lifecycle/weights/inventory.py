@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import Max, QuerySet
 from django.utils import timezone
 
+from servers.host.kernel.resources import HostDisk
 from servers.host.weights.inventory import FolderInventory as Looked
 from servers.host.weights.stored import Checkpoint
 from servers.judge.runs import limits
@@ -41,6 +42,7 @@ class ModelFolder:
 class ModelUse:
     profile: Profile
     last_started: datetime | None
+    is_running: bool = False
 
 
 def roots(box: Box) -> list[ModelFolder]:
@@ -75,9 +77,13 @@ def _root(text: str, *, is_usual: bool, box: Box, allowed: limits.Limits) -> Mod
     return ModelFolder(path=path, is_usual=is_usual, refused=refused)
 
 
-def report(root: ModelFolder, looked: Looked | None) -> dict[str, Any]:
+def report(
+    root: ModelFolder, looked: Looked | None, disk: HostDisk | None = None
+) -> dict[str, Any]:
     """What ModelInventory.roots keeps of one of them; None: it was not looked into."""
-    told = {"path": root.path, "is_usual": root.is_usual, "refused": root.refused}
+    told: dict[str, Any] = {"path": root.path, "is_usual": root.is_usual, "refused": root.refused}
+    if disk is not None:
+        told["disk"] = {"free": disk.free, "total": disk.total, "device": disk.device}
     if looked is None:
         return told | {"found": 0, "hidden": [], "is_cut": False, "absent": False}
     return told | {
@@ -140,14 +146,16 @@ def _values(found: Checkpoint) -> dict[str, Any]:
 def uses(box: Box, person: User) -> dict[int, list[ModelUse]]:
     """By a stored checkpoint's key, the profiles that name it, as far as this person sees them."""
     stored = list(box.checkpoints.defer("texts", "config"))
-    last = dict(
-        Run.objects.filter(server__box=box)
-        .values_list("version__profile")
-        .annotate(at=Max("created_at"))
-    )
+    runs = Run.objects.filter(server__box=box)
+    last = dict(runs.values_list("version__profile").annotate(at=Max("created_at")))
+    running = set(runs.active().values_list("version__profile", flat=True))
     found: dict[int, list[ModelUse]] = {}
     for profile in _filter_placed(Profile.objects.seen_by(person)):
-        use = ModelUse(profile=profile, last_started=last.get(profile.pk))
+        use = ModelUse(
+            profile=profile,
+            last_started=last.get(profile.pk),
+            is_running=profile.pk in running,
+        )
         launches = _launches(profile, box)
         for each in stored:
             if any(names(launch, each, box) for launch in launches):
