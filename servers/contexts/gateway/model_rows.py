@@ -30,7 +30,7 @@ class ModelRow:
 
 def list_models(ready: Iterable[Route], absent: Iterable[NoRoute], person: User) -> list[ModelRow]:
     """Those that are ready first."""
-    found = [*ready, *absent]
+    found: list[Route | NoRoute] = [*ready, *absent]
     servers = Server.objects.present().select_related(
         "box", "profile__current", "run__version", "run__plan"
     )
@@ -71,7 +71,7 @@ def _build_row(
 
 def _explain(each: NoRoute, server: Server, person: User) -> str:
     if server.box.slug != settings.BOX:
-        return f"on {server.box}: use the gateway there"
+        return f"on {server.box}"
     if each.is_coming:
         return each.says if person.may_view else ""
     return "a request starts it" if each.may_start else ""
