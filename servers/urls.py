@@ -233,6 +233,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("keys/new/", keys.key_new, name="key_new"),
     path("keys/<int:pk>/revoke/", keys.key_revoke, name="key_revoke"),
     path("settings/", settings.settings, name="settings"),
+    path("settings/mine/", settings.save_notifications, name="notification_choices"),
     path("settings/people/", people.list_people, name="settings_people"),
     path("settings/people/invite/", people.person_invite, name="person_invite"),
     path("settings/people/<int:pk>/reset/", people.person_reset, name="person_reset"),

@@ -297,6 +297,7 @@ ROWS = [
     AccessRow(name="activity_csv", needs=Permission.ADMINISTER),
     AccessRow(name="settings", needs=Permission.ACCOUNT),
     AccessRow(name="settings_about", needs=Permission.ACCOUNT),
+    AccessRow(name="notification_choices", needs=Permission.VIEW, method="post"),
     AccessRow(name="settings_people", needs=Permission.ADMINISTER),
     AccessRow(name="settings_secrets", needs=Permission.ADMINISTER),
     AccessRow(name="settings_boxes", needs=Permission.ADMINISTER),
@@ -324,6 +325,7 @@ ROWS = [
 # Sockets by their pattern in routing.py, with a path that it matches ({run}: a key of Things).
 SOCKETS = {
     "ws/live/": ("/ws/live/", Permission.ACCOUNT),
+    "ws/notices/": ("/ws/notices/", Permission.VIEW),
     "ws/runs/<int:run_id>/log/": ("/ws/runs/{run}/log/", Permission.VIEW),
 }
 

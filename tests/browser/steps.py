@@ -69,6 +69,12 @@ def card(page: Page, slug: str) -> Locator:
     return page.locator("article").filter(has=page.get_by_text(slug, exact=True))
 
 
+def choose(card: Locator, action: str) -> None:
+    """Of the menu of a card's rarer actions."""
+    card.get_by_role("button", name="More for").click()
+    card.get_by_role("button", name=action, exact=True).click()
+
+
 def stop(page: Page, card: Locator, *, within: float) -> None:
     """By its card; milliseconds. What has served a moment ago is asked about first."""
     card.get_by_role("button", name="Stop").click()

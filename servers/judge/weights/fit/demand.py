@@ -105,6 +105,13 @@ def find_context(facts: LaunchFacts) -> int | None:
     return max(said, _read_yarn_length(text, said)) or None
 
 
+def read_context(facts: LaunchFacts) -> int | None:
+    """find_context(); None also where the engine chooses, or is one that is not known."""
+    if facts.engine not in CONTEXT_FLAG or _chooses_context(facts):
+        return None
+    return find_context(facts)
+
+
 def _read_yarn_length(text: Config, said: int) -> int:
     """How far YaRN stretches what the model was trained for; 0: it does not."""
     rope = text.get("rope_scaling") or text.get("rope_parameters")
