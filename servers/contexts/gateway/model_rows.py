@@ -8,12 +8,10 @@ from django.conf import settings
 from servers.gateway.routes import NoRoute, Route
 from servers.judge.profiles import features
 from servers.judge.profiles.facts import LaunchFacts
-from servers.judge.weights.fit.demand import find_context
+from servers.judge.weights.fit.demand import read_context
 from servers.lifecycle.profiles.knowledge import LaunchContext, share_knowledge
 from servers.models import Server, User
 
-# What a chat may hold, by the key of the feature that it takes.
-_CAPABILITIES = {"tools": "tools", "reasoning": "reasoning"}
 _STOPPED = "stopped"
 
 
@@ -54,18 +52,19 @@ def _build_row(
         says = _explain(each, server, person)
     subject = context.subject_alone
     facts = LaunchFacts(subject)
-    lacks = {lack.key for lack in features.lacks(subject)}
-    capabilities = [words for key, words in _CAPABILITIES.items() if key not in lacks]
-    if features.takes_pictures(subject):
-        capabilities.append("images")
+    capabilities = {
+        "tools": features.calls_tools(subject, features.lacks(subject)),
+        "reasoning": facts.flag("--reasoning-parser") is not None,
+        "images": features.takes_pictures(subject),
+    }
     return ModelRow(
         server=each.server,
         is_ready=isinstance(each, Route),
         names=each.names if person.may_view else each.listed,
         state=state,
         says=says,
-        context=find_context(facts),
-        capabilities=tuple(capabilities),
+        context=read_context(facts),
+        capabilities=tuple(name for name, has_it in capabilities.items() if has_it),
     )
 
 
