@@ -115,7 +115,8 @@ def test_what_is_ready_is_shown_once_by_whichever_tab_listens(
 def test_without_tls_the_page_says_why_there_are_none_and_what_to_do(
     stack: WebStack, context: BrowserContext
 ) -> None:
-    page = new_page(context, complaints := [])
+    complaints: list[str] = []
+    page = new_page(context, complaints)
     page.add_init_script(INSECURE)
     page.goto(f"{stack.url}/settings/")
 
