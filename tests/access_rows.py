@@ -220,6 +220,8 @@ ROWS = [
     AccessRow(name="terminal", needs=PUBLIC),
     AccessRow(name="keys", needs=Permission.ACCOUNT),
     AccessRow(name="keys", needs=Permission.ACCOUNT, method="post"),
+    AccessRow(name="key_new", needs=Permission.ACCOUNT),
+    AccessRow(name="key_revoke", needs=Permission.ACCOUNT, args=("key",)),
     AccessRow(name="key_revoke", needs=Permission.ACCOUNT, args=("key",), method="post"),
     AccessRow(name="password", needs=Permission.ACCOUNT),
     AccessRow(name="password", needs=Permission.ACCOUNT, method="post"),
@@ -280,6 +282,7 @@ ROWS = [
     AccessRow(name="usage", needs=Permission.OPERATE),
     AccessRow(name="usage_csv", needs=Permission.OPERATE),
     AccessRow(name="gateway", needs=Permission.CHAT),
+    AccessRow(name="requests", needs=Permission.CHAT),
     AccessRow(name="capture", needs=Permission.ADMINISTER),
     AccessRow(
         name="capture",
