@@ -173,6 +173,15 @@ GROUPS = (
         ),
     ),
     GuardedGroup(
+        marker="pages",
+        about="every page in every state, width and colour",
+        inputs=(
+            *(*ALL, *PAGES, "templates/*", "static/*", "servers/views/*", "servers/contexts/*"),
+            *("servers/templatetags/*", "tests/factories.py", "tests/page_states.py"),
+            *("tests/browser/axe.py", "tests/browser/matrix/*"),
+        ),
+    ),
+    GuardedGroup(
         marker="screenshots",
         about="the README's pictures",
         inputs=(

@@ -205,7 +205,7 @@ def test_data_and_engines_outlive_down_and_up(
     place.compose("up", "-d")
     wait_until(place.is_up, "web answers")
 
-    page.goto(f"{place.url}/servers/{slug}/")
+    page.goto(f"{place.url}/servers/{slug}/log/")
     expect(page.locator("run-log")).to_contain_text("Application startup complete")
     page.goto(f"{place.url}/")
     expect(card(page, slug)).to_have_attribute("data-state", "ready")

@@ -1,7 +1,15 @@
 """The verbs. People's (wishes) write rows; the worker's (moves) bring containers there."""
 
 from servers.lifecycle.external.monitoring import unwatch
-from servers.lifecycle.runs.commands import QueueOptions, call_off, remove, restart, start, stop
+from servers.lifecycle.runs.commands import (
+    QueueOptions,
+    call_off,
+    remove,
+    restart,
+    restore,
+    start,
+    stop,
+)
 from servers.lifecycle.runs.out_of_band import take_up
 from servers.lifecycle.runs.preview import preview
 from servers.lifecycle.runs.reboots import note_boot
@@ -26,6 +34,7 @@ __all__ = [
     "reached_ready",
     "remove",
     "restart",
+    "restore",
     "start",
     "start_due",
     "stop",

@@ -61,6 +61,12 @@ def gib_number(size: float | None) -> str:
 
 
 @register.filter
+def grey_dash(text: str) -> SafeString | str:
+    """What is not known stands back behind what is."""
+    return format_html('<span class="quiet">{}</span>', DASH) if text in ("", DASH) else text
+
+
+@register.filter
 def count(number: int | None) -> str:
     """ "1 234 567", with spaces that do not break."""
     return DASH if number is None else f"{number:,}".replace(",", "\u202f")

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from tests.browser.axe import COLOURS, faults
 from tests.browser.chromium import PATIENCE, new_page
-from tests.browser.steps import eventually
+from tests.browser.steps import choose, eventually
 from tests.web_stack import WebStack
 
 pytestmark = pytest.mark.browser
@@ -22,8 +22,14 @@ PAGES = (
     "/",
     "/boxes/rtx8/",
     "/boxes/spark-1/",
+    "/boxes/rtx8/hardware/",
+    "/boxes/rtx8/permissions/",
     "/servers/glm-5/",
     "/servers/minimax-m27/",
+    "/servers/minimax-m27/log/",
+    "/servers/minimax-m27/metrics/",
+    "/servers/minimax-m27/configuration/",
+    "/servers/glm-5/runs/",
     "/profiles/",
     "/profiles/minimax-m27/",
     "/profiles/minimax-m27/edit/",
@@ -108,7 +114,10 @@ def test_long_names_missing_figures_and_old_values_fit_and_can_be_read(
     for path in ("/", f"/boxes/{box}/"):
         page.goto(stack.url + path)
         expect(page.get_by_text("NVML has not answered for 7 s").first).to_be_visible()
-        expect(page.get_by_text("utilisation not reported").first).to_be_visible()
+        unknown = page.locator("[title='Utilisation not reported']").or_(
+            page.get_by_text("utilisation not reported")
+        )
+        expect(unknown.first).to_be_visible()
         assert faults(page) == [], path
     context.close()
 
@@ -177,13 +186,13 @@ def test_a_failure_is_told_on_every_open_page(
     assert said.count() == before + 1
     expect(page).to_have_title(f"({before + 1}) Dashboard · inferdash")
     expect(other.locator(".failure")).to_contain_text("SIGSEGV")
-    expect(other.locator(".failure pre")).to_contain_text("bye")
+    expect(other.locator(".last-lines")).to_contain_text("bye")
 
 
 def test_what_is_unfolded_stays_so_when_the_page_is_renewed(busy: WebStack, page: Page) -> None:
     page.goto(f"{busy.url}/servers/minimax-m27/")
-    page.get_by_text("Command", exact=True).click()
-    expect(page.locator("#run-command")).to_be_visible()
+    page.get_by_text(re.compile("^Ready in ")).click()
+    expect(page.locator(".steps")).to_be_visible()
 
     busy.run(
         "run = Run.objects.get(server__slug='minimax-m27')\n"
@@ -191,16 +200,16 @@ def test_what_is_unfolded_stays_so_when_the_page_is_renewed(busy: WebStack, page
         "events.publish_change('server', run.server_id)"
     )
 
-    expect(page.locator(".run-side .figures")).to_contain_text("7")
-    expect(page.locator("#run-command")).to_be_visible()
+    expect(page.locator(".now .figures")).to_contain_text("7")
+    expect(page.locator(".steps")).to_be_visible()
 
 
 def test_a_new_sample_moves_the_meter_and_adds_a_point(busy: WebStack, page: Page) -> None:
     page.goto(busy.url)
-    chart = page.locator("gpu-chart").first
-    expect(chart.locator("canvas")).to_be_visible()
-    until(page, "document.querySelector('gpu-chart').times.length > 800")
-    last = page.evaluate("document.querySelector('gpu-chart').times.at(-1)")
+    line = page.locator("gpu-line").first
+    expect(line.locator("path")).to_be_visible()
+    until(page, "document.querySelector('gpu-line').steps.size > 55")
+    last = page.evaluate("document.querySelector('gpu-line').last")
 
     busy.run(
         "box = Box.objects.get(slug='rtx8'); sample = box_samples.newest('rtx8')\n"
@@ -208,21 +217,20 @@ def test_a_new_sample_moves_the_meter_and_adds_a_point(busy: WebStack, page: Pag
         "events.publish_sample('rtx8', box.pk, sample)"
     )
 
-    until(page, f"document.querySelector('gpu-chart').times.at(-1) > {last}")
-    assert page.evaluate("document.querySelector('gpu-chart').percents.at(-1)") == 99
-    expect(page.locator(".gpu").first).to_contain_text("99 %")
-    expect(chart.locator("canvas")).to_be_visible()
+    until(page, f"document.querySelector('gpu-line').last > {last}")
+    expect(page.locator(".gpu-row").first).to_contain_text("99 %")
+    expect(line.locator("path")).to_be_visible()
 
 
 def test_values_that_stop_coming_are_greyed(busy: WebStack, page: Page) -> None:
     page.clock.install()
     page.goto(busy.url)
-    expect(page.locator("gpu-chart canvas").first).to_be_visible()
+    expect(page.locator("gpu-line path").first).to_be_visible()
 
     page.clock.run_for(15_000)
 
     expect(page.get_by_text("No new values for").first).to_be_visible()
-    expect(page.locator(".box").first).to_have_class("box is-stale")
+    expect(page.locator(".box").first).to_have_class("box panel is-stale")
 
 
 def test_a_box_that_falls_silent_is_marked_without_a_reload(busy: WebStack, page: Page) -> None:
@@ -482,12 +490,46 @@ def test_a_toast_is_announced_and_goes_and_trouble_stays(busy: WebStack, page: P
     page.get_by_role("tab", name="Log").click()
     expect(page.get_by_text("The second panel.")).to_be_visible()
 
-    page.clock.run_for(7000)
+    page.clock.run_for(9000)
 
     expect(toast).to_be_hidden()
     expect(trouble).to_be_visible()
     trouble.get_by_role("button", name="Close").click()
     expect(trouble).to_be_hidden()
+
+
+def test_a_table_is_sorted_filtered_and_walked_and_keeps_that_in_live_parts(
+    busy: WebStack, page: Page
+) -> None:
+    page.goto(f"{busy.url}/design/")
+    table = page.locator("list-table")
+    names = table.locator("tbody tr:not([hidden]) td:first-child")
+    size = table.get_by_role("columnheader", name="Size")
+    size.get_by_role("button").click()
+    expect(size).to_have_attribute("aria-sort", "descending")
+    expect(names).to_have_text(["zai-org/GLM-5", "Qwen/Qwen3-8B", "openai/gpt-oss-20b"])
+    size.get_by_role("button").click()
+    expect(names).to_have_text(["Qwen/Qwen3-8B", "zai-org/GLM-5", "openai/gpt-oss-20b"])
+    assert faults(page) == []
+
+    # As a live part that brings a row does.
+    table.locator("tbody").evaluate(
+        "body => body.insertAdjacentHTML('beforeend', '<tr><td><a data-row href=\"#x\">a/b</a></td><td data-value=\"1\">1</td><td>new</td></tr>')"
+    )
+    expect(names.first).to_have_text("a/b")
+    field = table.get_by_role("searchbox", name="Filter models")
+    field.fill("B 15")
+    expect(names).to_have_text(["Qwen/Qwen3-8B"])
+    expect(table.get_by_role("status")).to_have_text("1 of 4")
+    field.fill("nothing like it")
+    expect(table.get_by_role("status")).to_have_text("Nothing matches.")
+    field.fill("")
+    field.press("ArrowDown")
+    expect(names.first.get_by_role("link")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(table.get_by_role("link", name="Qwen/Qwen3-8B")).to_be_focused()
+    table.get_by_text("new", exact=True).click()
+    expect(page).to_have_url(re.compile("#x$"))
 
 
 def test_the_chosen_colours_are_kept(busy: WebStack, page: Page) -> None:
@@ -529,7 +571,7 @@ def test_a_refused_button_says_why(busy: WebStack, context: BrowserContext) -> N
     expect(card).to_have_attribute("data-state", "stopped")
     busy.run("factories.run(Server.objects.get(slug='gemma-tiny'), RunState.STARTING)")
 
-    card.get_by_role("button", name="Remove").click()
+    choose(card, "Remove")
 
     expect(page.locator("#trouble")).to_contain_text("gemma-tiny is running. Stop it first")
 

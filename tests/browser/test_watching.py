@@ -69,9 +69,11 @@ def test_an_engine_is_found_watched_and_talked_to(
 
     page.goto(f"{place.url}/servers/{stranger}/")
     expect(page.locator(".watched-by")).to_contain_text("started by docker run")
-    expect(page.locator("#log")).to_contain_text("engine pid", timeout=WITHIN)
     page.get_by_text("What its profile would start").click()
     expect(page.locator(".watched-by")).to_contain_text("does not publish the engine's port")
+    assert faults(page) == []
+    page.get_by_role("link", name="Log", exact=True).click()
+    expect(page.locator("#log")).to_contain_text("engine pid", timeout=WITHIN)
     assert faults(page) == []
 
     page.get_by_role("link", name="Chat", exact=True).first.click()
@@ -94,6 +96,7 @@ def test_an_engine_is_found_watched_and_talked_to(
 
     page.goto(f"{place.url}/servers/{stranger}/")
     page.once("dialog", lambda question: question.accept())
+    page.get_by_role("button", name="More actions").click()
     page.get_by_role("button", name="Stop monitoring").click()
     expect(page.locator("main")).to_contain_text("Not monitored any more", timeout=WITHIN)
     page.goto(f"{place.url}/")
@@ -137,17 +140,17 @@ def test_vllm_itself_is_watched_from_its_start_to_its_death(
 
 def watch_vllm(page: Page, place: Installation, vllm: str) -> None:
     page.goto(f"{place.url}/boxes/rtx8/found/")
-    row = page.locator(".other-list li").filter(has_text=vllm)
+    row = page.locator(".found-table [data-container]").filter(has_text=vllm)
     row.get_by_role("button", name=f"Monitor {vllm}").click(timeout=WITHIN)
     page.get_by_role("dialog").get_by_role("button", name="Monitor it").click()
     expect(row).to_contain_text(f"monitored as {vllm}", timeout=WITHIN)
 
-    page.goto(f"{place.url}/servers/{vllm}/")
+    page.goto(f"{place.url}/servers/{vllm}/log/")
     head = page.locator("main header [data-state]")
     expect(head).to_have_attribute("data-state", "starting", timeout=WITHIN)
     expect(head).to_have_attribute("data-state", "ready", timeout=VLLM_WITHIN)
     expect(page.locator("#log")).to_contain_text("Application startup complete", timeout=WITHIN)
-    expect(page.get_by_role("region", name="This run")).to_contain_text("vLLM 0.32")
+    expect(page.locator(".server-what")).to_contain_text("vLLM 0.32")
     seen = place.ask(f"starts.read_progress(Run.objects.get(server__slug='{vllm}')).coarse")
     assert seen == ["load_weights", "kv_cache", "ready"]
 

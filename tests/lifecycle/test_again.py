@@ -93,6 +93,10 @@ def test_removing_clears_the_container(
     assert docker.list_ours() == []
     assert one.runs.count() == 1
 
+    lifecycle.restore(one, by=factories.person())
+    one.refresh_from_db()
+    assert one.removed_at is None
+
 
 def test_no_message_is_needed_while_redis_is_away(
     server: Callable[..., ManagedServer],

@@ -24,6 +24,7 @@ from servers.judge.logs.evidence import EvidenceLine, EvidenceLog, Oom
 from servers.judge.logs.failure_catalog import Failure
 from servers.judge.logs.quoting import Evidence, cut, pick, quote_lines
 from servers.judge.logs.remedies import list_texts
+from servers.judge.messages import say
 from servers.judge.profiles.facts import LaunchFacts, Subject
 from servers.launch.engines import ENGINES, SERVING
 
@@ -110,9 +111,7 @@ def diagnose(ending: Ending) -> Diagnosis:
     unexplained = _find_unexplained(lines, hits)
     best = _best(hits, unexplained, log)
     if was_ready and not has_died and not (best and _is_hang(best)):
-        return Diagnosis(
-            outcome="ready", summary="It became ready, and nothing says that it failed."
-        )
+        return Diagnosis(outcome="ready", summary=str(say("logs.ready")))
     if ending.oom is not None and _is_of_memory(best):
         return _out_of_memory(ending, ending.oom)
     if ending.oom_killed and (best is None or best.failure.rank == "wrapper"):
@@ -356,14 +355,11 @@ def _conclude_rest(
     loud = [line for line in lines if line.is_loud and not log.has_survived(line)]
     told = pick(loud) or signs
     if not has_died:
-        summary = "The log ends before it is ready, and says no reason that is known."
+        summary = str(say("logs.no-reason"))
         return Diagnosis(outcome="unknown", summary=summary, evidence=quote_lines(told))
     said = told[0].text.strip() if told else ""
-    summary = "Not recognised."
-    summary += (
-        f" The first error in the log: {cut(said, 200)}"
-        if said
-        else " The log says nothing of a reason."
+    summary = str(
+        say("logs.unrecognised-error", said=cut(said, 200)) if said else say("logs.unrecognised")
     )
     if not told and ending.lines:
         number, text = ending.lines[-1]
@@ -389,9 +385,13 @@ def _conclude_exception(
             groups=groups,
         )
     place = exceptions.explain_place(fatal)
-    summary = f"{said}{'' if said.endswith(('.', '!')) else '.'}"
-    summary += f" Raised in {place}." if place else ""
-    return Diagnosis(outcome="failed", summary=f"{summary} No known failure fits.", evidence=told)
+    said += "" if said.endswith((".", "!")) else "."
+    summary = (
+        say("logs.unnamed-raised", said=said, place=place)
+        if place
+        else say("logs.unnamed", said=said)
+    )
+    return Diagnosis(outcome="failed", summary=str(summary), evidence=told)
 
 
 def report(lines: Iterable[str], *, exit_code: int | None = None) -> dict[str, Any]:

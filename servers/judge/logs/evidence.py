@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from servers.judge.logs import parsing
+from servers.judge.messages import Sentence, say
 
 # Lines that could tell a cause, from both ends of a log; one that has more repeats itself.
 MOST_FIRST, MOST_LAST = 3000, 3000
@@ -354,37 +355,30 @@ def is_anothers(
 
 def explain_oom(oom: Oom) -> str:
     """What happened, what it had and what else was large: sentences for a person."""
-    who = f"{oom.name} (process {oom.pid})" if oom.name else "a process of this engine"
+    parts = [_explain_kill(oom), _explain_size(oom)]
+    if oom.others:
+        named = ", ".join(f"{name} {_size(size)}" for name, size in oom.others)
+        parts.append(say("logs.oom-others", named=named))
+    parts.append(say("logs.oom-main-memory"))
+    return " ".join(str(part) for part in parts if part)
+
+
+def _explain_kill(oom: Oom) -> Sentence:
     if not oom.is_sure:
-        first = (
-            "It is likely that the kernel killed it because main memory ran out: the box's count "
-            "of such kills rose when it ended. No source that can be read here names the process."
-        )
-    elif oom.is_limit:
-        first = f"The kernel killed {who}: its container had reached its limit of main memory."
-    elif oom.is_limit is False:
-        first = f"The kernel killed {who}: the box had no main memory left."
-    else:
-        first = f"The kernel killed {who} because main memory ran out."
-    parts = [first, _had(oom), _describe_others(oom)]
-    parts.append("This is main memory; it is GPU memory, too, only where both are one.")
-    return " ".join(part for part in parts if part)
+        return say("logs.oom-likely")
+    code = "logs.oom"
+    if oom.is_limit is not None:
+        code = "logs.oom-of-limit" if oom.is_limit else "logs.oom-of-box"
+    who = f"{oom.name} (process {oom.pid})" if oom.name else "a process of this engine"
+    return say(code, who=who)
 
 
-def _had(oom: Oom) -> str:
-    had = f"It had {_size(oom.held)}" if oom.held else ""
-    limit = f"its container may use {_size(oom.limit)}" if oom.limit else ""
-    if had and limit:
-        return f"{had}, and {limit}."
-    said = had or limit
-    return f"{said[0].upper()}{said[1:]}." if said else ""
-
-
-def _describe_others(oom: Oom) -> str:
-    if not oom.others:
-        return ""
-    named = ", ".join(f"{name} {_size(size)}" for name, size in oom.others)
-    return f"Also large: {named}."
+def _explain_size(oom: Oom) -> Sentence | None:
+    if oom.held and oom.limit:
+        return say("logs.oom-held-limit", held=_size(oom.held), limit=_size(oom.limit))
+    if oom.held:
+        return say("logs.oom-held", held=_size(oom.held))
+    return say("logs.oom-limit", limit=_size(oom.limit)) if oom.limit else None
 
 
 def _size(size: int) -> str:

@@ -5,12 +5,12 @@ errors. What the estimate of `judge.weights.fit` says is none.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 
 from servers.judge.memory.room import GpuRoom
-from servers.judge.messages import say
+from servers.judge.messages import Sentence, say
 from servers.judge.profiles.conditions import OFF
 from servers.judge.profiles.facts import SEVERITIES, LaunchFacts, LintFinding
 from servers.judge.profiles.fixes import Fix, adapt_fix
@@ -181,24 +181,25 @@ def _weigh(
 ) -> LintFinding:
     if finding.severity == "info" or finding.rule in NOW:
         return finding
-    start = f"version {worked.version}, ready here on {worked.day:%d %b %Y}"
+    start = {"version": worked.version, "day": f"{worked.day:%d %b %Y}"}
     if not differences:
         severity = "warning" if finding.severity == "error" else finding.severity
-        yours = f"Yours last started with exactly these settings ({start})."
+        yours = str(say("profiles.yours-same", **start))
         return replace(finding, severity=severity, yours=yours)
     if finding.about in _MISSING:
         return finding
     name = finding.about.replace("_", "-") if finding.about.startswith("--") else finding.about
-    return replace(finding, yours=_yours(finding.about, differences.get(name), start))
+    return replace(finding, yours=str(_yours(finding.about, differences.get(name), start)))
 
 
-def _yours(about: str, difference: Difference | None, start: str) -> str:
+def _yours(about: str, difference: Difference | None, start: Mapping[str, object]) -> Sentence:
     # A field of Launch has another name on the page.
     is_field = about.islower() and not about.startswith("-")
     if difference is None:
-        had = f"the same {'setting' if is_field else about}"
-    elif difference.before is None:
-        return f"Yours last worked without {'this setting' if is_field else about} ({start})."
-    else:
-        had = f"{'this setting at' if is_field else about} {difference.before}".rstrip()
-    return f"Yours last worked with {had} ({start})."
+        what = "setting" if is_field else about
+        return say("profiles.yours-with-same", what=what, **start)
+    what = "this setting" if is_field else about
+    if difference.before is None:
+        return say("profiles.yours-without", what=what, **start)
+    had = f"{what} at {difference.before}" if is_field else f"{about} {difference.before}".rstrip()
+    return say("profiles.yours-with", had=had, **start)

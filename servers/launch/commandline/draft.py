@@ -276,6 +276,13 @@ class _Drafter:
                 "The paste runs a script around the engine. It is kept as the entrypoint; the "
                 "flags below are shown, but the script's own ones count.",
             )
+            for name in engine_words.list_unset(self.command):
+                one = " is used in the script, and the paste does not set it: write it under Environment."
+                several = (
+                    " are used in the script, and the paste does not set them: write them under "
+                    "Environment."
+                )
+                self.notes.group("unresolved", f"${name}", one, several)
         elif entrypoint and self.command.entrypoint is None:
             says = f"{entrypoint[0]} is kept, in the entrypoint, which replaces the image’s."
             self.notes.add("assumed", says)

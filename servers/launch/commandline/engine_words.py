@@ -368,3 +368,36 @@ def kept_script(command: LaunchCommand) -> tuple[str, ...]:
         if not needs_shell and not _changes([argument.text for argument in arguments]):
             return ()
     return (*argv[: argv.index(script)], script)
+
+
+# Of a shell's own, and what every container has.
+_ALWAYS_SET = frozenset(
+    [
+        "HOME",
+        "HOSTNAME",
+        "IFS",
+        "LANG",
+        "LINENO",
+        "OLDPWD",
+        "PATH",
+        "PPID",
+        "PWD",
+        "RANDOM",
+        "SECONDS",
+        "SHELL",
+        "TERM",
+        "UID",
+        "USER",
+    ]
+)
+_USED = re.compile(r"(?<!\\)\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+_SET = re.compile(r"(?:^|[\s;&|({])(?:([A-Za-z_]\w*)\+?=|(?:for|read(?: -\w+)*)\s+([A-Za-z_]\w*))")
+
+
+def list_unset(command: LaunchCommand) -> list[str]:
+    """Variables of a kept script that neither it nor the command sets, in their order."""
+    script = kept_script(command)[-1]
+    quoted = re.sub(r"'[^']*'", "", script)  # no variables to the shell
+    is_set = {name for found in _SET.findall(script) for name in found}
+    used = dict.fromkeys(name for found in _USED.findall(quoted) for name in found if name)
+    return [name for name in used if name not in is_set | _ALWAYS_SET and not command.env.get(name)]

@@ -190,3 +190,12 @@ def remove(server: ManagedServer, /, *, by: User | None) -> bool:
     transaction.on_commit(partial(events.publish_change, "servers"))
     transaction.on_commit(lambda: events.wake_watcher(server.box.slug, events.Topic.RUNS))
     return True
+
+
+@verb
+def restore(server: ManagedServer, /, *, by: User | None) -> None:
+    """Put a removed server back on the dashboard, with its runs. Its container stays deleted."""
+    with transaction.atomic():
+        if Server.objects.filter(pk=server.pk).exclude(removed_at=None).update(removed_at=None):
+            AuditEntry.note(by, "restore", server)
+            transaction.on_commit(partial(events.publish_change, "servers"))

@@ -284,7 +284,7 @@ class Run(models.Model):
             return "Nothing yet. Lines appear here as the engine writes them."
         if self.container_id:
             return "No line of it was stored."
-        return "It had no container, and so no log."
+        return "No log: the container was not created."
 
     @property
     def sleeps(self) -> bool:

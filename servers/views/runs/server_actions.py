@@ -132,6 +132,13 @@ def server_remove(request: PersonRequest, slug: str) -> HttpResponse:
 
 @require_POST
 @allow(Permission.OPERATE)
+def server_restore(request: PersonRequest, slug: str) -> HttpResponse:
+    lifecycle.restore(_find(slug), by=request.user)
+    return respond_done()
+
+
+@require_POST
+@allow(Permission.OPERATE)
 def run_fix(request: PersonRequest, slug: str, pk: int, number: int) -> HttpResponse:
     """Save the fix as the profile's newest version and start the server with it.
 

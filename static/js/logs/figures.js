@@ -3,6 +3,7 @@
 // the KV cache. A click goes to that place of the log. uPlot is fetched when there is something.
 
 import { find } from "../page/parts.js";
+import { remember, remembered } from "./choices.js";
 import { heading, resolved } from "../memory/plot.js";
 
 /** @import uPlot from "../../vendor/uplot/uPlot.esm.js" */
@@ -44,7 +45,7 @@ export class LogFigures {
   /** @type {Plotted[]} */
   plots = [];
 
-  /** @param {HTMLElement} panel @param {{show(number: number): void}} on */
+  /** @param {HTMLDetailsElement} panel @param {{show(number: number): void}} on */
   constructor(panel, on) {
     this.panel = panel;
     this.on = on;
@@ -52,7 +53,12 @@ export class LogFigures {
     this.summary = find(panel, ".log-figures-now", HTMLElement);
     this.resizing = new ResizeObserver(() => this.#resize());
     this.resizing.observe(this.body);
-    this.recolour = () => this.#rebuild();
+    this.recolour = () => panel.open && this.#rebuild();
+    panel.addEventListener("toggle", () => {
+      remember("figures", panel.open);
+      this.#draw();
+    });
+    panel.open = remembered("figures") === "yes";
     document.addEventListener("themechange", this.recolour);
   }
 
@@ -78,8 +84,11 @@ export class LogFigures {
     this.summary.textContent = summary(figures);
     if (keys === Object.keys(figures).join() && this.plots.length) {
       for (const { plot, lines } of this.plots) plot.setData(columns(figures, lines));
-      return;
-    }
+    } else await this.#draw();
+  }
+
+  async #draw() {
+    if (!this.panel.open || !this.figures) return this.#clear();
     this.uPlot ??= (await import("../page/uplot.js")).default;
     this.#rebuild();
   }

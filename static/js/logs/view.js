@@ -45,12 +45,19 @@ export class LogView {
     this.lastTop = 0;
     this.rowHeight = 18;
     scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    // Who selects text wants it to stay.
+    this.selected = () => {
+      const selection = document.getSelection();
+      if (selection && !selection.isCollapsed && this.block.contains(selection.anchorNode)) this.follow(false);
+    };
+    document.addEventListener("selectionchange", this.selected);
     this.resized = new ResizeObserver(() => this.relayout());
     this.resized.observe(scroller);
   }
 
   close() {
     this.resized.disconnect();
+    document.removeEventListener("selectionchange", this.selected);
     if (this.frame !== undefined) cancelAnimationFrame(this.frame);
   }
 
@@ -89,6 +96,14 @@ export class LogView {
   // The line that the reader looks at, and how far below the top edge it is.
   anchor() {
     return this.#anchor();
+  }
+
+  // The rows that can be seen, from the first that is whole.
+  visible() {
+    const { scrollTop, clientHeight } = this.scroller;
+    const rows = this.model.rows.all;
+    const from = this.#at(scrollTop);
+    return rows.slice(this.#top(from) < scrollTop ? from + 1 : from, this.#at(scrollTop + clientHeight - 1) + 1);
   }
 
   // These rows show something else now.

@@ -2,12 +2,17 @@
 // What every page does beyond its HTML: small things here, others in modules of their own.
 
 import "./connection.js";
+import "./list-table.js";
+import "./notifications.js";
 import "./palette.js";
 import "./sidebar.js";
 import { relative, span } from "./ago.js";
 import { copy } from "./clipboard.js";
 import { show } from "./dialog.js";
 import { all, around, byId, find } from "./parts.js";
+import { adoptToasts } from "./toast.js";
+
+adoptToasts();
 
 // Says to screen readers what eyes see: a server has become ready, failed or stopped.
 /** @type {Record<string, string>} */

@@ -1,9 +1,11 @@
 // @ts-check
 // Toasts: what was done, for some seconds, and what went wrong, until it is closed. Both are announced.
 
-import { byId } from "./parts.js";
+import { all, byId } from "./parts.js";
 
-const SHOWN = 6000; // ms; longer while the pointer or the focus is on it
+// How long one is shown, longer while the pointer or the focus is on it.
+const LEAST = 8000; // ms
+const WORD = 500; // ms, to read one
 const MOST = 3;
 
 /** @param {string} name as in tests/icons.py */
@@ -21,14 +23,35 @@ export function icon(name) {
 function make(text, sign) {
   const made = document.createElement("div");
   made.className = "toast";
+  made.append(sign, Object.assign(document.createElement("p"), { textContent: text }));
+  addClose(made);
+  return made;
+}
+
+/** @param {HTMLElement} made */
+function addClose(made) {
   const close = document.createElement("button");
   close.type = "button";
   close.className = "faint icon-button";
   close.ariaLabel = "Close";
   close.append(icon("close"));
   close.addEventListener("click", () => made.remove());
-  made.append(sign, Object.assign(document.createElement("p"), { textContent: text }), close);
-  return made;
+  made.append(close);
+}
+
+/** @param {HTMLElement} made */
+function endLater(made) {
+  const shown = Math.max(LEAST, WORD * made.textContent.split(/\s+/).length);
+  const end = () => (made.matches(":hover, :focus-within") ? setTimeout(end, shown) : made.remove());
+  setTimeout(end, shown);
+}
+
+/** Those that came with the page: what an action before it has done. */
+export function adoptToasts() {
+  for (const made of all(byId("toasts", HTMLElement), ".toast", HTMLElement)) {
+    addClose(made);
+    endLater(made);
+  }
 }
 
 /**
@@ -46,8 +69,7 @@ export function toast(text, undo) {
   }
   place.append(made);
   while (place.childElementCount > MOST) place.firstElementChild?.remove();
-  const go = () => (made.matches(":hover, :focus-within") ? setTimeout(go, SHOWN) : made.remove());
-  setTimeout(go, SHOWN);
+  endLater(made);
 }
 
 /** Says what was refused or went wrong. @param {string} text */

@@ -62,16 +62,18 @@ def test_who_may_only_chat_chats_and_is_shown_nothing_else(browser: Browser, sta
         page.locator("#person-button").click()
         page.get_by_role("link", name="Keys for programs").click()
         # The least that a key may, and not for long.
-        expect(page.get_by_label("It may", exact=True)).to_have_value("0")
-        expect(page.get_by_label("It lives")).to_have_value("90")
-        page.get_by_label("What is it for?").fill("my phone")
-        page.get_by_role("button", name="Make a key").click()
+        page.get_by_role("link", name="New key").click()
+        expect(page.get_by_label("Scope")).to_have_value("0")
+        expect(page.get_by_label("Expires")).to_have_value("90")
+        page.get_by_label("Name").fill("my phone")
+        page.get_by_role("button", name="Create key").click()
         asks = {"Authorization": f"Bearer {page.locator('#token').inner_text()}"}
         assert context.request.get(f"{stack.url}/v1/models", headers=asks).status == 200
         assert context.request.get(f"{stack.url}/api/v1/servers", headers=asks).status == 403
         _look(page, "keys")
         page.set_viewport_size(PHONE)
-        page.get_by_role("button", name="Revoke my phone").click()
+        page.get_by_role("link", name="Revoke my phone").click()
+        page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
         expect(page.get_by_role("row").filter(has_text="my phone")).to_contain_text("revoked")
 
         page.goto(f"{stack.url}/servers/tiny/")

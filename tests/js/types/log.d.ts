@@ -12,6 +12,8 @@ declare namespace Log {
     regex: boolean;
     case: boolean;
     level: string;
+    /** And no worse than this one. */
+    worst: string;
     rank: string;
   }
 
@@ -136,6 +138,16 @@ declare namespace Log {
     text: string;
     style: Style;
     isFound?: boolean;
+    part?: Part;
+  }
+
+  /** Of what stands before an engine's words: level and time, which have columns, and where it is from. */
+  type Part = "own" | "aside";
+
+  interface Prefix {
+    /** As the line names it; "": not at all. */
+    level: string;
+    parts: [from: number, to: number, part: Part][];
   }
 
   type Kind = "evidence" | "phase" | "error" | "warning" | "harmless";

@@ -10,4 +10,7 @@ interface DocumentEventMap {
   "htmx:ws:close": CustomEvent<{ code: number }>;
 }
 
-declare const htmx: { process(element: Element): void };
+declare const htmx: {
+  process(element: Element): void;
+  ajax(verb: string, path: string, context: { swap: string }): Promise<void>;
+};
