@@ -317,7 +317,7 @@ export class Chat {
     this.images.isTaken = images === "true" ? true : images === "false" ? false : undefined;
     const hint = running && running.conversation !== this.conversation
       ? `“${titleOf(running.conversation)}” is being answered. Stop it to ask something here.`
-      : this.conversation.elsewhere ? "An answer is arriving in another tab." : problem;
+      : this.conversation.elsewhere ? "An answer is arriving in another tab." : this.isTold ? "" : problem;
     const mayNot = Boolean(problem || this.conversation.elsewhere);
     this.composer.draw({ hint, isRunning: running !== null || this.isPreparing, mayNot, hasPictures: this.images.images.length > 0 });
     this.menus.refresh();
@@ -327,17 +327,23 @@ export class Chat {
     this.takeUp();
   }
 
+  // Whether the card of the chosen server says why nothing can be sent.
+  get isTold() {
+    return !this.servers.chosen && $("chat-standings").querySelector(".standing:not([hidden])") !== null;
+  }
+
   // What stands where nothing has been said yet: it stays what it is, since somebody may be pressing it.
   invite() {
-    const { chosen } = this.servers;
-    if (chosen && this.invited === chosen.model) return;
-    this.invited = chosen?.model;
+    const server = this.servers.find(this.servers.wanted);
+    const name = server && (server.model || server.slug);
+    if (name && this.invited === name) return;
+    this.invited = name;
     const example = (/** @type {string} */ text) => {
       this.composer.input.value = text;
       this.composer.focus();
       this.refresh();
     };
-    $("chat-empty").replaceChildren(...(chosen ? welcome(chosen, example) : emptyState(this.servers, page.dataset.dashboard ?? "")));
+    $("chat-empty").replaceChildren(...(server ? welcome(server, example) : emptyState(this.servers, page.dataset.dashboard ?? "")));
   }
 
   // The answer of this conversation that goes on in the server, if there is one.
