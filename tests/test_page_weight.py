@@ -1,11 +1,10 @@
 """Weight of the playground's pages: styles and scripts that come at load, as browsers get them."""
 
-import gzip
 import re
-from pathlib import Path, PurePosixPath
+from os.path import normpath
+from pathlib import PurePosixPath
 
-from django.contrib.staticfiles import finders
-
+from inferdash import static_files
 from tests.cases import table
 from tests.terminal import ROOT
 
@@ -17,19 +16,14 @@ IMPORT = re.compile(r'^(?:import|(?:import|export) [^;\n]*? from|} from) "(\.[^"
 
 
 def follow(name: str, seen: dict[str, int]) -> None:
-    """This file and all that it imports, with their sizes."""
+    """This file and all that it imports, with their sizes as they are sent."""
     if name in seen:
         return
-    path = finders.find(name)
-    assert isinstance(path, str), name
-    text = Path(path).read_bytes()
-    seen[name] = len(gzip.compress(text, 6))
+    file = static_files.read_all()[name]
+    seen[name] = len(file.compressed or file.content)
     if name.endswith("js"):
-        for imported in IMPORT.findall(text.decode()):
-            parts: list[str] = []
-            for part in (PurePosixPath(name).parent / imported).parts:
-                parts = parts[:-1] if part == ".." else [*parts, part]
-            follow("/".join(parts), seen)
+        for imported in IMPORT.findall(file.content.decode()):
+            follow(normpath(PurePosixPath(name).parent / imported), seen)
 
 
 def weigh(*templates: str) -> dict[str, int]:
