@@ -6,7 +6,7 @@ from servers.views import design, reports, search
 from servers.views.alerts import alerts
 from servers.views.api import urls as api_urls
 from servers.views.external import engines
-from servers.views.gateway import capture, chat, conversations, gateway, prompts
+from servers.views.gateway import capture, chat, conversations, gateway, keys, prompts, usage
 from servers.views.images import images, jobs
 from servers.views.logs import logs
 from servers.views.memory import boxes, history, prometheus
@@ -229,9 +229,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("alerts/outlets/", redirect_old("channels"), name="channels_old"),
     path("alerts/outlets/<int:pk>/", redirect_old("channel_edit"), name="channel_old"),
     path("activity.csv", activity.activity_csv, name="activity_csv"),
-    path("keys/", gateway.keys, name="keys"),
-    path("keys/<int:pk>/revoke/", gateway.key_revoke, name="key_revoke"),
+    path("keys/", keys.keys, name="keys"),
+    path("keys/new/", keys.key_new, name="key_new"),
+    path("keys/<int:pk>/revoke/", keys.key_revoke, name="key_revoke"),
     path("settings/", settings.settings, name="settings"),
+    path("settings/mine/", settings.save_notifications, name="notification_choices"),
     path("settings/people/", people.list_people, name="settings_people"),
     path("settings/people/invite/", people.person_invite, name="person_invite"),
     path("settings/people/<int:pk>/reset/", people.person_reset, name="person_reset"),
@@ -290,8 +292,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("profiles/<slug:slug>/build/", jobs.profile_build, name="profile_build"),
     path("profiles/<slug:slug>/built/", jobs.profile_built, name="profile_built"),
     path("profiles/<slug:slug>/build/use/", jobs.profile_use_build, name="profile_use_build"),
-    path("gateway/usage/", gateway.usage, name="usage"),
-    path("gateway/usage.csv", gateway.usage_csv, name="usage_csv"),
+    path("gateway/usage/", usage.usage, name="usage"),
+    path("gateway/usage.csv", usage.usage_csv, name="usage_csv"),
+    path("gateway/requests/", gateway.list_requests, name="requests"),
     path("gateway/capture/", capture.capture, name="capture"),
     path("gateway/capture/<int:pk>/end/", capture.capture_end, name="capture_end"),
     path("gateway/captured/<int:pk>/", capture.show_captured, name="captured"),

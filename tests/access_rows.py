@@ -220,6 +220,8 @@ ROWS = [
     AccessRow(name="terminal", needs=PUBLIC),
     AccessRow(name="keys", needs=Permission.ACCOUNT),
     AccessRow(name="keys", needs=Permission.ACCOUNT, method="post"),
+    AccessRow(name="key_new", needs=Permission.ACCOUNT),
+    AccessRow(name="key_revoke", needs=Permission.ACCOUNT, args=("key",)),
     AccessRow(name="key_revoke", needs=Permission.ACCOUNT, args=("key",), method="post"),
     AccessRow(name="password", needs=Permission.ACCOUNT),
     AccessRow(name="password", needs=Permission.ACCOUNT, method="post"),
@@ -280,6 +282,7 @@ ROWS = [
     AccessRow(name="usage", needs=Permission.OPERATE),
     AccessRow(name="usage_csv", needs=Permission.OPERATE),
     AccessRow(name="gateway", needs=Permission.CHAT),
+    AccessRow(name="requests", needs=Permission.CHAT),
     AccessRow(name="capture", needs=Permission.ADMINISTER),
     AccessRow(
         name="capture",
@@ -294,6 +297,7 @@ ROWS = [
     AccessRow(name="activity_csv", needs=Permission.ADMINISTER),
     AccessRow(name="settings", needs=Permission.ACCOUNT),
     AccessRow(name="settings_about", needs=Permission.ACCOUNT),
+    AccessRow(name="notification_choices", needs=Permission.VIEW, method="post"),
     AccessRow(name="settings_people", needs=Permission.ADMINISTER),
     AccessRow(name="settings_secrets", needs=Permission.ADMINISTER),
     AccessRow(name="settings_boxes", needs=Permission.ADMINISTER),
@@ -321,6 +325,7 @@ ROWS = [
 # Sockets by their pattern in routing.py, with a path that it matches ({run}: a key of Things).
 SOCKETS = {
     "ws/live/": ("/ws/live/", Permission.ACCOUNT),
+    "ws/notices/": ("/ws/notices/", Permission.VIEW),
     "ws/runs/<int:run_id>/log/": ("/ws/runs/{run}/log/", Permission.VIEW),
 }
 

@@ -147,7 +147,8 @@ def test_a_first_visit_says_what_to_do_next(ada: Client) -> None:
 
     assert "No box yet." in said
     assert "No server yet." in said
-    assert reverse("profile_new") in said
+    for way in ("profile_paste", "found", "recipes", "models", "profile_new"):
+        assert reverse(way) in said, way
 
 
 def test_a_viewer_is_not_offered_to_make_a_profile(client: Client, db: None) -> None:
@@ -299,8 +300,8 @@ def test_a_failed_card_first_says_why_and_links_to_the_profile(ada: Client) -> N
 
     why, start = said.index(">Why</a>"), said.index(">Start</button>")
     assert why < start
-    assert said.count('class="button primary" href="/servers/qwen3-8b/"') == 1
-    assert 'class="primary" hx-post="/servers/qwen3-8b/start/"' not in said
+    assert said.count('class="button soft" href="/servers/qwen3-8b/"') == 1
+    assert 'class="soft" hx-post="/servers/qwen3-8b/start/"' not in said
     assert 'href="/profiles/qwen3-8b/edit/"' in said
 
 

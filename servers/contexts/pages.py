@@ -19,6 +19,7 @@ from servers.contexts.images import inventory
 from servers.contexts.memory import care, gpu_rows
 from servers.contexts.memory.care import HardwareReport, hardware
 from servers.contexts.memory.gpu_rows import GpuRow
+from servers.contexts.people import recent
 from servers.contexts.runs import reboots, server_page
 from servers.contexts.runs.owners import Owner, owners
 from servers.contexts.weights import downloads
@@ -240,7 +241,9 @@ def _dashboard(
     samples = {box.slug: box_samples.newest(box.slug) for box in boxes}
     notices = needs.list_for(person, needs.attention(boxes, samples))
     parts = [reboots.html(person), needs.list_html(tuple(notices)), needs.bell_html(len(notices))]
-    parts += _cards(keys, person)
+    cards = _cards(keys, person)
+    if cards:
+        parts += [*cards, recent.html(person)]
     shown = panels(changed_boxes, samples, is_folded=len(boxes) > UNFOLDED)
     return parts + [_box_html(each) for each in shown]
 

@@ -1,6 +1,7 @@
 """The tables."""
 
 from servers.models.alerts.alert import Alert, Notification, NotificationChannel
+from servers.models.alerts.choices import NotificationChoices
 from servers.models.alerts.dismissal import Dismissal
 from servers.models.box import Box
 from servers.models.box_observation import BoxObservation
@@ -66,6 +67,7 @@ __all__ = [
     "OtherWorkloads",
     "LegacyPort",
     "NotificationChannel",
+    "NotificationChoices",
     "Preset",
     "Profile",
     "ProfileVersion",

@@ -55,14 +55,14 @@ def count_groups(servers: Iterable[Server]) -> list[tuple[str, str, int]]:
 
 @register.filter
 def gpu_words(server: Server) -> str:
-    """ "GPU 0, 1"; "" where it has none, or where nobody knows yet which."""
+    """ "GPU 0, 1", in which only the commas are places to break a line at."""
     said = (server.run.gpus if server.run and server.run.is_active else "") or server.launch.gpus
     if said == "none":
         return "CPU"
     indices = server.box.indices(said)
     if indices is None:
         return said
-    return f"GPU {', '.join(map(str, sorted(indices)))}" if indices else "all GPUs"
+    return f"GPU\u00a0{', '.join(map(str, sorted(indices)))}" if indices else "all GPUs"
 
 
 @register.filter

@@ -20,7 +20,7 @@ from servers.models import Box, Capture, Run, User
 register = template.Library()
 
 # Pages that a link of the sidebar leads to, although their addresses are not below its own.
-BELOW = {"profiles": ("groups", "recipes", "checkpoint"), "gateway": ("keys",)}
+BELOW = {"profiles": ("groups", "recipes", "checkpoint"), "gateway": ("keys", "prompt_sets")}
 
 
 @register.simple_tag
@@ -65,6 +65,10 @@ def icon(name: str) -> SafeString:
     )
 
 
+def _is_below(path: str, *names: str) -> bool:
+    return any(path.startswith(at) for at in map(reverse, names) if at != "/")
+
+
 @register.simple_tag(takes_context=True)
 def page_link(
     context: dict[str, Any],
@@ -77,10 +81,8 @@ def page_link(
     """An item of the navigation, marked on its own page and on the pages below it."""
     address = reverse(name)
     path = context["request"].path
-    is_here = path == address or (
-        address != "/"
-        and any(path.startswith(reverse(each)) for each in (name, *BELOW.get(name, ())))
-    )
+    of = next((of for of, below in BELOW.items() if _is_below(path, *below)), None)
+    is_here = of == name or (of is None and (path == address or _is_below(path, name)))
     return format_html(
         '<li><a href="{}"{}>{}<span class="label">{}</span>{}</a></li>',
         address,

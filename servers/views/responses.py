@@ -52,6 +52,17 @@ def send_file(
     )
 
 
+def render_question(
+    request: HttpRequest, title: str, part: str, context: dict[str, Any]
+) -> HttpResponse:
+    """A question: in the page's dialog for a link that htmx follows, else on a page of its own."""
+    is_dialog = "HX-Request" in request.headers
+    template = part if is_dialog else "components/question.html"
+    return render(
+        request, template, {**context, "title": title, "part": part, "is_dialog": is_dialog}
+    )
+
+
 def ask_in_dialog(request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
     """A question in the page's dialog, as the answer to a button that wants none."""
     answer = render(request, template, context)

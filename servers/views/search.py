@@ -33,6 +33,7 @@ PAGES = (
     ("compare", "Compare answers", "playground chat"),
     ("prompt_sets", "Prompt sets", "playground"),
     ("gateway", "Gateway", "api openai requests"),
+    ("requests", "Requests", "gateway log"),
     ("usage", "Usage", "tokens requests"),
     ("keys", "Keys for programs", "api token"),
     ("alerts", "Alerts", "problems"),

@@ -69,6 +69,12 @@ def card(page: Page, slug: str) -> Locator:
     return page.locator("article").filter(has=page.get_by_text(slug, exact=True))
 
 
+def choose(card: Locator, action: str) -> None:
+    """Of the menu of a card's rarer actions."""
+    card.get_by_role("button", name="More for").click()
+    card.get_by_role("button", name=action, exact=True).click()
+
+
 def stop(page: Page, card: Locator, *, within: float) -> None:
     """By its card; milliseconds. What has served a moment ago is asked about first."""
     card.get_by_role("button", name="Stop").click()
@@ -98,9 +104,9 @@ def eventually(page: Page, holds: Callable[[], bool]) -> None:
 
 def key(page: Page, place: WalkedSite) -> str:
     """Of whoever is logged in, for a program."""
-    page.goto(f"{place.url}/keys/")
-    page.get_by_label("What is it for?").fill("a program")
-    page.get_by_role("button", name="Make a key").click()
+    page.goto(f"{place.url}/keys/new/")
+    page.get_by_label("Name").fill("a program")
+    page.get_by_role("button", name="Create key").click()
     token = page.locator("#token").text_content()
     assert token is not None
     return token.strip()

@@ -42,6 +42,7 @@ def test_an_engine_that_dies_is_started_again_until_the_tries_or_patience_are_ov
     expect(found).to_contain_text("Starts again", timeout=WITHIN)
     found.get_by_role("button", name="Stop", exact=True).click()
     expect(found).not_to_contain_text("Starts again")
+    found.get_by_role("button", name="More for").click()
     expect(found.get_by_role("button", name="Remove")).to_be_visible()
 
     page.goto(f"{place.url}/activity/")

@@ -36,7 +36,7 @@ def fills_the_card(page: Page, place: Installation) -> None:
     machine = profiles.rtx_pro_6000()
     machine.cards[0].run(engine.pid, 61 * GIB)
     place.gpus.show(machine)
-    expect(page.get_by_role("group", name="GPU 0 ")).to_contain_text("61.0", timeout=WITHIN)
+    expect(page.get_by_role("row", name="GPU 0 ")).to_contain_text("61.0", timeout=WITHIN)
 
 
 @pytest.mark.takes(30)

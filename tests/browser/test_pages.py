@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from tests.browser.axe import COLOURS, faults
 from tests.browser.chromium import PATIENCE, new_page
-from tests.browser.steps import eventually
+from tests.browser.steps import choose, eventually
 from tests.web_stack import WebStack
 
 pytestmark = pytest.mark.browser
@@ -568,7 +568,7 @@ def test_a_refused_button_says_why(busy: WebStack, context: BrowserContext) -> N
     expect(card).to_have_attribute("data-state", "stopped")
     busy.run("factories.run(Server.objects.get(slug='gemma-tiny'), RunState.STARTING)")
 
-    card.get_by_role("button", name="Remove").click()
+    choose(card, "Remove")
 
     expect(page.locator("#trouble")).to_contain_text("gemma-tiny is running. Stop it first")
 

@@ -59,7 +59,7 @@ def started(page: Page, server: Locator, place: Installation, gib: float) -> str
     expect(server).to_have_attribute("data-state", "ready", timeout=WITHIN)
     engine, pid = container(place)
     holding(place, pid, gib)
-    expect(page.get_by_role("group", name="GPU 0 ")).to_contain_text(str(gib), timeout=WITHIN)
+    expect(page.get_by_role("row", name="GPU 0 ")).to_contain_text(str(gib), timeout=WITHIN)
     return engine
 
 

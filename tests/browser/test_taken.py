@@ -34,7 +34,7 @@ def is_ready(page: Page, place: Installation, server: Locator, gib: float) -> No
     machine = profiles.rtx_pro_6000()
     machine.cards[0].run(engine.pid, int(gib * GIB))
     place.gpus.show(machine)
-    expect(page.get_by_role("group", name="GPU 0 ")).to_contain_text(str(gib), timeout=WITHIN)
+    expect(page.get_by_role("row", name="GPU 0 ")).to_contain_text(str(gib), timeout=WITHIN)
 
 
 def start(server: Locator) -> None:

@@ -177,10 +177,10 @@ def programs_ask(place: Installation) -> None:
 def lines_are_tested(page: Page, place: Installation) -> None:
     """By the browser, as the programs would ask: with tools, too."""
     page.goto(f"{place.url}/gateway/")
-    page.get_by_label("Key to test with").fill(key_of(place, "lines"))
+    page.locator("#use-key").fill(key_of(place, "lines"))
     for name, count in (("Claude Code", 2), ("Open WebUI", 3)):
-        page.locator("summary").get_by_text(name, exact=True).click()
-        lines = page.locator("details.client[open]")
+        page.get_by_role("tab", name=name, exact=True).click()
+        lines = page.get_by_role("tabpanel", name=name, exact=True)
         lines.get_by_role("button", name="Send test request").click()
         expect(lines.locator(".use-outcome")).to_contain_text("It works: the first token came")
         expect(lines.get_by_role("listitem")).to_have_count(count)

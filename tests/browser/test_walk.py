@@ -15,6 +15,7 @@ from tests.browser.steps import (
     admitted,
     allow_mounts,
     card,
+    choose,
     eventually,
     fill_profile,
     kill_engine,
@@ -261,18 +262,18 @@ def test_restart_and_remove_and_the_log_stays(
 ) -> None:
     slug = make("Comes and goes")
     found = start(page, place, slug)
-    found.get_by_role("button", name="Restart").click()
+    choose(found, "Restart")
     runs = f"list(Run.objects.filter(server__slug='{slug}').values_list('state', flat=True))"
     eventually(page, lambda: sorted(cast(list[str], place.ask(runs))) == ["ready", "stopped"])
     expect(found).to_have_attribute("data-state", "ready")
     found.get_by_role("button", name="Stop").click()
     expect(found).to_have_attribute("data-state", "stopped")
 
-    found.get_by_role("button", name="Remove").click()
+    choose(found, "Remove")
     expect(found).to_have_count(0)
     page.get_by_role("button", name="Undo").click()
     expect(found).to_have_attribute("data-state", "stopped")
-    found.get_by_role("button", name="Remove").click()
+    choose(found, "Remove")
     expect(found).to_have_count(0)
 
     page.goto(f"{place.url}/servers/{slug}/log/")

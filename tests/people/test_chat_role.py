@@ -120,15 +120,16 @@ def test_they_see_their_own_requests_alone(ada: User, carl: User) -> None:
 
     for said in (
         as_(carl).get("/gateway/").content.decode(),
-        as_(carl).get("/gateway/?q=of").content.decode(),
+        as_(carl).get("/gateway/requests/?q=of").content.decode(),
         page_contexts.render(EVERYTHING, carl, page="gateway"),
+        page_contexts.render(EVERYTHING, carl, page="requests"),
     ):
         assert "of-carl" in said
         assert "of-ada" not in said
 
 
 def test_their_keys_ask_models_and_nothing_else(carl: User) -> None:
-    page = as_(carl).get(reverse("keys"))
+    page = as_(carl).get(reverse("key_new"))
     assert page.context["form"].fields["role"].choices == [(0, "use models only")]
 
     as_(carl).post(reverse("keys"), {"name": "x", "role": "0", "lives": "0"})
@@ -164,8 +165,8 @@ def test_an_error_that_is_not_shown_is_not_searched(ada: User, carl: User) -> No
         status=503, duration=1.0, error="RuntimeError: hidden",
     )  # fmt: skip
 
-    assert "of-carl" in as_(ada).get("/gateway/?q=hidden").content.decode()
-    assert "of-carl" not in as_(carl).get("/gateway/?q=hidden").content.decode()
+    assert "of-carl" in as_(ada).get("/gateway/requests/?q=hidden").content.decode()
+    assert "of-carl" not in as_(carl).get("/gateway/requests/?q=hidden").content.decode()
 
 
 def test_a_key_from_before_opens_no_metrics() -> None:

@@ -245,7 +245,11 @@ class Shown:
 
 
 def list_channels() -> list[Shown]:
-    found = NotificationChannel.objects.select_related("box", "created_by").order_by("name")
+    found = (
+        NotificationChannel.objects.filter_team()
+        .select_related("box", "created_by")
+        .order_by("name")
+    )
     words = dict(AlertKind.choices)
     return [
         Shown(

@@ -16,14 +16,6 @@ class GpuRow:
     gpu: GpuMemory
     owners: tuple[GpuOwner, ...]
 
-    @property
-    def shown(self) -> tuple[GpuOwner, ...]:
-        return self.owners[:2]
-
-    @property
-    def others(self) -> int:
-        return len(self.owners) - len(self.shown)
-
 
 @dataclass(frozen=True, kw_only=True)
 class LoadingRun:

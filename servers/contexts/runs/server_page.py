@@ -16,8 +16,8 @@ from servers.models.runs.run import PARTS, RunState
 type Key = tuple[str, int | None]
 
 RUNS = 50  # in the table
-LINES = 5  # of the end of a log
-_LEVELS = {parsing.Level.ERROR: "error", parsing.Level.WARNING: "warning"}
+LINES = 4  # of the end of a log
+_LEVELS = {parsing.Level.ERROR: "error", parsing.Level.WARNING: "warn"}
 _WITH = ("started_by", "stopped_by", "version", *PARTS)
 
 
@@ -26,7 +26,7 @@ class TailLine:
     """A line of the end of a log, without what an engine writes before each."""
 
     number: int | None  # None: it is not stored, Docker gave it when the container ended
-    level: str  # "error", "warning", or ""
+    level: str  # "error", "warn", or ""
     text: str
 
 

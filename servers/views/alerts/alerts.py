@@ -101,7 +101,7 @@ def add_channel(request: PersonRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @allow(Permission.ADMINISTER)
 def edit_channel(request: PersonRequest, pk: int) -> HttpResponse:
-    channel = get_object_or_404(NotificationChannel, pk=pk)
+    channel = get_object_or_404(NotificationChannel.objects.filter_team(), pk=pk)
     name = channel.name
     form = NotificationChannelForm(request.POST or None, instance=channel)
     if request.method == "POST" and form.is_valid() and _save(request, form):
@@ -130,7 +130,7 @@ def _save(request: PersonRequest, form: NotificationChannelForm) -> bool:
 @require_POST
 @allow(Permission.ADMINISTER)
 def delete_channel(request: PersonRequest, pk: int) -> HttpResponse:
-    channel = get_object_or_404(NotificationChannel, pk=pk)
+    channel = get_object_or_404(NotificationChannel.objects.filter_team(), pk=pk)
     with transaction.atomic():
         AuditEntry.note(request.user, "delete notification channel", channel)
         channel.delete()
@@ -142,7 +142,7 @@ def delete_channel(request: PersonRequest, pk: int) -> HttpResponse:
 @require_POST
 @allow(Permission.ADMINISTER)
 def test_channel(request: PersonRequest, pk: int) -> HttpResponse:
-    channel = get_object_or_404(NotificationChannel, pk=pk)
+    channel = get_object_or_404(NotificationChannel.objects.filter_team(), pk=pk)
     me = request.user
     channel_actions.ask_for_test(channel, by=me)
     AuditEntry.note(me, "test notification channel", channel)

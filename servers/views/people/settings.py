@@ -9,12 +9,15 @@ from django.db import transaction
 from django.db.models import Count, Sum
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers import tasks
+from servers.forms.notification_choices import NotificationChoicesForm
 from servers.forms.people import BoxForm
 from servers.launch.engines.placement import resolve
+from servers.lifecycle.alerts.choices import choose
 from servers.models import AuditEntry, Box, Permission, RunLog
+from servers.models.alerts.choices import find_choices
 from servers.views.access import PersonRequest, allow
 from servers.views.people import encryption
 from servers.views.people.secrets import find_uses
@@ -23,7 +26,29 @@ from servers.views.people.secrets import find_uses
 @require_GET
 @allow(Permission.ACCOUNT)
 def settings(request: PersonRequest) -> HttpResponse:
-    return render(request, "people/settings/you.html", {"authority": encryption.show_authority()})
+    return _show_you(request, NotificationChoicesForm(choices=find_choices(request.user)))
+
+
+@require_POST
+@allow(Permission.VIEW)
+def save_notifications(request: PersonRequest) -> HttpResponse:
+    form = NotificationChoicesForm(request.POST, choices=find_choices(request.user))
+    if not form.is_valid():
+        return _show_you(request, form)
+    said = form.cleaned_data
+    choose(
+        request.user,
+        browser=said["browser"],
+        mail=said.get("mail", []),
+        address=said.get("address", ""),
+    )
+    messages.success(request, "Your notifications are saved.")
+    return redirect("settings")
+
+
+def _show_you(request: PersonRequest, form: NotificationChoicesForm) -> HttpResponse:
+    context = {"authority": encryption.show_authority(), "form": form, "port": configured.PORT}
+    return render(request, "people/settings/you.html", context)
 
 
 @require_GET

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 from servers import events
 from servers.contexts import pages
 from servers.contexts.alerts import needs
+from servers.contexts.people import recent
 from servers.contexts.runs import reboots
 from servers.forms.profile_values import opens_the_box
 from servers.launch.engines import parameters
@@ -68,6 +69,7 @@ def dashboard(request: PersonRequest) -> HttpResponse:
             "panels": pages.panels(boxes, samples, is_folded=len(boxes) > pages.UNFOLDED),
             "notices": needs.list_for(request.user, needs.attention(boxes, samples)),
             "ending_keys": list(Key.objects.ending_soon(request.user)),
+            "recent": recent.list_recent(request.user),
             "reboots": reboots.lines(),
             "is_open_unencrypted": settings.IS_OPEN_UNENCRYPTED,
             "certificate_days": encryption.days_left(),

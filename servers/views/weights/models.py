@@ -31,7 +31,7 @@ from servers.models import (
 )
 from servers.state import answers
 from servers.views.access import PersonRequest, allow
-from servers.views.responses import respond_done
+from servers.views.responses import render_question, respond_done
 
 
 @require_GET
@@ -115,18 +115,13 @@ def model_delete(request: PersonRequest, pk: int) -> HttpResponse:
     stored = _find(pk)
     if request.method == "POST":
         return _request_deletion(request, stored)
-    is_dialog = "HX-Request" in request.headers
-    query = f"asked={uuid4()}{'&dialog' if is_dialog else ''}"
-    return render(
-        request,
-        "weights/_delete.html" if is_dialog else "weights/delete.html",
-        {
-            "stored": stored,
-            "missers": deletion.missers(stored, request.user),
-            "look": f"{reverse('model_delete_look', args=[pk])}?{query}",
-            "is_dialog": is_dialog,
-        },
-    )
+    query = f"asked={uuid4()}{'&dialog' if 'HX-Request' in request.headers else ''}"
+    context = {
+        "stored": stored,
+        "missers": deletion.missers(stored, request.user),
+        "look": f"{reverse('model_delete_look', args=[pk])}?{query}",
+    }
+    return render_question(request, f"Delete {stored.name}?", "weights/_delete.html", context)
 
 
 def _request_deletion(request: PersonRequest, stored: StoredCheckpoint) -> HttpResponse:

@@ -6,8 +6,10 @@ import { CsrfToken } from "../page/dom.js";
 import { Parameters } from "./chat/params.js";
 import { Presets } from "./chat/presets.js";
 import { Servers, Standing } from "./chat/servers.js";
+import { offerServers } from "./chat/server-select.js";
 import { newAnswer } from "./chat/store.js";
-import { TITLES, Turn } from "./compare/turns.js";
+import { TITLES } from "./compare/titles.js";
+import { Turn } from "./compare/turns.js";
 import { byId, find, partsOf, told } from "../page/parts.js";
 
 /**
@@ -122,7 +124,8 @@ class Prompts {
   constructor() {
     this.csrf = new CsrfToken(page, $("round-form"));
     this.parameters = new Parameters($("chat-params-form"));
-    this.servers = new Servers({ list: $("chat-servers"), select: $("round-server"), here: page.dataset.here ?? "", preselected: page.dataset.preselected ?? "" });
+    this.servers = new Servers({ list: $("chat-servers"), here: page.dataset.here ?? "", preselected: page.dataset.preselected ?? "" });
+    offerServers(this.servers, $("round-server"));
     this.presets = new Presets({
       root: $("chat-presets"), url: page.dataset.presets, csrf: this.csrf, servers: this.servers,
       now: () => ({ params: this.parameters.values, tools: null, schema: null }),

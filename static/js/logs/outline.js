@@ -2,7 +2,6 @@
 // What is known of a log's lines: errors and warnings, phases of the start, the evidence of a diagnosis.
 // Their rows show it, a lane beside them where they are in all of it, the menu lists them.
 
-import { LogFigures } from "./figures.js";
 import { around, find } from "../page/parts.js";
 
 const AGAIN = 5000; // ms between two looks while the log grows
@@ -37,6 +36,8 @@ export class LogOutline {
   timer;
   /** @type {Log.Outline | null} */
   outline = null;
+  /** Loaded when there are some. @type {import("./figures.js").LogFigures | undefined} */
+  figures;
   said = "";
 
   /** @param {HTMLElement} log @param {On} on */
@@ -57,7 +58,6 @@ export class LogOutline {
     });
     this.gutter.addEventListener("pointermove", (event) => this.#tip(this.#near(event)));
     this.gutter.addEventListener("pointerleave", () => this.#tip(null));
-    this.figures = new LogFigures(find(log, ".log-figures", HTMLDetailsElement), on);
     /** @type {Map<number, Log.Note>} */
     this.notes = new Map();
     /** From the top down. @type {Mark[]} */
@@ -81,7 +81,7 @@ export class LogOutline {
 
   close() {
     this.forget();
-    this.figures.close();
+    this.figures?.close();
   }
 
   forget() {
@@ -90,7 +90,7 @@ export class LogOutline {
     this.notes = new Map();
     this.said = "";
     this.outline = null;
-    this.figures.forget();
+    this.figures?.forget();
     this.toggle.hidden = true;
     this.gutter.replaceChildren();
     this.marks = [];
@@ -115,7 +115,7 @@ export class LogOutline {
       this.outline = outline;
       this.toggle.hidden = !outline.harmless.length;
       this.#offerRanks(outline.ranks);
-      this.figures.tell(outline.figures);
+      this.#tellFigures(outline.figures);
       this.#show();
     } else this.#draw();
   }
@@ -137,6 +137,15 @@ export class LogOutline {
     this.on.bad(bad.errors, bad.warnings, evidence.map(([number]) => number));
     this.on.changed();
     this.#draw();
+  }
+
+  /** @param {Log.Figures} figures */
+  async #tellFigures(figures) {
+    if (!figures.t && !this.figures) return;
+    const { LogFigures } = await import("./figures.js");
+    if (!this.outline) return; // another run has come meanwhile
+    this.figures ??= new LogFigures(find(this.log, ".log-figures", HTMLDetailsElement), this.on);
+    this.figures.tell(this.outline.figures);
   }
 
   #later() {

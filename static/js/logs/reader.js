@@ -1,9 +1,8 @@
 // @ts-check
-// A run's log as it is read: what is loaded, shown, found, followed. The template holds the toolbar.
+// A run's log as it is read: what is loaded, shown, found, followed.
 
 import "../page/menu.js";
 import { chosen, remember, remembered, tick } from "./choices.js";
-import { LogDownload } from "./download.js";
 import { LogFind } from "./find.js";
 import { LogFull } from "./full.js";
 import { LogHits } from "./hits.js";
@@ -19,6 +18,7 @@ import { plain } from "./terminal.js";
 import { LogView } from "./view.js";
 import { around, find } from "../page/parts.js";
 
+/** @import { LogDownload } from "./download.js" */
 /** @import { Choice } from "./choices.js" */
 /** @import { State } from "./socket.js" */
 /** @import { Anchor } from "./view.js" */
@@ -31,6 +31,8 @@ const ANSWER_WITHIN = 10_000;
 class LogReader {
   /** @type {LogSocket | undefined} */
   socket;
+  /** @type {LogDownload | undefined} */
+  download;
   /** When lines were asked for that have not come. @type {number | null} */
   awaited = null;
   /** What to show as soon as it is here. @type {{number: number, target: [number, number] | null} | null} */
@@ -78,10 +80,6 @@ class LogReader {
       changed: () => this.view.redraw(),
     });
     this.full = new LogFull(root, (yes) => tick(root, "full", yes));
-    this.download = new LogDownload(root, {
-      ask: (wish) => this.socket?.send(wish),
-      shown: () => (this.isOnly ? this.hits.numbers : null),
-    });
     this.view.note = (number) => this.outline.note(number);
     this.target = new LogTarget(root, {
       ask: (wish) => this.socket?.send(wish),
@@ -108,7 +106,7 @@ class LogReader {
 
   // Another run has come: its log in place of this one.
   renew() {
-    const { link } = this.download;
+    const link = find(this.root, ".log-download", HTMLAnchorElement);
     link.href = link.pathname.replace(/\/runs\/\d+\//, `/runs/${this.root.dataset.run}/`);
     this.scroller.setAttribute("aria-label", `Log of run ${this.root.dataset.run}`);
     this.socket?.close();
@@ -226,7 +224,7 @@ class LogReader {
   // Some were asked for by the view, some to be copied or saved.
   /** @param {Log.Picked[]} raw */
   #picked(raw) {
-    if (this.target.copied(raw) || this.download.took(raw) || !this.isOnly) return;
+    if (this.target.copied(raw) || this.download?.took(raw) || !this.isOnly) return;
     this.awaited = null;
     const anchor = this.view.anchor();
     this.hits.picked(raw);
@@ -259,8 +257,7 @@ class LogReader {
     this.#tellLines();
   }
 
-  // Where somebody was before others were shown.
-  /** @param {number} number */
+  /** @param {number} number where somebody was before others were shown */
   #goNear(number) {
     if (!this.isOnly) return this.#goTo(number, null);
     if (this.find.isOnly) return;
@@ -345,7 +342,6 @@ class LogReader {
     }
   }
 
-  // As somebody has asked for.
   /** @param {Choice} name */
   #turn(name) {
     const item = find(this.root, `[role=menuitemcheckbox][data-action=${name}]`, HTMLElement);
@@ -372,7 +368,7 @@ class LogReader {
     const link = around(event, ".log-number, .log-download", HTMLElement);
     if (link && isPlain) {
       event.preventDefault();
-      return link.dataset.number ? this.#mark(Number(link.dataset.number), event.shiftKey) : this.download.ask();
+      return link.dataset.number ? this.#mark(Number(link.dataset.number), event.shiftKey) : void this.#askForFile();
     }
     const button = around(event, "[data-action]", HTMLElement);
     if (button) this.#act(button.dataset.action ?? "", Number(button.dataset.line), button);
@@ -383,11 +379,11 @@ class LogReader {
   #act(action, line = 0, button = this.root) {
     switch (action) {
       case "find":
-        return this.find.isOpen ? this.find.close() : this.find.open();
+      case "leave":
+        if (this.find.isOpen) return this.find.close();
+        return action === "find" ? this.find.open() : this.full.set(false);
       case "text":
         return this.find.open();
-      case "leave":
-        return this.find.isOpen ? this.find.close() : this.full.set(false);
       case "line":
         return this.find.open("line");
       case "next":
@@ -407,10 +403,9 @@ class LogReader {
         return line ? this.#roll(action, action === "every-line", line) : this.#turn(action);
       case "start":
         return this.#toStart();
-      case "end":
-        return this.#toEnd();
       case "follow":
-        return this.view.isFollowing && !this.isComplete ? this.view.follow(false) : this.#toEnd();
+      case "end":
+        return action === "follow" && this.view.isFollowing && !this.isComplete ? this.view.follow(false) : this.#toEnd();
       case "copy":
       case "print":
         return this.target.copy(remembered("times") === "yes", action);
@@ -425,6 +420,15 @@ class LogReader {
       case "why":
         return this.#explain(line, button);
     }
+  }
+
+  async #askForFile() {
+    const { LogDownload } = await import("./download.js");
+    this.download ??= new LogDownload(this.root, {
+      ask: (wish) => this.socket?.send(wish),
+      shown: () => (this.isOnly ? this.hits.numbers : null),
+    });
+    this.download.ask();
   }
 
   /** @param {number} number @param {boolean} isMore */

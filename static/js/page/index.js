@@ -3,6 +3,7 @@
 
 import "./connection.js";
 import "./list-table.js";
+import "./notifications.js";
 import "./palette.js";
 import "./sidebar.js";
 import { relative, span } from "./ago.js";

@@ -48,7 +48,8 @@
   };
   fold();
   try {
-    root.dataset.servers = localStorage.getItem("inferdash.servers") ?? "cards";
+    const view = localStorage.getItem("inferdash.servers");
+    if (view) root.dataset.servers = view;
   } catch {
     // See above.
   }

@@ -1,7 +1,8 @@
 // @ts-check
-// The pages of settings: buttons that wait for a change, and addresses of the one page that there was.
+// The pages of settings: buttons that wait for a change, notifications, addresses of the one page that there was.
 
-import { all, find } from "../page/parts.js";
+import { show, state, turnOff, turnOn } from "../page/notifications.js";
+import { all, byId, find } from "../page/parts.js";
 
 // "Change" is there once there is something to change.
 for (const form of all(document, "form[data-until-changed]", HTMLFormElement)) {
@@ -20,3 +21,22 @@ document.querySelector(".subpages [aria-current]")?.scrollIntoView({ block: "nea
 const MOVED = { people: "people/", secrets: "secrets/", boxes: "boxes/", alerts: "notifications/", logs: "about/" };
 const old = /^#(\w+)-title$/.exec(location.hash)?.[1] ?? "";
 if (location.pathname.endsWith("/settings/") && MOVED[old]) location.replace(MOVED[old]);
+
+// Whether this browser shows notifications, and the button that changes it.
+const place = document.getElementById("this-browser");
+
+function tellState() {
+  if (!place) return;
+  const found = state();
+  for (const each of all(place, "[data-when]", HTMLElement)) each.hidden = each.dataset.when !== found;
+}
+
+if (place) {
+  place.hidden = false;
+  tellState();
+  byId("notifications-on", HTMLButtonElement).addEventListener("click", async () => (await turnOn(), tellState()));
+  byId("notifications-off", HTMLButtonElement).addEventListener("click", () => (turnOff(), tellState()));
+  byId("notifications-try", HTMLButtonElement).addEventListener("click", () =>
+    show({ id: "try", title: "inferdash", text: "Notifications arrive here.", url: location.pathname }),
+  );
+}

@@ -5,6 +5,7 @@
 import { all, around, find } from "../page/parts.js";
 
 const VIEW = "inferdash.servers";
+const FEW = 8; // are found without a filter
 
 class ServerList extends HTMLElement {
   group = "";
@@ -24,7 +25,7 @@ class ServerList extends HTMLElement {
       childList: true,
       attributeFilter: ["data-group", "data-words", "data-unmatched"],
     });
-    this.show(document.documentElement.dataset.servers ?? "cards");
+    this.mark(document.documentElement.dataset.servers ?? (this.classList.contains("is-many") ? "table" : "cards"));
     this.arrange();
   }
 
@@ -75,7 +76,8 @@ class ServerList extends HTMLElement {
 
   /** The view, for this browser. @param {string} view */
   choose(view) {
-    this.show(view);
+    document.documentElement.dataset.servers = view;
+    this.mark(view);
     try {
       localStorage.setItem(VIEW, view);
     } catch {
@@ -84,8 +86,7 @@ class ServerList extends HTMLElement {
   }
 
   /** @param {string} view */
-  show(view) {
-    document.documentElement.dataset.servers = view;
+  mark(view) {
     for (const button of all(this, "[data-view]", HTMLElement)) button.ariaPressed = String(button.dataset.view === view);
   }
 
@@ -107,6 +108,9 @@ class ServerList extends HTMLElement {
       chip.ariaPressed = String(show === this.group);
       chip.hidden = Boolean(show) && count === 0 && show !== this.group;
     }
+    for (const part of all(this, ".server-control", HTMLElement)) part.hidden = cards.length === 0;
+    const filter = find(this, ".server-filter", HTMLInputElement);
+    filter.hidden = cards.length <= FEW && !filter.value;
     find(this, ".no-match", HTMLElement).hidden = shown > 0 || cards.length === 0;
     this.count();
   }

@@ -15,6 +15,7 @@ from servers.models import (
     Key,
     LegacyPort,
     NotificationChannel,
+    NotificationChoices,
     Preset,
     Profile,
     ProfileVersion,
@@ -129,6 +130,12 @@ TABLES = (
         model=NotificationChannel,
         sealed=("sealed_address", "sealed_key"),
         leaves=frozenset({"tried_at", "delivered_at", "error"}),
+    ),
+    Table(
+        name="notification_choices",
+        one="choice of notifications",
+        several="choices of notifications",
+        model=NotificationChoices,
     ),
     Table(
         name="registries",

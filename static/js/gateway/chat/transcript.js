@@ -92,12 +92,20 @@ export class End {
   isNear = false;
   isSettling = false;
 
-  /** @param {HTMLElement} transcript */
-  constructor(transcript) {
+  /** @param {HTMLElement} transcript @param {HTMLElement} newest a button that leads there */
+  constructor(transcript, newest) {
+    this.newest = newest;
+    newest.addEventListener("click", () => {
+      this.settle();
+      this.offer();
+    });
     window.addEventListener("scroll", () => this.scrolled(), { passive: true });
     // What has just been opened grows, as its parts are drawn, until somebody takes hold of it.
     this.transcript = transcript;
-    this.observer = new ResizeObserver(() => this.isSettling && this.follow(true));
+    this.observer = new ResizeObserver(() => {
+      if (this.isSettling) this.follow(true);
+      this.offer();
+    });
     this.observer.observe(transcript);
     for (const sign of ["wheel", "pointerdown", "keydown", "touchstart"]) {
       window.addEventListener(sign, () => (this.isSettling = false), { passive: true, capture: true });
@@ -110,6 +118,12 @@ export class End {
     if (isNear()) this.isNear = true;
     else if (scrollTop < this.top) this.isNear = false;
     this.top = scrollTop;
+    this.offer();
+  }
+
+  // The way back, where somebody has left the end.
+  offer() {
+    this.newest.hidden = this.isNear || isNear();
   }
 
   settle() {

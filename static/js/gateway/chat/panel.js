@@ -1,16 +1,17 @@
 // @ts-check
-// What stands beside a conversation: parameters, tools, schema, the next question's pictures, and
-// what the chosen server can do.
+// The fields beside a conversation: parameters, tools, schema, presets, and what the chosen server's
+// profile lacks.
 
 import { Abilities } from "./abilities.js";
-import { Images } from "./images.js";
+import { Parameters } from "./params.js";
+import { Presets } from "./presets.js";
 import { Schema } from "./schema.js";
 import { Tools } from "./tools.js";
 import { partsOf } from "../../page/parts.js";
 
-/** @import { Parameters } from "./params.js" */
-
 const $ = partsOf({
+  "chat-params-form": HTMLFormElement,
+  "chat-presets": HTMLElement,
   "tools-text": HTMLTextAreaElement,
   "tools-choice": HTMLSelectElement,
   "tools-text-problem": HTMLElement,
@@ -23,34 +24,29 @@ const $ = partsOf({
   "schema-text-problem": HTMLElement,
   "schema-examples": HTMLSelectElement,
   "schema-badge": HTMLElement,
-  "chat-files": HTMLInputElement,
-  "chat-attach": HTMLElement,
-  "chat-pictures": HTMLElement,
-  "chat-input": HTMLElement,
-  "chat-middle": HTMLElement,
-  "chat-pictures-note": HTMLElement,
   "chat-lacks": HTMLElement,
 });
 
-// "change": tools or schema are others now; "refresh": whether one may send may have changed.
-export class Beside extends EventTarget {
-  /** @param {{parameters: Parameters, servers: Chat.Choice, csrf: {toString(): string}}} parts */
-  constructor({ parameters, servers, csrf }) {
+// "change": something is set otherwise now.
+export class Panel extends EventTarget {
+  /** @param {{servers: Chat.Choice, csrf: {toString(): string}, presets: string | undefined}} parts */
+  constructor({ servers, csrf, presets }) {
     super();
-    this.parameters = parameters;
     this.servers = servers;
+    this.parameters = new Parameters($("chat-params-form"));
     this.tools = new Tools({
       text: $("tools-text"), choice: $("tools-choice"), problem: $("tools-text-problem"), example: $("tools-example"), badge: $("tools-badge"),
     });
     this.schema = new Schema({
       mode: $("schema-mode"), text: $("schema-text"), area: $("schema-area"), problem: $("schema-text-problem"), examples: $("schema-examples"), badge: $("schema-badge"),
     });
-    this.images = new Images({
-      input: $("chat-files"), choose: $("chat-attach"), list: $("chat-pictures"), area: $("chat-input"), drop: $("chat-middle"), note: $("chat-pictures-note"),
-    });
     this.abilities = new Abilities({ panel: $("chat-lacks"), csrf });
-    for (const part of [this.tools, this.schema]) part.addEventListener("change", () => this.changed());
-    this.images.addEventListener("change", () => this.dispatchEvent(new Event("refresh")));
+    this.presets = new Presets({ root: $("chat-presets"), url: presets, csrf, servers, now: () => this.values });
+    for (const part of [this.parameters, this.tools, this.schema]) part.addEventListener("change", () => this.changed());
+    this.presets.picks((picked) => {
+      this.open(picked);
+      this.changed();
+    });
     servers.addEventListener("change", () => this.look());
     this.look();
   }
@@ -65,7 +61,6 @@ export class Beside extends EventTarget {
     const server = this.servers.find(this.servers.wanted);
     this.parameters.engine = server?.engine;
     this.abilities.server = server;
-    this.images.isTaken = this.abilities.images;
     this.missed();
   }
 
@@ -74,20 +69,21 @@ export class Beside extends EventTarget {
     $("tools-lack").replaceChildren(this.tools.value ? this.abilities.hint("tools") : "");
   }
 
-  /** @param {Chat.Beside} kept */
-  open({ tools, schema }) {
+  /** @param {Chat.Settings} settings */
+  open({ params, tools, schema }) {
+    this.parameters.values = params;
     this.tools.value = tools;
     this.schema.value = schema;
     this.missed();
   }
 
-  /** @returns {Chat.Beside} */
+  /** @returns {Chat.Settings} */
   get values() {
-    return { tools: this.tools.value, schema: this.schema.value };
+    return { params: this.parameters.values, tools: this.tools.value, schema: this.schema.value };
   }
 
   get problem() {
-    return this.parameters.check() || this.tools.check() || this.schema.check() || this.images.problem;
+    return this.parameters.check() || this.tools.check() || this.schema.check();
   }
 
   get request() {
