@@ -41,14 +41,15 @@ def test_a_card_tells_requests_and_tokens_with_a_small_line(client: Client, run:
     told = EngineMetrics(
         at=time.time(),
         source="metrics",
-        figures=Figures(running=2, queued=3, generation=142.64),
+        figures=Figures(running=2, generation=142.64, first_p95=0.64, kv=0.34),
         line=(0, 100, None, 140),
     )
     engine_metrics.keep_figures(run.pk, told)
     page = html(client, "/")
 
     assert "<dt>running</dt><dd>2</dd>" in page
-    assert "<dt>queued</dt><dd>3</dd>" in page
+    assert "<dt>TTFT p95</dt><dd>640 ms</dd>" in page
+    assert "<dt>KV cache</dt><dd>34 %</dd>" in page
     assert "<dt>tok/s</dt><dd>143</dd>" in page
     assert 'class="sparkline"' in page
     assert "These figures are of" not in page
