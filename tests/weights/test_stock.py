@@ -60,13 +60,7 @@ def test_context_and_architecture_are_those_of_the_text_model() -> None:
 
 def cards(*sizes: int, kind: str = "discrete") -> list[dict[str, Any]]:
     return [
-        {
-            "index": at,
-            "name": "RTX",
-            "compute_capability": "12.0",
-            "total": size * GIB,
-            "kind": kind,
-        }
+        {"index": at, "name": "", "total": size * GIB, "kind": kind}
         for at, size in enumerate(sizes)
     ]
 
