@@ -133,11 +133,11 @@ def test_its_own_page_is_told_when_anything_on_it_has_changed(
     factories.exchange(ada, switched)
     marks.append(mark(ada))
     assert mark(ada) == marks[-1]
-    assert '<h2 id="switch-title"><span class="badge attention">on</span>' in text_of(client)
+    assert '<h2 id="switch-title">Capture is on</h2>' in text_of(client)
     with monkeypatch.context() as clock:
         clock.setattr(timezone, "now", lambda: switched.until)
         marks.append(mark(ada))
-        assert '<h2 id="switch-title">Switch capture on ' in text_of(client)
+        assert '<h2 id="switch-title">Switch capture on</h2>' in text_of(client)
     assert len(set(marks)) == len(marks)
     CapturedCall.objects.all().delete()
     assert mark(ada) != marks[-2]
