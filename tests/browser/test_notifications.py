@@ -32,6 +32,7 @@ window.Notification = class extends EventTarget {
     close() {}
 };
 """
+KEPT = "inferdash.notifications.shown"
 INSECURE = "Object.defineProperty(window, 'isSecureContext', { value: false });"
 READY = """
 from django.utils import timezone
@@ -79,7 +80,7 @@ def test_what_is_ready_is_shown_once_by_whichever_tab_listens(
     expect(page.get_by_role("button", name="Turn off")).to_be_visible()
     assert shown(page) == ["inferdash"]
     # What was there before they were turned on is no news.
-    page.wait_for_function("localStorage.getItem('inferdash.notifications.shown') !== null")
+    eventually(page, lambda: page.evaluate(f"localStorage.getItem('{KEPT}')") is not None)
 
     other = new_page(context, complaints)
     other.goto(f"{stack.url}/")
