@@ -128,11 +128,11 @@ def _compile(folder: Path) -> dict[str, str]:
     words = "--allowJs --noCheck --removeComments --target esnext --module esnext --moduleResolution bundler"
     scripts = sorted(map(str, folder.rglob("*.js")))
     command = [
-        ROOT / "node_modules/.bin/tsc",
+        str(ROOT / "node_modules/.bin/tsc"),
         *words.split(),
         "--ignoreConfig",
         "--outDir",
-        made,
+        str(made),
         *scripts,
     ]
     path = f"{ROOT}/.venv/bin{os.pathsep}{os.environ['PATH']}"
