@@ -23,6 +23,7 @@ ICONS = {
     "check": "check",
     "chevron": "chevron-down",
     "close": "x",
+    "conversations": "messages-square",
     "copy": "copy",
     "dashboard": "layout-dashboard",
     "delete": "trash-2",

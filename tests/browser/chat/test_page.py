@@ -161,6 +161,11 @@ def test_on_a_phone_the_sides_are_drawers(page: Page) -> None:
     expect(page.get_by_role("heading", name="Ask tiny-qwen")).to_be_visible()
     assert faults(page) == []
     list_button.click()
+    page.get_by_label("Delete “first”").click()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".question .text")).to_have_text(["first"])
+    page.get_by_role("button", name="New conversation").click()
+    list_button.click()
     page.locator("#chat-conversations .open").click()
     expect(page.locator("#chat-list")).to_be_hidden()
     expect(page.locator(".question .text")).to_have_text(["first"])

@@ -287,6 +287,8 @@ export class Chat {
       return;
     }
     this.list.drop(id);
+    // It would lie above the way back.
+    if (this.lists.isDrawer) this.lists.shut();
     if (held) this.begin();
     if (held && !held.messages.length) return;
     toast(`Deleted “${title}”.`, { title: "Undo", run: () => this.undo(id) });
