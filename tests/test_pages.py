@@ -137,7 +137,7 @@ def test_a_servers_page_asks_as_often_for_40_runs_as_for_2(ada: Client) -> None:
     for number in (2, 38):
         for _each in range(number):
             factories.run(server, RunState.STOPPED)
-        counted.append(queries(ada, "/servers/qwen3-8b/"))
+        counted.append([queries(ada, f"/servers/qwen3-8b/{tab}") for tab in ("", "runs/")])
 
     assert counted[0] == counted[1]
 

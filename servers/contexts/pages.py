@@ -82,6 +82,10 @@ class Panel:
         return sum(gpu.total or 0 for gpu in self.gpus)
 
     @property
+    def held_percent(self) -> float:
+        return round(100 * self.held / (self.memory_of_gpus or 1), 1)
+
+    @property
     def memory_total(self) -> int | None:
         return dict(self.memory).get("MemTotal")
 

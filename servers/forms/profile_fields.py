@@ -78,7 +78,7 @@ class ProfileFields(forms.Form):
         required=False,
         max_length=200,
         label="Change note",
-        help_text="Shown in the list of versions.",
+        widget=forms.TextInput(attrs={"placeholder": "What changed? (optional)"}),
     )
 
 

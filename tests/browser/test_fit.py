@@ -122,8 +122,8 @@ def test_a_start_that_the_engine_would_refuse_asks_first_and_shows_why(
     # The watcher asks for images each ten seconds, and this page says what it knows when it is opened.
     eventually(page, lambda: bool(place.ask(f"{ENGINE!r} in HostResources.objects.get().images")))
     page.goto(f"{place.url}/profiles/crowded/")
-    before = page.locator("details.preflight")
-    before.locator("summary").click()
+    before = page.locator("#checks [data-fold=rest]")
+    before.locator("summary").first.click()
     expect(before).to_contain_text("NVIDIA's container toolkit")
     expect(before).to_contain_text(f"{ENGINE} is on the box")
     page.goto(f"{place.url}/")

@@ -294,7 +294,7 @@ def test_a_viewer_sees_everything_and_is_offered_nothing_to_press(
     page.goto(busy.url)
 
     expect(page.locator(".card").first).to_be_visible()
-    assert page.locator(".card button").count() == 0
+    assert page.locator(".card button:not(.card-star)").count() == 0
     assert page.get_by_role("link", name="Chat").count() == 0
     assert page.get_by_role("link", name="Log").count() > 0
     context.close()

@@ -23,7 +23,7 @@ def test_a_guides_command_becomes_a_server_and_every_version_can_come_back(
     page: Page, place: Installation
 ) -> None:
     page.goto(f"{place.url}/profiles/")
-    page.get_by_role("link", name="New profile").click()
+    page.get_by_role("link", name="Paste a command").click()
     page.get_by_label("Command or compose file").fill(PASTE)
     page.get_by_role("button", name="Import", exact=True).click()
 
@@ -33,11 +33,11 @@ def test_a_guides_command_becomes_a_server_and_every_version_can_come_back(
     expect(page.locator("#id_flags")).to_have_value("--tensor-parallel-size 2  # two cards")
     check = page.locator("#check")
     expect(check).to_contain_text("docker run")
-    finding = check.locator(".verdict").filter(has_text="shared memory").first
+    finding = check.locator(".check-item").filter(has_text="shared memory").first
     finding.get_by_role("button", name="Apply fix: --shm-size").click()
     expect(page.locator("#id_shm_size")).not_to_have_value("")
     expect(page.locator("#check")).to_contain_text("--shm-size")
-    expect(page.locator("#check .verdict").filter(has_text="shared memory")).to_have_count(0)
+    expect(page.locator("#check .check-item").filter(has_text="shared memory")).to_have_count(0)
     page.locator("#id_name").fill("Coder")
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name="Coder", level=1)).to_be_visible()
@@ -46,7 +46,7 @@ def test_a_guides_command_becomes_a_server_and_every_version_can_come_back(
     flags = "--tensor-parallel-size 2\n--max-model-len 8192  # longer"
     fill_profile(page, {"flags": flags, "message": "Longer context"})
     page.get_by_role("button", name="Save", exact=True).click()
-    page.get_by_role("link", name="2", exact=True).click()
+    page.get_by_role("link", name="Version 2", exact=True).click()
     row = page.get_by_role("row").filter(has_text="--max-model-len")
     expect(row).to_contain_text("8192")
     expect(row).to_contain_text("longer")

@@ -87,7 +87,8 @@ def test_the_form_asks_the_box_which_folders_it_has(
     page.locator("#id_name").fill("Mounted")
     page.locator("#id_checkpoint").fill("/models/GLM-5")
     page.locator("#id_image").fill(ENGINE)
-    page.locator("#id_volumes").fill(f"{tmp_path}/GLM-5:/models/GLM-5\n{tmp_path}/x/GLM-5:/other")
+    mounts = f"{tmp_path}/GLM-5:/models/GLM-5\n{tmp_path}/x/GLM-5:/other"
+    fill_profile(page, {"volumes": mounts})
 
     said = page.locator("#check .places li:not(:has-text('huggingface'))")
     expect(said.nth(0)).to_contain_text(f"{tmp_path}/GLM-5 is there")
@@ -303,12 +304,25 @@ def test_engines_outlive_inferdash_and_no_line_is_lost(
     assert flood == [str(number) for number in range(20000)]
 
 
-def test_the_playground_streams_an_answer_of_the_ready_server(
-    page: Page, place: Installation, make: Callable[..., str]
+def test_from_an_empty_page_to_a_streamed_answer_in_four_clicks(
+    page: Page, place: Installation
 ) -> None:
+    clicks: list[Locator] = []
+
+    def press(what: Locator) -> None:
+        clicks.append(what)
+        what.click()
+
+    page.goto(f"{place.url}/profiles/")
+    # The second where the installation has been used before.
+    press(page.get_by_role("link", name=re.compile("^(Paste a command|New profile)$")))
     # So slow that its tokens do not come to the browser as one, however busy the machine is.
-    slug = make("To talk to", env="ENGINE_TOKENS_PER_SECOND=2")
-    start(page, place, slug).get_by_role("link", name="Chat").click()
+    command = f"docker run --gpus all -e ENGINE_TOKENS_PER_SECOND=2 {ENGINE} vllm serve a/b"
+    page.get_by_label("Command or compose file").fill(command)
+    press(page.get_by_role("button", name="Import", exact=True))
+    press(page.get_by_role("button", name="Save and start"))
+    press(page.get_by_role("link", name="Chat", exact=True))
+    assert len(clicks) <= 4
     expect(page.get_by_text("Enter sends")).to_be_visible()
     page.get_by_label("Message", exact=True).fill("A **bold** question")
     page.keyboard.press("Enter")

@@ -59,7 +59,10 @@ def test_context_and_architecture_are_those_of_the_text_model() -> None:
 
 
 def cards(*sizes: int, kind: str = "discrete") -> list[dict[str, Any]]:
-    return [{"total": size * GIB, "kind": kind} for size in sizes]
+    return [
+        {"index": at, "name": "", "total": size * GIB, "kind": kind}
+        for at, size in enumerate(sizes)
+    ]
 
 
 def test_the_weights_say_how_many_gpus_they_need() -> None:

@@ -31,6 +31,7 @@ class GpuKind:
     """So many cards of one kind, whichever are free at the start."""
 
     value: str
+    words: str
     is_chosen: bool
 
 
@@ -123,8 +124,14 @@ def _list_users(box: Box) -> dict[int, tuple[str, ...]]:
 
 def _list_kinds(names: list[str], text: str) -> tuple[GpuKind, ...]:
     counts = Counter(name.removeprefix("NVIDIA ") for name in names if name)
-    values = [f"{n}x {name}" for name, most in counts.items() for n in range(1, most + 1)]
-    known = [value for value in values if placement.parse_gpu_requirement(value)]
+    # Where all are of one kind, its name would be said eight times.
+    known = {
+        f"{n}x {name}": f"any {n}" if len(counts) == 1 else f"any {n}x {name}"
+        for name, most in counts.items()
+        for n in range(1, most + 1)
+    }
     if text not in known and placement.parse_gpu_requirement(text):
-        known = [text, *known]
-    return tuple(GpuKind(value=value, is_chosen=value == text) for value in known)
+        known = {text: f"any {text}", **known}
+    return tuple(
+        GpuKind(value=value, words=words, is_chosen=value == text) for value, words in known.items()
+    )

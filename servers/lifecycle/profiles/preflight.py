@@ -75,7 +75,7 @@ class PreflightResult:
         return Count(errors=self._levels["error"], warnings=self._levels["warning"])
 
     def _is_of_fit(self, said: str) -> bool:
-        return self.fit is not None and said == self.fit.says
+        return self.fit is not None and said in self.fit.says
 
     @property
     def shown_faults(self) -> list[LintFinding]:
@@ -123,9 +123,10 @@ class PreflightResult:
     @cached_property
     def _levels(self) -> Counter[str]:
         rules = [each.severity for each in self.findings if each.severity != "info"]
-        told = {each.says for each in self.findings}
-        items = [each.level for each in self.items if each.says not in told]
-        return Counter([*items, *rules])
+        # What a finding says of the memory, the memory's own item says, too.
+        is_told = any(self._is_of_fit(each.says) for each in self.findings)
+        items = [each for each in self.items if each.id != "memory" or not is_told]
+        return Counter([*(each.level for each in items), *rules])
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -41,7 +41,7 @@ def test_an_unknown_flag_is_saved_as_it_stands(page: Page, stack: WebStack) -> N
     page.locator("#id_name").fill("Our fork")
     page.locator("#id_checkpoint").fill("Qwen/Qwen3-8B")
     # Marks and the check of the whole form stand side by side.
-    expect(page.locator("#check .verdict").first).to_contain_text("--zzz-of-our-fork")
+    expect(page.locator("#check .check-item").first).to_contain_text("--zzz-of-our-fork")
 
     page.get_by_role("button", name="Save", exact=True).click()
 
