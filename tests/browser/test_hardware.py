@@ -95,7 +95,7 @@ def test_a_disk_that_fills_is_told_on_every_page_that_shows_the_box(
     tell(stack, FILLS.format(free=60))
     expect(box.locator("[data-faults=warning]")).to_have_text("1 warning")
     attention = page.get_by_role("region", name="Needs attention")
-    expect(attention.get_by_text("is nearly full")).to_be_visible()
+    expect(attention.locator("strong", has_text="is nearly full")).to_be_visible()
 
     tell(stack, FILLS.format(free=3))
     expect(box.locator("[data-faults=critical]")).to_have_text("1 critical")

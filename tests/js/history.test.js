@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { moment, relative, span } from "../../static/js/page/ago.js";
 import { lines } from "../../static/js/memory/history-engines.js";
 import { list } from "../../static/js/memory/history-marks.js";
-import { cluster, heights, layers, opening, seconds, tone, written } from "../../static/js/memory/history-places.js";
+import { cluster, day, heights, layers, opening, seconds, tone, written } from "../../static/js/memory/history-places.js";
 
 const GIB = 2 ** 20; // KiB
 
@@ -77,6 +77,11 @@ test("a history opens where something was recorded", () => {
   assert.deepEqual(opening(now - 90_000, now - 5, now), { span: 86400, end: null });
   assert.deepEqual(opening(now - 900_000, now - 400_000, now), { span: 86400, end: now - 400_000 });
   assert.deepEqual(opening(0, 0, now), { span: 86400, end: null });
+});
+
+test("a day of another year has its year", () => {
+  assert.equal(day(Date.UTC(2019, 10, 9, 12) / 1000), "9 Nov 2019");
+  assert.equal(day(Date.UTC(new Date().getFullYear(), 2, 22, 12) / 1000), "22 Mar");
 });
 
 test("a span is written into an address as one reads it", () => {

@@ -137,7 +137,7 @@ export class Charts {
     const plot = new uPlot(
       {
         ...this.size(place),
-        padding: [8, 12, 0, 0],
+        padding: [8, 20, 0, 0],
         legend: { show: false },
         cursor: {
           y: false,

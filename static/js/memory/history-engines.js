@@ -51,7 +51,7 @@ const TITLES = {
 };
 
 /** The title of a chart: of several servers each has one line of the two. @param {string} name @param {number} servers */
-export function titleOf(name, servers) {
+function titleOf(name, servers) {
   const { lines: figures, of = 0 } = /** @type {Chart} */ (ENGINES[name]);
   return servers > 1 && of ? `${TITLES[name]}, ${figures[of]?.[1]}` : (TITLES[name] ?? name);
 }

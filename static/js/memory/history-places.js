@@ -79,8 +79,11 @@ export function cluster(places, room) {
 
 /** @param {number} seconds @param {Intl.DateTimeFormatOptions} options */
 const local = (seconds, options) => new Date(seconds * 1000).toLocaleString("en-GB", { hourCycle: "h23", ...options });
-/** "26 Nov". @param {number} seconds */
-export const day = (seconds) => local(seconds, { day: "numeric", month: "short" });
+/** "26 Nov"; with the year where that is another one. @param {number} seconds */
+export function day(seconds) {
+  const isThisYear = new Date(seconds * 1000).getFullYear() === new Date().getFullYear();
+  return local(seconds, { day: "numeric", month: "short", ...(isThisYear ? {} : { year: "numeric" }) });
+}
 /** "18:04:09", as exactly as is asked. @param {number} seconds @param {boolean} [isExact] */
 export const clock = (seconds, isExact = true) =>
   local(seconds, { hour: "2-digit", minute: "2-digit", ...(isExact ? { second: "2-digit" } : {}) });

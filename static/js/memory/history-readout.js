@@ -17,7 +17,7 @@ function short(value) {
  * The index of a moment in points of even width; the newest that says something where none is meant.
  * @param {number[]} times @param {Past.Values} values @param {number | null} at
  */
-export function place(times, values, at) {
+function place(times, values, at) {
   const [first = 0, second = first + 1] = times;
   if (at === null) return values.findLastIndex((value) => value !== null);
   return Math.min(times.length - 1, Math.max(0, Math.floor((at - first) / (second - first))));
@@ -34,7 +34,7 @@ const FIGURES = [
  * A chip of each layer of memory, and of each server that only engines tell of.
  * @param {Past.View} view @returns {{key: string, name: string, className: string, layer: Past.Layer | null}[]}
  */
-export function chips({ stack, engines }) {
+function chips({ stack, engines }) {
   const layers = stack.map((layer) => ({
     key: layer.key,
     name: layer.name,

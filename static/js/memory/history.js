@@ -259,6 +259,7 @@ class BoxHistory extends HTMLElement {
       if (asking.signal.aborted) return;
       this.fail(`This part of the history could not be loaded (${wordsOf(error)}). What is shown is older. `);
     }
+    find(this, "[data-loading]", HTMLElement).hidden = true;
     this.setAttribute("aria-busy", "false");
     if (this.end === null) this.timer = setTimeout(() => this.renew(), Math.max(RENEW, (this.view?.width ?? 60) * 1000));
   }
