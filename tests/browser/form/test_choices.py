@@ -30,7 +30,7 @@ def test_gpus_and_models_are_chosen_and_what_is_typed_survives_a_reload(
     gpus, model = page.locator("#id_gpus"), page.get_by_role("combobox", name="Model", exact=True)
 
     # --- GPUs ---
-    expect(page.locator(".gpu-tile").first).to_contain_text("minimax-m2-7")
+    expect(page.locator(".gpu-tile").first).to_contain_text("minimax-m27")
     page.get_by_role("button", name="None", exact=True).click()
     expect(gpus).to_have_value("none")
     page.get_by_role("checkbox", name="GPU 1").check()
