@@ -25,6 +25,8 @@ FOREVER = b"public, max-age=31536000, immutable"
 ASK_AGAIN = b"public, no-cache"
 # Lines of our scripts that are comments, and where types are said: a quarter of what a page loads.
 _COMMENTS = pattern(rb"(?m)^[ \t]*(?://[^\n]*|/\*\*(?:[^*]|\*(?!/))*\*/[ \t]*)$")
+# Of packages, what no page names: some hundred fonts, and maps for debuggers.
+UNUSED = ["*.map", "*.ts", "*.mts", "*.ttf", "*.woff", "*.woff2"]
 TEXT = frozenset({"text/css", "text/javascript", "image/svg+xml", "application/json"})
 
 
@@ -51,7 +53,7 @@ class StaticFile:
 
 def _find_files() -> Iterator[tuple[str, Path]]:
     for finder in finders.get_finders():
-        for name, storage in finder.list(None):
+        for name, storage in finder.list(UNUSED):
             prefix = getattr(storage, "prefix", None)
             yield f"{prefix}/{name}" if prefix else name, Path(storage.path(name))
 

@@ -24,7 +24,7 @@ from servers.contexts.runs import reboots, server_page
 from servers.contexts.runs.owners import Owner, owners
 from servers.contexts.weights import downloads
 from servers.judge.memory import holders
-from servers.models import Box, Claim, ImageFacts, ModelInventory, Run, Server, User
+from servers.models import Box, Claim, ImageFacts, ModelInventory, Server, User
 from servers.state import box_samples
 
 type Key = tuple[str, int | None]
@@ -51,7 +51,7 @@ class Panel:
     sees_all: bool  # processes of other PID namespaces too
     hardware: HardwareReport
     owners: tuple[Owner, ...] = ()  # on the box's own page
-    rows: tuple[GpuRow, ...] = ()  # on the dashboard
+    rows: tuple[GpuRow, ...] = ()
     is_folded: bool = False  # among so many boxes that each is a line, to be opened
     claims: tuple[Claim, ...] = ()
     unmonitored: int = 0  # external engines that have no server
@@ -80,6 +80,10 @@ class Panel:
     @property
     def memory_of_gpus(self) -> int:
         return sum(gpu.total or 0 for gpu in self.gpus)
+
+    @property
+    def held_percent(self) -> float:
+        return round(100 * self.held / (self.memory_of_gpus or 1), 1)
 
     @property
     def memory_total(self) -> int | None:
@@ -119,8 +123,10 @@ def panels(
 
 def panel(box: Box) -> Panel:
     """With who is on its GPUs."""
-    found = _panel(box, box_samples.newest(box.slug), _container_names())
-    return replace(found, owners=owners(box, found.gpus))
+    known = gpu_rows.read_owners()
+    found = _panel(box, box_samples.newest(box.slug), known.servers)
+    rows = gpu_rows.build_rows(box, found.gpus, known)
+    return replace(found, owners=owners(box, found.gpus), rows=rows)
 
 
 def _panel(box: Box, sample: dict[str, Any] | None, slugs: Mapping[str, str]) -> Panel:
@@ -145,12 +151,6 @@ def _panel(box: Box, sample: dict[str, Any] | None, slugs: Mapping[str, str]) ->
         hardware=hardware(sample, box.left_behind),
         claims=tuple(box.current_claims),
     )
-
-
-def _container_names() -> dict[str, str]:
-    """Ids of the containers that may hold GPU memory, and the slugs of their servers."""
-    held = Run.objects.active().exclude(container_id="")
-    return dict(held.values_list("container_id", "server__slug"))
 
 
 def render(

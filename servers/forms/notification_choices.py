@@ -5,11 +5,12 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
+from django.forms.boundfield import BoundWidget
 
 from servers.models import Box, NotificationChoices
 from servers.models.alerts.choices import NotificationTopic
 
-type Row = tuple[str, forms.BoundWidget, forms.BoundWidget | None]
+type Row = tuple[str, BoundWidget, BoundWidget | None]
 
 
 class NotificationChoicesForm(forms.Form):
@@ -21,13 +22,13 @@ class NotificationChoicesForm(forms.Form):
         widget=forms.EmailInput(attrs={"autocomplete": "email"}),
     )
 
-    def __init__(self, *args: Any, choices: NotificationChoices, **kwargs: Any) -> None:
+    def __init__(self, data: Any = None, *, choices: NotificationChoices) -> None:
         initial = {
             "browser": choices.browser,
             "mail": choices.mail,
             "address": choices.address,
         }
-        super().__init__(*args, initial=initial, **kwargs)
+        super().__init__(data, initial=initial)
         slugs = Box.objects.values_list("slug", flat=True)
         topics = [
             *NotificationTopic.choices,

@@ -136,6 +136,18 @@ def ago(moment: datetime | None) -> SafeString | str:
 
 
 @register.filter
+def age(moment: datetime | None) -> str:
+    """ "54 min", "3 h", "2 d": the largest part alone, for places that are sent anew each second."""
+    if moment is None:
+        return ""
+    seconds = max(0, (timezone.now() - moment).total_seconds())
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{int(seconds)} s"
+
+
+@register.filter
 def since(moment: datetime | None) -> SafeString | str:
     """A <time> that says for how long, without "ago": "ready 2 h"."""
     if moment is None:

@@ -47,9 +47,9 @@ def moment(at: float) -> datetime:
 
 @register.filter
 def clock_words(mhz: int | None, most: int | None) -> SafeString | str:
-    """ "2368 / 2430 MHz"; "–" for a clock that the card does not report."""
+    """ "2368 / 2430"; "–" for a clock that the card does not report."""
     if mhz is None:
         return format_html('<span class="quiet">{}</span>', DASH)
     if not most:
-        return f"{mhz} MHz"
-    return format_html('{} <span class="quiet">/ {}</span> MHz', mhz, most)
+        return str(mhz)
+    return format_html('{} <span class="quiet">/ {}</span>', mhz, most)

@@ -106,7 +106,7 @@ def span(seconds: int) -> str:
 
 
 @register.filter
-def gpu_words(gpus: str) -> str:
+def gpu_label(gpus: str) -> str:
     """ "GPU 0", "GPUs 0, 1", "all GPUs"; what a profile calls them by name stays as it is."""
     if not re.fullmatch(r"\d+(,\d+)*", gpus):
         return {"all": "all GPUs", "none": "no GPU"}.get(gpus, gpus)

@@ -1,6 +1,5 @@
 """Usage of a server, in words."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -8,8 +7,6 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from servers.contexts.runs.owners import CardHolder, Owner, list_holders
-from servers.judge.memory.holders import GpuMemory
 from servers.models import Run
 from servers.templatetags.format import ago, since
 
@@ -44,8 +41,3 @@ def use_words(run: Run | RequestTimes) -> SafeString | str:
     if run.ready_at:
         return format_html("no requests yet, ready {}", ago(run.ready_at))
     return "no request yet"
-
-
-@register.filter
-def holders(gpu: GpuMemory, owners: Sequence[Owner]) -> list[CardHolder]:
-    return list_holders(gpu, owners)

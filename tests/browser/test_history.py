@@ -1,7 +1,7 @@
 """A box's history in a browser: zoom, pan, another card, and what goes wrong."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -92,7 +92,12 @@ def test_a_day_can_be_zoomed_into_and_out_of(stack: WebStack, page: Page) -> Non
     assert f"from={near['from']}" in page.url
     area = page.locator("[data-chart=memory] .u-over")
     reset = page.get_by_role("button", name="Reset zoom")
-    for back in (area.dblclick, reset.click, lambda: page.keyboard.press("Escape")):
+    ways: list[Callable[[], object]] = [
+        area.dblclick,
+        reset.click,
+        lambda: page.keyboard.press("Escape"),
+    ]
+    for back in ways:
         expect(reset).to_be_enabled()
         with page.expect_response("**/points.json*"):
             back()

@@ -40,7 +40,7 @@ def store(place: Installation) -> Iterator[Registry]:
 
 def _check_tags(page: Page) -> None:
     page.get_by_role("button", name="More for rtx8").click()
-    page.get_by_role("button", name="Check the tags of rtx8 for newer builds").click()
+    page.get_by_role("button", name="Check for newer builds on rtx8").click()
 
 
 @pytest.mark.takes(90)
@@ -79,17 +79,17 @@ def test_images_are_pulled_moved_built_and_removed(
     with registry(place.docker.facts().architecture, layers=1) as newer:
         store.blobs, store.manifest = newer.blobs, newer.manifest
     _check_tags(page)
-    page.get_by_role("button", name=f"Pull the newer build: {store.image}").click()
+    page.get_by_role("button", name=f"Pull newer build: {store.image}").click()
     told = page.locator(f'[data-tag="{store.image}"]')
     expect(told).to_contain_text("newer build pulled")
     told.locator("summary").click()
     expect(told).to_contain_text("flags could not be read")
-    page.get_by_role("button", name=f"Move the tag: {store.image}").click()
+    page.get_by_role("button", name=f"Move tag: {store.image}").click()
     expect(page.locator("#dialog")).to_contain_text("1 unknown")
     assert faults(page) == []
     page.get_by_role("button", name="Move the tag", exact=True).click()
     expect(jobs.first).to_contain_text("the next start takes this one")
-    page.get_by_role("button", name=f"Move the tag back: {store.image}").click()
+    page.get_by_role("button", name=f"Move tag back: {store.image}").click()
     page.locator("#dialog").get_by_role("button", name="Move the tag back").click()
     expect(jobs.first).to_contain_text("as before")
     expect(told).to_contain_text("newer build pulled")

@@ -49,7 +49,7 @@ def test_an_engine_is_found_watched_and_talked_to(
     page: Page, place: Installation, stranger: str
 ) -> None:
     page.goto(f"{place.url}/boxes/rtx8/")
-    row = page.locator(".other-list li").filter(has_text=stranger)
+    row = page.locator(".others [data-container]").filter(has_text=stranger)
     expect(row).to_contain_text("vLLM 0.33.0-test", timeout=WITHIN)
     expect(row).to_contain_text("docker run, by hand or by a script")
     assert faults(page) == []

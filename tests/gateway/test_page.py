@@ -72,6 +72,23 @@ def test_the_lines_name_what_is_ready(client: Client) -> None:
     assert '<th scope="row"><code>Qwen3</code>' in said
 
 
+def test_models_say_their_context_and_what_they_take(client: Client) -> None:
+    box = factories.box(settings.BOX)
+    tools = ("--tool-call-parser=hermes", "--enable-auto-tool-choice")
+    factories.server(
+        box, "thinks", model="gpt-oss-120b",
+        flags=("--max-model-len=32k", "--reasoning-parser=qwen3", *tools),
+    )  # fmt: skip
+    factories.server(box, "plain", model="gpt-oss-120b", flags=())
+    factories.server(factories.box("elsewhere"), "far", model="gpt-oss-120b", flags=())
+
+    rows = {row.server: row for row in client.get("/gateway/").context["models"]}
+
+    assert (rows["thinks"].context, rows["thinks"].capabilities) == (32_000, ("tools", "reasoning"))
+    assert (rows["plain"].context, rows["plain"].capabilities) == (None, ())
+    assert (rows["far"].state, rows["far"].says) == ("stopped", "on elsewhere")
+
+
 def offered(said: str) -> dict[str, list[str]]:
     """The names to test with, by what stands above them."""
     groups = re.findall(r'<optgroup label="([^"]+)"[^>]*>(.*?)</optgroup>', said, re.DOTALL)
@@ -112,7 +129,7 @@ def test_requests_are_listed_summed_and_found(client: Client, ada: User) -> None
     asked(ada, prompt_tokens=100, completion_tokens=None)
     asked(ada, status=503, model="glm", error="glm-5 is starting.", server="glm-5", first=None)
     asked(ada, cancelled=True, model="<b>", at=timezone.now() - timedelta(days=2))
-    said = text_of(client)
+    said = text_of(client, "requests/")
 
     assert "nightly" in said
     assert "1000 cached" in said

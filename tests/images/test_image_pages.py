@@ -186,7 +186,7 @@ def test_a_newer_build_is_told_with_its_verdicts(box: Box) -> None:
     news = shelves.tag_news(box, reference=reference)
     assert "Pull newer build" in page()
     shelves.stored_image(box, 3, tags=[reference], engine="sglang")
-    assert f'href="#tag-{news.pk}">newer build' in page()
+    assert '<span class="badge attention">newer build</span><p' in page()
     news.newer_id = image_id(9)
     news.save()
     told = page()

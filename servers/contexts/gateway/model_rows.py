@@ -8,12 +8,10 @@ from django.conf import settings
 from servers.gateway.routes import NoRoute, Route
 from servers.judge.profiles import features
 from servers.judge.profiles.facts import LaunchFacts
-from servers.judge.weights.fit.demand import find_context
+from servers.judge.weights.fit.demand import read_context
 from servers.lifecycle.profiles.knowledge import LaunchContext, share_knowledge
 from servers.models import Server, User
 
-# What a chat may hold, by the key of the feature that it takes.
-_CAPABILITIES = {"tools": "tools", "reasoning": "reasoning"}
 _STOPPED = "stopped"
 
 
@@ -30,7 +28,7 @@ class ModelRow:
 
 def list_models(ready: Iterable[Route], absent: Iterable[NoRoute], person: User) -> list[ModelRow]:
     """Those that are ready first."""
-    found = [*ready, *absent]
+    found: list[Route | NoRoute] = [*ready, *absent]
     servers = Server.objects.present().select_related(
         "box", "profile__current", "run__version", "run__plan"
     )
@@ -54,24 +52,25 @@ def _build_row(
         says = _explain(each, server, person)
     subject = context.subject_alone
     facts = LaunchFacts(subject)
-    lacks = {lack.key for lack in features.lacks(subject)}
-    capabilities = [words for key, words in _CAPABILITIES.items() if key not in lacks]
-    if features.takes_pictures(subject):
-        capabilities.append("images")
+    capabilities = {
+        "tools": features.calls_tools(subject, features.lacks(subject)),
+        "reasoning": facts.flag("--reasoning-parser") is not None,
+        "images": features.takes_pictures(subject),
+    }
     return ModelRow(
         server=each.server,
         is_ready=isinstance(each, Route),
         names=each.names if person.may_view else each.listed,
         state=state,
         says=says,
-        context=find_context(facts),
-        capabilities=tuple(capabilities),
+        context=read_context(facts),
+        capabilities=tuple(name for name, has_it in capabilities.items() if has_it),
     )
 
 
 def _explain(each: NoRoute, server: Server, person: User) -> str:
     if server.box.slug != settings.BOX:
-        return f"on {server.box}: use the gateway there"
+        return f"on {server.box}"
     if each.is_coming:
         return each.says if person.may_view else ""
     return "a request starts it" if each.may_start else ""

@@ -15,7 +15,7 @@ from servers.state import box_samples
 
 type Key = tuple[str, int | None]
 
-RECENT = 5  # on the gateway's own page
+RECENT = 3  # on the gateway's own page
 
 
 def names_mark() -> str:

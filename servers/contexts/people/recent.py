@@ -14,23 +14,28 @@ _SEEN_BY_ALL = (
     *("start", "stop", "restart", "remove", "restore", "place", "claim", "apply fix"),
     *("watch", "unwatch", "start outside inferdash", "keep running", "let requests start"),
 )
-_PAST = {
-    "start": "started",
-    "stop": "stopped",
-    "restart": "restarted",
-    "remove": "removed",
-    "restore": "restored",
-    "place": "placed",
-    "claim": "claimed",
-    "watch": "monitors",
-    "unwatch": "no longer monitors",
-    "start outside inferdash": "started outside",
-    "keep running": "keeps running",
-    "let requests start": "lets requests start",
+# The audit log names what was done as a command; here it reads as a sentence.
+_SENTENCES = {
+    "ask prompt set": "ran prompts on",
     "apply fix": "applied a fix to",
     "chat": "asked",
-    "create profile": "created profile",
-    "edit profile": "edited profile",
+    "download captured": "downloaded captured calls of",
+    "let requests start": "let requests start",
+    "preset": "saved a preset of",
+    "preset deleted": "deleted a preset of",
+    "start outside inferdash": "started outside inferdash:",
+    "unwatch": "stopped monitoring",
+    "watch": "began to monitor",
+}
+_IRREGULAR = {
+    "give": "gave",
+    "keep": "kept",
+    "let": "let",
+    "make": "made",
+    "put": "put",
+    "reset": "reset",
+    "set": "set",
+    "stop": "stopped",
 }
 
 
@@ -53,13 +58,22 @@ def list_recent(person: User) -> list[RecentAction]:
     return [
         RecentAction(
             by=entry.by.username if entry.by else "inferdash",
-            verb=_PAST.get(entry.action, f"{entry.action}:"),
+            verb=_tell(entry.action),
             subject=entry.subject,
             url=reverse("server", args=[entry.subject]) if entry.subject in there else "",
             at=entry.at,
         )
         for entry in newest
     ]
+
+
+def _tell(action: str) -> str:
+    """ "start" as "started", "save prompt set" as "saved prompt set"."""
+    if action in _SENTENCES:
+        return _SENTENCES[action]
+    verb, _space, rest = action.partition(" ")
+    past = _IRREGULAR.get(verb) or (f"{verb}d" if verb.endswith("e") else f"{verb}ed")
+    return f"{past} {rest}".strip()
 
 
 def html(person: User) -> str:

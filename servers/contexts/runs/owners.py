@@ -34,39 +34,6 @@ class Owner:
     waiters: tuple[Waiter, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class CardHolder:
-    """A server, or a process of none, in the row of a GPU."""
-
-    name: str
-    is_server: bool
-    by: str  # a user of inferdash, or of the box; "" where nobody knows
-    since: datetime | None
-    state: str = ""  # of a server
-
-
-def list_holders(gpu: GpuMemory, servers: Sequence[Owner]) -> list[CardHolder]:
-    """The largest first; then those that are about to hold something. `servers`: the box's owners."""
-    known = {each.slug: each for each in servers}
-    parts = [] if gpu.ledger is None else gpu.ledger.parts
-    found: list[CardHolder] = []
-    for part in parts:
-        if part.kind == "server":
-            found.append(_hold(known.pop(part.name, None), part.name))
-        elif part.kind == "process":
-            first = part.holders[0]
-            found.append(
-                CardHolder(name=part.name, is_server=False, by=first.user, since=first.started_at)
-            )
-    return found + [_hold(each, each.slug) for each in known.values() if gpu.index in each.gpus]
-
-
-def _hold(owner: Owner | None, slug: str) -> CardHolder:
-    if owner is None:
-        return CardHolder(name=slug, is_server=True, by="", since=None)
-    return CardHolder(name=slug, is_server=True, by=owner.by, since=owner.since, state=owner.state)
-
-
 def owners(box: Box, gpus: Sequence[GpuMemory]) -> tuple[Owner, ...]:
     """Of a box whose GPUs are `gpus` now."""
     waiting = Run.objects.filter(state__in=[RunState.QUEUED, RunState.PULLING])

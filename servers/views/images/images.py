@@ -54,7 +54,7 @@ class ImageRow:
     version: str  # "vLLM 0.32.0", "vLLM"; "" for what holds no engine
     how: str  # how its version is known, "" where it was asked
     flags: int  # that it has said of itself
-    newer: int | None = None  # the news of a tag of it that has a newer build
+    has_newer: bool = False  # its registry has a newer build of one of its tags
     is_asked: bool
     is_other_kind: bool  # made for other processors than its box's
 
@@ -155,11 +155,8 @@ def list_jobs(person: User) -> QuerySet[ImageJob]:
 
 
 def _mark_newer(found: list[ImageRow], updates: list[TagUpdate]) -> list[ImageRow]:
-    newer = {each.news.reference: each.news.pk for each in updates if each.news.has_newer}
-    return [
-        replace(row, newer=next((newer[tag] for tag in row.image.tags if tag in newer), None))
-        for row in found
-    ]
+    newer = {each.news.reference for each in updates if each.news.has_newer}
+    return [replace(row, has_newer=not newer.isdisjoint(row.image.tags)) for row in found]
 
 
 def _find_disk(known: HostResources | None, size: int) -> DiskUse | None:

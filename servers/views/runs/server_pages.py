@@ -62,7 +62,7 @@ def _show(request: PersonRequest, slug: str, name: str, **more: Any) -> HttpResp
 
 
 def _find_run(server: Server, asked: str) -> Run | None:
-    if not asked:
+    if not asked or (server.run_id is not None and asked == str(server.run_id)):
         return server.run
     runs = server.runs.select_related("started_by", "stopped_by", "version", *PARTS)
     return get_object_or_404(runs, pk=numbers.whole(asked))

@@ -6,6 +6,7 @@ import { CsrfToken } from "../page/dom.js";
 import { Parameters } from "./chat/params.js";
 import { Presets } from "./chat/presets.js";
 import { Servers, Standing } from "./chat/servers.js";
+import { Side } from "./chat/side.js";
 import { offerServers } from "./chat/server-select.js";
 import { newAnswer } from "./chat/store.js";
 import { TITLES } from "./compare/titles.js";
@@ -32,7 +33,8 @@ import { byId, find, partsOf, told } from "../page/parts.js";
 
 const page = byId("prompts", HTMLElement);
 const $ = partsOf({
-  "chat-params": HTMLDetailsElement,
+  "chat-params": HTMLElement,
+  "chat-params-button": HTMLElement,
   "chat-params-form": HTMLFormElement,
   "chat-presets": HTMLElement,
   "chat-servers": HTMLElement,
@@ -323,5 +325,5 @@ async function post(url, body, csrf) {
   return { message: `inferdash could not take this (${response.status}). Reload the page, then try again.` };
 }
 
-$("chat-params").open = window.matchMedia("(min-width: 74.01rem)").matches;
+new Side({ panel: $("chat-params"), button: $("chat-params-button"), place: page, name: "params" });
 new Prompts();

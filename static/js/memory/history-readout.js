@@ -71,7 +71,7 @@ export class Readout {
     const focused = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.key : undefined;
     this.items = chips(view).map(({ key, name, className, layer }) => {
       const item = document.createElement("li");
-      const chip = Object.assign(document.createElement("button"), { type: "button", className: `chip ${className}` });
+      const chip = Object.assign(document.createElement("button"), { type: "button", className: `part-chip ${className}` });
       chip.dataset.key = key;
       chip.title = "Hide or show it in the charts";
       chip.ariaPressed = String(!hidden.has(key));

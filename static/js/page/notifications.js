@@ -10,6 +10,9 @@ const STAY_AWAY = [4401, 4403]; // codes after which it is not
 
 /** @typedef {{id: string, title: string, text: string, url: string}} Notice */
 
+// Browsers of telephones have the class and refuse to make one.
+let isRefused = false;
+
 /** @param {string} key */
 function read(key) {
   try {
@@ -22,14 +25,20 @@ function read(key) {
 /** @returns {"insecure" | "missing" | "denied" | "off" | "on"} */
 export function state() {
   if (!isSecureContext) return "insecure";
-  if (!("Notification" in window && "locks" in navigator)) return "missing";
+  if (isRefused || !("Notification" in window && "locks" in navigator)) return "missing";
   if (Notification.permission === "denied") return "denied";
   return Notification.permission === "granted" && read(ON) === "on" ? "on" : "off";
 }
 
-/** Asks the person, in the browser's own words. */
+/** Asks the person, in the browser's own words, and shows a first one. */
 export async function turnOn() {
   if ((await Notification.requestPermission()) !== "granted") return;
+  try {
+    show({ id: "on", title: "inferdash", text: "Notifications arrive here.", url: location.href });
+  } catch {
+    isRefused = true;
+    return;
+  }
   try {
     localStorage.setItem(ON, "on");
     // What is there already is no news to somebody who looks at it.
@@ -46,7 +55,7 @@ export function turnOff() {
 }
 
 /** @param {Notice} notice */
-export function show({ id, title, text, url }) {
+function show({ id, title, text, url }) {
   // A tag of its own: where two tabs show it all the same, the second replaces the first.
   const made = new Notification(title, { body: text, tag: `inferdash-${id}`, icon: icon() });
   made.addEventListener("click", () => {

@@ -1,7 +1,7 @@
 // @ts-check
 // The pages of settings: buttons that wait for a change, notifications, addresses of the one page that there was.
 
-import { show, state, turnOff, turnOn } from "../page/notifications.js";
+import { state, turnOff, turnOn } from "../page/notifications.js";
 import { all, byId, find } from "../page/parts.js";
 
 // "Change" is there once there is something to change.
@@ -36,7 +36,4 @@ if (place) {
   tellState();
   byId("notifications-on", HTMLButtonElement).addEventListener("click", async () => (await turnOn(), tellState()));
   byId("notifications-off", HTMLButtonElement).addEventListener("click", () => (turnOff(), tellState()));
-  byId("notifications-try", HTMLButtonElement).addEventListener("click", () =>
-    show({ id: "try", title: "inferdash", text: "Notifications arrive here.", url: location.pathname }),
-  );
 }

@@ -222,7 +222,7 @@ class EngineCharts extends HTMLElement {
         cursor: { y: false, drag: { x: false, y: false }, points: { size: 5 }, sync: { key: "engine-charts" } },
         scales: { x: { time: true, range: () => this.window() }, y: { range: (_self, _low, high) => [0, range ?? Math.max(high ?? 0, least) * 1.1] } },
         axes: [
-          { ...axis, size: 18, gap: 2, space: 80, values: (_self, splits) => splits.map(clock) },
+          { ...axis, size: 22, gap: 6, space: 80, values: (_self, splits) => splits.map(clock) },
           { ...axis, size: 52, space: 22, values: (_self, splits) => splits.map((value) => `${short(value)}${unit.length > 3 ? "" : unit}`) },
         ],
         series: [{}, ...lines.map(({ colour, dash }) => ({ stroke: resolved(place, colour), width: 1.5, dash, points: { show: false } }))],

@@ -58,7 +58,7 @@ class ServerList extends HTMLElement {
     this.group = this.words = "";
     find(this, ".server-filter", HTMLInputElement).value = "";
     this.arrange();
-    find(this, "[data-show='']", HTMLElement).focus();
+    find(this, ".chip[data-show='']", HTMLElement).focus();
   }
 
   /** @param {Event} event */
@@ -101,7 +101,7 @@ class ServerList extends HTMLElement {
       card.toggleAttribute("data-unmatched", !matches);
       shown += Number(matches);
     }
-    for (const chip of all(this, "[data-show]", HTMLElement)) {
+    for (const chip of all(this, ".chip[data-show]", HTMLElement)) {
       const { show = "" } = chip.dataset;
       const count = cards.filter((card) => !show || card.dataset.group === show).length;
       find(chip, "span", HTMLElement).textContent = String(count);

@@ -11,6 +11,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.pages]
 
 PAGES = (
     "/design/",
+    f"/boxes/{BOX}/hardware/",
+    f"/boxes/{BOX}/permissions/",
     f"/boxes/{BOX}/history/",
     f"/boxes/{BOX}/found/",
     "/found/",

@@ -6,14 +6,14 @@ import { Composer } from "./composer.js";
 import { CsrfToken, button, keepFocus } from "../../page/dom.js";
 import { fetchPart, quietly, PartError } from "../../page/fetch-part.js";
 import { toast } from "../../page/toast.js";
+import { End } from "./end.js";
 import { emptyState, Servers, Standing } from "./servers.js";
-import { End, Transcript } from "./transcript.js";
 import { Images } from "./images.js";
 import { List } from "./list.js";
 import { Menus } from "./menu.js";
 import { $, hear, idInAddress, page, putInAddress } from "./page.js";
 import { Picker } from "./picker.js";
-import { newKey } from "./save.js";
+import { newKey } from "./key.js";
 import { Settings } from "./settings.js";
 import { Side } from "./side.js";
 import { AwayError, Store, isArriving, newAnswer, newQuestion, titleOf } from "./store.js";
@@ -38,6 +38,8 @@ export class Chat {
   talk = null;
   /** @type {import("./abilities.js").Abilities | null} */
   abilities = null;
+  /** @type {import("./transcript.js").Transcript | null} */
+  transcript = null;
   /** Who is named where nothing has been said. @type {string | undefined} */
   invited = "";
 
@@ -63,7 +65,6 @@ export class Chat {
       input: $("chat-files"), choose: $("chat-attach"), list: $("chat-pictures"), area: $("chat-input"), drop: $("chat-middle"), note: $("chat-pictures-note"),
     });
     this.end = new End($("chat-transcript"), $("chat-newest"));
-    this.transcript = new Transcript($("chat-transcript"), (message) => this.view(message));
     this.list = new List({
       store: this.store,
       list: $("chat-conversations"),
@@ -150,8 +151,9 @@ export class Chat {
   // What shows and asks, once something is said: it stays then.
   async talking() {
     if (this.talk) return this.talk;
-    const talk = await fetchPart("shows answers", () => import("./talk.js"));
+    const [talk] = await Promise.all([fetchPart("shows answers", () => import("./talk.js")), this.store.load()]);
     this.abilities ??= new talk.Abilities({ csrf: this.csrf });
+    this.transcript ??= new talk.Transcript($("chat-transcript"), (message) => this.view(message));
     this.talk = talk;
     return talk;
   }
@@ -206,7 +208,7 @@ export class Chat {
     if (!page.dataset.preselected || conversation.messages.length) this.servers.prefer(conversation.server);
     $("chat-name").value = conversation.name;
     this.notice();
-    this.transcript.show(conversation.messages);
+    this.transcript?.show(conversation.messages);
     this.list.put(conversation, true);
     this.refresh();
     if (toEnd) this.end.settle();
@@ -315,7 +317,7 @@ export class Chat {
     this.images.isTaken = images === "true" ? true : images === "false" ? false : undefined;
     const hint = running && running.conversation !== this.conversation
       ? `“${titleOf(running.conversation)}” is being answered. Stop it to ask something here.`
-      : this.conversation.elsewhere ? "An answer is arriving in another tab." : problem;
+      : this.conversation.elsewhere ? "An answer is arriving in another tab." : this.isTold ? "" : problem;
     const mayNot = Boolean(problem || this.conversation.elsewhere);
     this.composer.draw({ hint, isRunning: running !== null || this.isPreparing, mayNot, hasPictures: this.images.images.length > 0 });
     this.menus.refresh();
@@ -325,17 +327,23 @@ export class Chat {
     this.takeUp();
   }
 
+  // Whether the card of the chosen server says why nothing can be sent.
+  get isTold() {
+    return !this.servers.chosen && $("chat-standings").querySelector(".standing:not([hidden])") !== null;
+  }
+
   // What stands where nothing has been said yet: it stays what it is, since somebody may be pressing it.
   invite() {
-    const { chosen } = this.servers;
-    if (chosen && this.invited === chosen.model) return;
-    this.invited = chosen?.model;
+    const server = this.servers.find(this.servers.wanted);
+    const name = server && (server.model || server.slug);
+    if (name && this.invited === name) return;
+    this.invited = name;
     const example = (/** @type {string} */ text) => {
       this.composer.input.value = text;
       this.composer.focus();
       this.refresh();
     };
-    $("chat-empty").replaceChildren(...(chosen ? welcome(chosen, example) : emptyState(this.servers, page.dataset.dashboard ?? "")));
+    $("chat-empty").replaceChildren(...(server ? welcome(server, example) : emptyState(this.servers, page.dataset.dashboard ?? "")));
   }
 
   // The answer of this conversation that goes on in the server, if there is one.
@@ -390,7 +398,7 @@ export class Chat {
     const next = messages[messages.indexOf(answer) + 1];
     if (next) this.cut(next);
     for (const result of results) this.add(result);
-    keepFocus(() => this.transcript.get(answer)?.finish?.());
+    keepFocus(() => this.transcript?.get(answer)?.finish?.());
     this.answer();
   }
 
@@ -398,14 +406,14 @@ export class Chat {
   /** @param {Chat.Message} message */
   cut(message) {
     this.conversation.messages.length = this.conversation.messages.indexOf(message);
-    this.transcript.cut(this.conversation.messages.length);
+    this.transcript?.cut(this.conversation.messages.length);
   }
 
   // Up in an empty composer: the last question again.
   /** @param {KeyboardEvent} event */
   editLast(event) {
     const last = this.conversation.messages.findLast(({ role }) => role === "user");
-    const view = last && this.transcript.get(last);
+    const view = last && this.transcript?.get(last);
     if (!view || this.running) return;
     event.preventDefault();
     view.edit?.();
@@ -420,7 +428,7 @@ export class Chat {
   /** @param {Chat.Message} message */
   add(message) {
     follow(this.conversation, message);
-    this.transcript.append(message);
+    this.transcript?.append(message);
   }
 
   async answer() {
@@ -460,7 +468,7 @@ export class Chat {
       body,
       signal: running.controller.signal,
       message,
-      view: () => this.transcript.get(message),
+      view: () => this.transcript?.get(message),
       // Who takes it up keeps it when it is whole: until then the server has it, and who asked keeps it.
       keep: () => running.isRemoved || !body || this.save(conversation, message),
       isLeaving: () => this.isLeaving,
@@ -468,7 +476,7 @@ export class Chat {
     message.running = false;
     this.running = null;
     if (!running.isRemoved) this.save(conversation);
-    this.transcript.get(message)?.finish?.();
+    this.transcript?.get(message)?.finish?.();
     keepFocus(() => this.refresh());
     this.end.rest();
     this.say(talk.outcome(message));

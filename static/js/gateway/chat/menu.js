@@ -3,7 +3,7 @@
 
 import { button } from "../../page/dom.js";
 import { byId } from "../../page/parts.js";
-import { fetchPart, quietly } from "../../page/fetch-part.js";
+import { fetchPart, fetchStyle, quietly } from "../../page/fetch-part.js";
 
 /** @import { Asked, Form, TogetherForm } from "./export.js" */
 /** @import { Store } from "./store.js" */
@@ -63,7 +63,8 @@ export class Menus {
   }
 
   async share() {
-    const { Share } = await fetchPart("shares conversations", () => import("./share.js"));
+    const load = () => Promise.all([import("./share.js"), fetchStyle("gateway/chat-menus.css")]);
+    const [{ Share }] = await fetchPart("shares conversations", load);
     const conversation = this.current();
     new Share({ conversation, store: this.store, changed: () => this.refresh(), say: this.say });
   }

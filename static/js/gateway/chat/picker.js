@@ -2,7 +2,7 @@
 // The choice of a model: a button that says which and in which state. Its list comes when it is opened.
 
 import { count, element } from "../../page/dom.js";
-import { fetchPart, quietly } from "../../page/fetch-part.js";
+import { fetchPart, fetchStyle, quietly } from "../../page/fetch-part.js";
 import { icon } from "../../page/toast.js";
 import { stateOf } from "./servers.js";
 
@@ -43,7 +43,8 @@ export class Picker extends EventTarget {
     this.button.ariaExpanded = String(isOpen);
     if (!isOpen) return;
     this.dispatchEvent(new Event("pick"));
-    const { PickerList } = await fetchPart("lists models", () => import("./picker-list.js"));
+    const load = () => Promise.all([import("./picker-list.js"), fetchStyle("gateway/chat-menus.css")]);
+    const [{ PickerList }] = await fetchPart("lists models", load);
     this.list ??= new PickerList(this);
     if (this.menu.matches(":popover-open")) this.list.open();
   }

@@ -72,7 +72,7 @@ export class Servers extends EventTarget {
     if (!server) return "No server is ready.";
     if (server.isReady) return "";
     if (server.box !== this.here) return `${server.slug} runs on ${server.box}, which the playground here does not reach.`;
-    return `${server.slug} is ${stateOf(server)}. You can send as soon as it is ready, or pick another server.`;
+    return `${server.slug} ${server.state === "failed" ? "has failed" : `is ${stateOf(server)}`}. You can send as soon as it is ready, or pick another server.`;
   }
 
   changed() {

@@ -7,6 +7,7 @@ export { Abilities } from "./abilities.js";
 export { outcome, receive } from "./answering.js";
 export { viewOf } from "./message.js";
 export { asked, history, resultsOf } from "./request.js";
+export { Transcript } from "./transcript.js";
 export { turn, versionsView } from "./version-switch.js";
 
 await Promise.all(["markdown", "chat-answer"].map((name) => fetchStyle(`gateway/${name}.css`)));

@@ -8,7 +8,7 @@ import { parentAt, path } from "./versions.js";
  * @typedef {{
  *   conversation: Chat.Conversation,
  *   running: {conversation: Chat.Conversation} | null,
- *   transcript: {redraw(from: number): void, get(message: Chat.Message): Chat.View | undefined},
+ *   transcript: {redraw(from: number): void, get(message: Chat.Message): Chat.View | undefined} | null,
  *   notice(text: string): void,
  *   save(): void,
  *   refresh(): void,
@@ -32,9 +32,9 @@ export function turn(page, message, step) {
   }
   const at = conversation.messages.indexOf(message);
   const next = change(conversation, message, step);
-  transcript.redraw(at);
+  transcript?.redraw(at);
   /** @type {HTMLElement | null | undefined} */
-  const way = transcript.get(next)?.root.querySelector(".versions button:not(:disabled)");
+  const way = transcript?.get(next)?.root.querySelector(".versions button:not(:disabled)");
   way?.focus();
   page.save();
   page.refresh();

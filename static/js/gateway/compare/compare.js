@@ -5,21 +5,20 @@
 import { Composer } from "../chat/composer.js";
 import { CsrfToken, element, keepFocus } from "../../page/dom.js";
 import { emptyState } from "../chat/servers.js";
-import { End } from "../chat/transcript.js";
+import { End } from "../chat/end.js";
 import { Images } from "../chat/images.js";
 import { Menus } from "../chat/menu.js";
 import { isSet } from "../chat/settings.js";
-import { newKey } from "../chat/save.js";
+import { newKey } from "../chat/key.js";
 import { AwayError, Store, newQuestion } from "../chat/store.js";
 import { begin, follow, forgetEmpty } from "../chat/versions.js";
-import { Asking } from "./asking.js";
 import { Column } from "./column.js";
 import { ColumnPanel } from "./panel.js";
 import { TITLES } from "./titles.js";
 import { PartError, fetchPart, quietly } from "../../page/fetch-part.js";
 import { byId, partsOf, told } from "../../page/parts.js";
 
-/** @import { Pair } from "./asking.js" */
+/** @import { Asking, Pair } from "./asking.js" */
 /** @import { Talk } from "./column.js" */
 /** @import { Turn } from "./turns.js" */
 
@@ -61,6 +60,8 @@ class Compare {
   isPreparing = false;
   /** @type {Talk | null} */
   talk = null;
+  /** @type {Asking | null} */
+  asking = null;
 
   constructor() {
     this.csrf = new CsrfToken(page, $("chat-composer"));
@@ -69,7 +70,7 @@ class Compare {
       send: () => quietly(this.send()),
       stop: () => {
         this.isPreparing = false;
-        this.asking.stop();
+        this.asking?.stop();
       },
       typed: () => {
         this.refresh();
@@ -79,7 +80,6 @@ class Compare {
       about: page.dataset.comparison,
     });
     this.store = new Store({ user: page.dataset.user ?? "", url: page.dataset.conversations ?? "", csrf: this.csrf });
-    this.asking = new Asking({ url: page.dataset.url ?? "", csrf: this.csrf, store: this.store });
     this.panel = new ColumnPanel({ csrf: this.csrf, presets: page.dataset.presets, place: page });
     this.images = new Images({
       input: $("chat-files"), choose: $("chat-attach"), list: $("chat-pictures"), area: $("chat-input"), drop: $("chat-middle"), note: $("chat-pictures-note"),
@@ -101,6 +101,10 @@ class Compare {
     return this.columns[0]?.conversation ?? this.store.create({}, "");
   }
 
+  get isBusy() {
+    return this.asking?.isBusy ?? false;
+  }
+
   get hasBegun() {
     return this.turns.some((turn) => !turn.isCopied);
   }
@@ -108,7 +112,6 @@ class Compare {
   listen() {
     this.panel.addEventListener("edit", () => this.changed());
     for (const name of ["choose", "refresh"]) this.panel.addEventListener(name, () => this.refresh());
-    this.asking.addEventListener("change", () => this.refresh());
     this.images.addEventListener("change", () => this.refresh());
     $("compare-system").addEventListener("input", () => this.changed());
     $("compare-order").addEventListener("change", () => this.refresh());
@@ -126,7 +129,7 @@ class Compare {
     store.on("refused", ({ message }) => this.notice(`This comparison is shown, but not kept. ${message}`));
     store.on("reloaded", () => this.show());
     store.on("copied", () => this.notice("Another tab has changed this comparison, or deleted it. What a column said since stands in the list of conversations, as one of its own."));
-    window.addEventListener("pagehide", () => this.asking.leave());
+    window.addEventListener("pagehide", () => this.asking?.leave());
     document.addEventListener("htmx:before:history:restore", (event) => event.preventDefault());
   }
 
@@ -146,8 +149,14 @@ class Compare {
 
   // What shows and asks, once something is said: it stays then.
   async talking() {
-    this.talk ??= await fetchPart("shows answers", () => import("./talk.js"));
-    return this.talk;
+    if (this.talk) return this.talk;
+    const [talk] = await Promise.all([fetchPart("shows answers", () => import("./talk.js")), this.store.load()]);
+    if (!this.asking) {
+      this.asking = new talk.Asking({ url: page.dataset.url ?? "", csrf: this.csrf, store: this.store });
+      this.asking.addEventListener("change", () => this.refresh());
+    }
+    this.talk = talk;
+    return talk;
   }
 
   /** @param {string[]} keys */
@@ -298,7 +307,7 @@ class Compare {
 
   refresh() {
     if (!this.columns.every(({ title }) => title)) return; // the servers speak first
-    const isRunning = this.asking.isBusy;
+    const { isBusy: isRunning } = this;
     const { columns } = this;
     for (const column of columns) {
       const isShown = column === this.panel.column;
@@ -355,7 +364,7 @@ class Compare {
   }
 
   async send() {
-    if (!this.composer.maySend || this.asking.isBusy || this.isPreparing) return;
+    if (!this.composer.maySend || this.isBusy || this.isPreparing) return;
     const faulty = await this.loadParts();
     if (faulty === null || !this.composer.maySend) return;
     if (faulty) {
@@ -389,7 +398,7 @@ class Compare {
   // Another version of what this column says to the last question.
   /** @param {Column} column @param {Chat.Message} message @param {1 | -1} step */
   change(column, message, step) {
-    if (this.asking.isBusy) {
+    if (this.isBusy) {
       this.notice("Answers are arriving. Stop them first.");
       return;
     }
@@ -415,7 +424,7 @@ class Compare {
   /** @param {Column} column */
   async mayAsk(column) {
     const faulty = await this.panel.readAll(this.columns);
-    const problem = this.asking.isBusy ? "Answers are arriving. Stop them first." : column.servers.problem || faulty?.problem;
+    const problem = this.isBusy ? "Answers are arriving. Stop them first." : column.servers.problem || faulty?.problem;
     this.notice(problem);
     return !problem;
   }
@@ -438,7 +447,7 @@ class Compare {
     const asked = answers.filter(([, message]) => message.running);
     this.say(`${asked.length} of ${answers.length} columns are being asked.`);
     const talk = await this.talking();
-    await this.asking.ask(talk, turn, asked, Boolean($("compare-order").value));
+    await this.asking?.ask(talk, turn, asked, Boolean($("compare-order").value));
     this.end.rest();
     this.say(answers.map(([column, message]) => `${column.title}: ${talk.outcome(message)}`).join(" "));
   }

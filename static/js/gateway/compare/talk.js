@@ -5,6 +5,7 @@ import { fetchStyle } from "../../page/fetch-part.js";
 
 export { outcome, receive } from "../chat/answering.js";
 export { history, turnsOf } from "../chat/request.js";
+export { Asking } from "./asking.js";
 export { Turn } from "./turns.js";
 export { change, versionsView } from "../chat/version-switch.js";
 export { pictures } from "../chat/pictures.js";
