@@ -128,6 +128,8 @@ ROWS = [
         name="profile_paste", needs=Permission.EDIT, method="post", data={"text": "vllm serve a/b"}
     ),
     AccessRow(name="profile_flags", needs=Permission.EDIT, data={"engine": "vllm"}),
+    AccessRow(name="profile_models", needs=Permission.EDIT, data={"box": "1"}),
+    AccessRow(name="profile_images", needs=Permission.EDIT, data={"box": "1"}),
     AccessRow(name="profile_check", needs=Permission.EDIT, method="post"),
     AccessRow(name="profile_paths", needs=Permission.EDIT, method="post"),
     AccessRow(name="profile_fit", needs=Permission.EDIT, method="post"),

@@ -187,6 +187,7 @@ def test_the_first_page_names_all_and_only_what_was_asked_for_changes(
     expect(page.get_by_role("heading", name=re.compile("comes from the image"))).to_be_visible()
     assert faults_of(page) == []
     page.get_by_role("link", name=full.name("ended")).click()
+    page.get_by_role("button", name="More actions").click()
     expect(page.get_by_role("link", name="Compared")).to_be_visible()
 
     page.get_by_role("navigation", name="Boxes").get_by_role("link").first.click()

@@ -50,7 +50,9 @@ function keep() {
   clearTimeout(timer);
   if (isLeaving) return;
   try {
-    if (isChanged()) sessionStorage.setItem(key, JSON.stringify({ first: collect(firstOf), now: collect(valueOf) }));
+    const hides = fields().some((field) => valueOf(field) !== hide(valueOf(field), mask));
+    const kept = { first: collect(firstOf), now: collect(valueOf), hides };
+    if (isChanged()) sessionStorage.setItem(key, JSON.stringify(kept));
     else sessionStorage.removeItem(key);
   } catch {
     // No room for it: the warning before one leaves stays.
@@ -75,10 +77,11 @@ function restore() {
     if (field instanceof HTMLInputElement && field.type === "checkbox") field.checked = value === "true";
     else field.value = value;
   }
-  if (count) say();
+  if (count) say(kept.hides);
 }
 
-function say() {
+/** @param {boolean} hides whether there was a secret among it */
+function say(hides) {
   const line = document.createElement("p");
   line.className = "notice restored";
   const discard = document.createElement("button");
@@ -91,7 +94,7 @@ function say() {
     byId("id_name", HTMLInputElement).focus();
     form.dispatchEvent(new Event("change", { bubbles: true }));
   });
-  line.append("Restored your unsaved changes. Secrets were not kept. ", discard);
+  line.append(`Restored your unsaved changes.${hides ? " Secrets were not kept." : ""} `, discard);
   place.replaceChildren(line);
 }
 
