@@ -36,6 +36,7 @@ ICONS = (
     "check",
     "chevron",
     "close",
+    "conversations",
     "copy",
     "dashboard",
     "delete",
