@@ -153,8 +153,11 @@ export class Chat {
     if (this.talk) return this.talk;
     const [talk] = await Promise.all([fetchPart("shows answers", () => import("./talk.js")), this.store.load()]);
     this.abilities ??= new talk.Abilities({ csrf: this.csrf });
-    this.transcript ??= new talk.Transcript($("chat-transcript"), (message) => this.view(message));
     this.talk = talk;
+    if (!this.transcript) {
+      this.transcript = new talk.Transcript($("chat-transcript"), (message) => this.view(message));
+      this.transcript.show(this.conversation.messages);
+    }
     return talk;
   }
 
