@@ -11,6 +11,13 @@ pytestmark = [pytest.mark.browser, pytest.mark.pages]
 
 PAGES = (
     "/design/",
+    "/boxes/spark-1/",
+    f"/servers/{SERVER}/log/",
+    f"/servers/{SERVER}/metrics/",
+    f"/servers/{SERVER}/configuration/",
+    f"/servers/{SERVER}/runs/",
+    "/servers/glm-5/",
+    "/servers/glm-5/runs/",
     f"/boxes/{BOX}/hardware/",
     f"/boxes/{BOX}/permissions/",
     f"/boxes/{BOX}/history/",
@@ -35,6 +42,7 @@ PAGES = (
     "/chat/prompts/new/",
     "/keys/",
     "/gateway/usage/",
+    "/gateway/requests/",
     "/gateway/capture/",
     "/gateway/ports/",
     "/alerts/",
