@@ -9,6 +9,9 @@ export class LogFull {
   constructor(root, told) {
     this.root = root;
     this.told = told;
+    // In place of the page's own, which lies below it.
+    this.title = document.createElement("h1");
+    this.title.className = "visually-hidden";
     this.onKey = (/** @type {KeyboardEvent} */ event) => {
       if (event.key !== "Escape" || event.defaultPrevented || document.querySelector(":popover-open")) return;
       event.preventDefault();
@@ -26,9 +29,12 @@ export class LogFull {
     this.root.classList.toggle("is-full", yes);
     document.documentElement.classList.toggle("has-full-log", yes);
     for (const each of this.below.splice(0)) each.inert = false;
+    this.title.remove();
     if (yes) {
+      this.title.textContent = `Log of ${document.querySelector("h1")?.textContent.trim() ?? "a run"}`;
       this.below = around(this.root);
       for (const each of this.below) each.inert = true;
+      this.root.prepend(this.title);
       document.addEventListener("keydown", this.onKey);
     } else document.removeEventListener("keydown", this.onKey);
     this.told(yes);

@@ -8,6 +8,7 @@ const MOST = 5000; // that the server tells of each
 /** @typedef {"error" | "warning"} Level */
 
 export class LogLevels {
+  isKnown = false; // whether anybody has looked yet
   /** @type {Set<Level>} */
   chosen = new Set();
   /** @type {Record<Level, number[]>} */
@@ -40,6 +41,7 @@ export class LogLevels {
   // What the diagnosis goes by is shown whatever is chosen.
   /** @param {number[]} error @param {number[]} warning @param {number[]} evidence */
   tell(error, warning, evidence) {
+    this.isKnown = true;
     this.found = { error, warning };
     this.evidence = evidence;
     this.#update();
@@ -60,6 +62,7 @@ export class LogLevels {
   }
 
   forget() {
+    this.isKnown = false;
     this.chosen.clear();
     this.found = { error: [], warning: [] };
     this.evidence = [];
@@ -84,7 +87,7 @@ export class LogLevels {
       const count = this.found[level].length;
       chip.disabled = !count && !isChosen;
       const words = chip.querySelector("span");
-      if (words) words.textContent = `${count.toLocaleString()}${count < MOST ? "" : "+"}`;
+      if (words) words.textContent = !this.isKnown ? "" : `${count.toLocaleString()}${count < MOST ? "" : "+"}`;
     }
   }
 }
