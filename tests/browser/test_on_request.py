@@ -23,8 +23,8 @@ def made(page: Page, place: Installation, name: str) -> None:
     page.goto(f"{place.url}/profiles/new/")
     values = {"name": name, "checkpoint": "a/b", "image": ENGINE, "env": "ENGINE_SECONDS=0"}
     fill_profile(page, {**values, "gpus": "0", "aliases": f"{name}-alias"})
-    page.get_by_label("Start on demand").check()
-    page.get_by_label("Idle timeout").fill("30m")
+    page.get_by_label("Start on demand", exact=True).check()
+    page.get_by_label("Idle timeout", exact=True).fill("30m")
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
 

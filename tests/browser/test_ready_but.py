@@ -44,7 +44,7 @@ def test_an_engine_that_is_slower_than_its_profile_expects_is_ready_but(
         "expected": "tokens per second: 30-35",
     }
     fill_profile(page, values)
-    expect(page.get_by_label("Smoke test after start")).to_be_checked()
+    expect(page.get_by_label("Smoke test after start", exact=True)).to_be_checked()
     create_profile(page)
 
     page.goto(f"{place.url}/")

@@ -77,7 +77,7 @@ def test_an_engine_is_found_watched_and_talked_to(
     assert faults(page) == []
 
     page.get_by_role("link", name="Chat", exact=True).first.click()
-    expect(page.get_by_text("Enter sends")).to_be_visible()
+    expect(page.get_by_label("Message", exact=True)).to_be_visible()
     page.get_by_label("Message", exact=True).fill("hello there")
     page.keyboard.press("Enter")
     expect(page.locator(".answer").last).to_contain_text("You said: hello there", timeout=WITHIN)

@@ -130,6 +130,25 @@ def test_enter_waits_for_the_hits_of_the_words_and_starts_nothing_unseen(
     assert busy.run("print(Run.objects.filter(server__slug='gemma-tiny').count())").strip() == "1"
 
 
+def test_an_end_of_the_palette_that_is_told_late_stops_no_new_search(
+    busy: WebStack, page: Page
+) -> None:
+    page.goto(f"{busy.url}/profiles/")
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Search servers, profiles").fill("glm")
+    hits = page.get_by_role("listbox", name="Results").get_by_role("option")
+    expect(hits.first).to_have_accessible_name(re.compile("^glm-5 "))
+
+    page.evaluate(
+        """() => {
+            document.getElementById("palette").close();
+            document.querySelector("command-palette").open();
+        }"""
+    )
+
+    expect(hits.first).to_have_accessible_name(re.compile("^glm-5 "))
+
+
 def test_the_sidebar_stays_as_it_was_left_and_is_a_drawer_on_a_phone(
     busy: WebStack, page: Page
 ) -> None:
