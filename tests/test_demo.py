@@ -121,7 +121,9 @@ def test_the_demo_shows_a_start_a_failure_with_its_fix_a_leak_and_a_chat(
     demo: tuple[Visitor, Path],
 ) -> None:
     visitor, folder = demo
-    assert "Log in to" not in visitor.see("/chat/"), "a first page other than / asks for a password"
+    assert "Log in</h1>" not in visitor.see("/chat/"), (
+        "a first page other than / asks for a password"
+    )
 
     def says(text: str, path: str = "/") -> None:
         wait_until(lambda: text in visitor.see(path), f"{path} says {text}")

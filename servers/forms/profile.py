@@ -22,6 +22,7 @@ from servers.launch.commandline import lines
 from servers.launch.commandline.text_boxes import WordsError
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.other import OTHER
+from servers.launch.numbers import whole
 from servers.models import Box, Profile, Secret, User
 
 
@@ -88,7 +89,8 @@ class ProfileForm(VersionedForm, ProfileFields):
         if isinstance(value, Box):
             return value
         boxes = Box.objects.all()
-        chosen = boxes.filter(pk=value).first() if str(value or "").isdecimal() else None
+        key = whole(str(value or ""))
+        chosen = None if key is None else boxes.filter(pk=key).first()
         return chosen or boxes.first()
 
     def faults(self) -> FormErrors:

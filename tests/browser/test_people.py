@@ -82,9 +82,11 @@ def test_the_first_admin_joins_and_invites_a_colleague(
     page.get_by_role("link", name="People").click()
     invite = page.get_by_role("link", name="Invite")
     invite.click()
+    expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
     expect(invite).to_be_focused()
     invite.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
     page.get_by_label("Operator").check()
     assert faults(page) == []
     page.get_by_role("button", name="Make a link", exact=True).click()
