@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from tests.base_images import ENGINE
 from tests.browser.axe import faults
 from tests.browser.chromium import PATIENCE
-from tests.browser.steps import eventually, fill_profile, key
+from tests.browser.steps import eventually, fill_profile, key, unfold
 from tests.installation import Installation
 from tests.nvml import profiles
 
@@ -23,6 +23,7 @@ def made(page: Page, place: Installation, name: str) -> None:
     page.goto(f"{place.url}/profiles/new/")
     values = {"name": name, "checkpoint": "a/b", "image": ENGINE, "env": "ENGINE_SECONDS=0"}
     fill_profile(page, {**values, "gpus": "0", "aliases": f"{name}-alias"})
+    unfold(page, "start_on_request")
     page.get_by_label("Start on demand", exact=True).check()
     page.get_by_label("Idle timeout", exact=True).fill("30m")
     page.get_by_role("button", name="Save", exact=True).click()

@@ -1,13 +1,14 @@
 """The choice of GPUs in the profile form: a box's cards, who is on them, and what is chosen."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from servers.judge.memory import holders
 from servers.judge.memory.holders import GpuMemory
 from servers.launch.engines import placement
 from servers.models import Box, Claim, Run
-from servers.state import box_samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,13 +57,13 @@ class GpuChoice:
         return named is None or not named <= there
 
 
-def describe_gpus(box: Box, text: str) -> GpuChoice | None:
-    """None where the box's cards are not known yet, or it has none."""
+def describe_gpus(box: Box, text: str, sample: Mapping[str, Any] | None) -> GpuChoice | None:
+    """None where the box's cards are not known yet, or it has none. `sample` is the box's newest."""
     cards = box.gpus
     if not cards:
         return None
     text = text.strip()
-    now = {each.index: each for each in holders.gpus(box_samples.newest(box.slug) or {}, {})}
+    now = {each.index: each for each in holders.gpus(sample or {}, {})}
     users = _list_users(box)
     claims = {index: claim for claim in box.current_claims for index in claim.gpus}
     chosen = box.indices(text) or frozenset()

@@ -23,6 +23,7 @@ from servers.lifecycle.profiles import checks, preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext, describe_subject
 from servers.lifecycle.runs import gpu_conflicts
 from servers.models import Box, Permission, Profile, ProfileVersion, Server
+from servers.state import box_samples
 from servers.views.access import PersonRequest, allow
 from servers.views.profiles.profile_form import render_form
 from servers.views.profiles.profiles import find, save_launch
@@ -40,16 +41,17 @@ def profile_check(request: PersonRequest) -> HttpResponse:
     """What the form's launch would run into, and the command that it amounts to."""
     form, profile = _form(request)
     is_valid, box = form.is_valid(), form.read_box()
+    start = _read_context(form, profile) if is_valid else None
+    sample = start.sample if start is not None else box and box_samples.newest(box.slug)
     beside = {
         "form": form,
         "sections": form.sections(),
-        "choice": describe_gpus(box, str(form["gpus"].value() or "")) if box else None,
+        "choice": describe_gpus(box, str(form["gpus"].value() or ""), sample) if box else None,
         "box": box,
     }
     if not is_valid:
         found = {"faults": form.faults(), "marks": _marks(form, _read_vocabulary(form, profile))}
         return render(request, "profiles/form/check.html", found | beside)
-    start = _read_context(form, profile)
     marks = _marks(form, start)
     around: dict[str, Any] = {}
     if start is not None:

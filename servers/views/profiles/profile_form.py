@@ -29,6 +29,7 @@ from servers.models import (
 )
 from servers.models.people.key import MASK
 from servers.models.profiles.versioned import Stale
+from servers.state import box_samples
 from servers.views.access import PersonRequest, allow
 from servers.views.profiles.profiles import describe_unversioned, find
 from servers.views.profiles.recipes import find_recipe
@@ -58,7 +59,9 @@ def render_form(
         "profile": profile,
         "box": box,
         "sections": form.sections(),
-        "choice": describe_gpus(box, str(form["gpus"].value() or "")) if box else None,
+        "choice": describe_gpus(box, str(form["gpus"].value() or ""), box_samples.newest(box.slug))
+        if box
+        else None,
         "has_box": Box.objects.exists(),
         "mask": MASK,
         "may_start": find_startable(request.user, profile),

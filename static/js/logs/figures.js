@@ -2,6 +2,7 @@
 // What an engine writes of its own work, over time, beneath the log: tokens a second, requests,
 // the KV cache. A click goes to that place of the log. uPlot is fetched when there is something.
 
+import { fetchStyle } from "../page/fetch-part.js";
 import { find } from "../page/parts.js";
 import { remember, remembered } from "./choices.js";
 import { heading, resolved } from "../memory/plot.js";
@@ -89,6 +90,7 @@ export class LogFigures {
 
   async #draw() {
     if (!this.panel.open || !this.figures) return this.#clear();
+    await fetchStyle("memory/plots.css");
     this.uPlot ??= (await import("../page/uplot.js")).default;
     this.#rebuild();
   }
