@@ -11,13 +11,13 @@ export class End {
   /** @param {HTMLElement} transcript @param {HTMLElement} newest a button that leads there */
   constructor(transcript, newest) {
     this.newest = newest;
+    this.transcript = transcript;
     newest.addEventListener("click", () => {
       this.settle();
       this.offer();
     });
     window.addEventListener("scroll", () => this.scrolled(), { passive: true });
     // What has just been opened grows, as its parts are drawn, until somebody takes hold of it.
-    this.transcript = transcript;
     this.observer = new ResizeObserver(() => {
       if (this.isSettling) this.follow(true);
       this.offer();
@@ -39,7 +39,7 @@ export class End {
 
   // The way back, where somebody has left the end.
   offer() {
-    this.newest.hidden = this.isNear || isNear();
+    this.newest.hidden = this.isNear || isNear() || !this.transcript.querySelector(".message");
   }
 
   settle() {
