@@ -14,7 +14,7 @@ from tests.browser.axe import faults
 from tests.browser.chat.talk import ask
 from tests.browser.chat.test_pictures import png
 from tests.browser.chromium import PATIENCE
-from tests.browser.steps import allow_mounts, card, key
+from tests.browser.steps import allow_mounts, card, eventually, key
 from tests.browser.vllm_pictures import attach
 from tests.browser.vllm_talk import ANSWERED, ask_for_long, go_on, slowed
 from tests.installation import Installation
@@ -151,8 +151,8 @@ def watch_vllm(page: Page, place: Installation, vllm: str) -> None:
     expect(head).to_have_attribute("data-state", "ready", timeout=VLLM_WITHIN)
     expect(page.locator("#log")).to_contain_text("Application startup complete", timeout=WITHIN)
     expect(page.locator(".server-what")).to_contain_text("vLLM 0.32")
-    seen = place.ask(f"starts.read_progress(Run.objects.get(server__slug='{vllm}')).coarse")
-    assert seen == ["load_weights", "kv_cache", "ready"]
+    phases = f"starts.read_progress(Run.objects.get(server__slug='{vllm}')).coarse"
+    eventually(page, lambda: place.ask(phases) == ["load_weights", "kv_cache", "ready"])
 
     page.goto(f"{place.url}/chat/?server={vllm}")
     page.get_by_label("Message", exact=True).fill("What is the capital of France?")
