@@ -41,7 +41,8 @@ def unfold(page: Page, *names: str) -> None:
     for name in names:
         field = page.locator(f"#id_{name}")
         if not field.is_visible():
-            page.locator("details.fold", has=field).locator("summary").click()
+            # A click would close one that a check has opened meanwhile, for what is wrong in it.
+            page.locator("details.fold", has=field).evaluate("fold => (fold.open = true)")
 
 
 def fill_profile(page: Page, values: Mapping[str, str]) -> None:
