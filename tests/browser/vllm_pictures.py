@@ -184,6 +184,6 @@ def attach(page: Page, name: str, data: bytes) -> None:
 
 
 def prompt_tokens(page: Page) -> int:
-    found = re.search(r"([\d,]+) prompt", foot(page).inner_text())
+    found = re.search(r"([\d,]+) prompt", foot(page).text_content() or "")
     assert found
     return int(found[1].replace(",", ""))
