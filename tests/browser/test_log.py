@@ -363,6 +363,7 @@ def test_lines_are_marked_linked_to_and_copied_with_their_numbers(
     open_log(page, stack)
     page.locator(".log-scroller").press("g")
     page.get_by_role("link", name="9", exact=True).click()
+    expect(page.locator(".is-target")).to_have_count(1)
     page.get_by_role("link", name="12", exact=True).click(modifiers=["Shift"])
     expect(page.locator(".is-target")).to_have_count(4)
     expect(page.locator(".log-marked")).to_contain_text("Lines 9–12")
