@@ -42,7 +42,9 @@ def profile_check(request: PersonRequest) -> HttpResponse:
     form, profile = _form(request)
     is_valid, box = form.is_valid(), form.read_box()
     start = _read_context(form, profile) if is_valid else None
-    sample = start.sample if start is not None else box and box_samples.newest(box.slug)
+    sample = None
+    if box is not None:
+        sample = start.sample if start is not None else box_samples.newest(box.slug)
     beside = {
         "form": form,
         "sections": form.sections(),
