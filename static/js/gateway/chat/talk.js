@@ -10,4 +10,4 @@ export { asked, history, resultsOf } from "./request.js";
 export { Transcript } from "./transcript.js";
 export { turn, versionsView } from "./version-switch.js";
 
-await Promise.all(["markdown", "chat-answer"].map((name) => fetchStyle(`gateway/${name}.css`)));
+await Promise.all(["markdown", "chat-answer", "chat-details"].map((name) => fetchStyle(`gateway/${name}.css`)));

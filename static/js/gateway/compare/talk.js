@@ -10,4 +10,4 @@ export { Turn } from "./turns.js";
 export { change, versionsView } from "../chat/version-switch.js";
 export { pictures } from "../chat/pictures.js";
 
-await Promise.all(["markdown", "chat-answer", "compare-answer"].map((name) => fetchStyle(`gateway/${name}.css`)));
+await Promise.all(["markdown", "chat-answer", "chat-details", "compare-answer"].map((name) => fetchStyle(`gateway/${name}.css`)));
