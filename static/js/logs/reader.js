@@ -17,6 +17,7 @@ import { LogTarget } from "./target.js";
 import { plain } from "./terminal.js";
 import { LogView } from "./view.js";
 import { around, find } from "../page/parts.js";
+import { whenReleased } from "../page/pointer-guard.js";
 
 /** @import { LogDownload } from "./download.js" */
 /** @import { Choice } from "./choices.js" */
@@ -149,11 +150,18 @@ class LogReader {
     if (Array.isArray(message)) this.#pushed(...message);
     else if (message.window) this.#window(...message.window);
     else if (message.found) this.find.found(message.found);
-    else if (message.outline) this.outline.tell(message.outline);
+    else if (message.outline) this.#tellOutline(message.outline);
     else if (message.picked) this.#picked(message.picked);
     else if (message.hello) this.#hello(message.hello);
     else if (message.complete !== undefined) this.#complete(message.empty);
     else if (message.gap || message.anew) this.#reopen();
+  }
+
+  // It marks lines, and gives the tools above them more words.
+  /** @param {Log.Outline} outline */
+  #tellOutline(outline) {
+    const { run } = this.root.dataset;
+    whenReleased(() => run === this.root.dataset.run && this.root.isConnected && this.outline.tell(outline));
   }
 
   // The first word on every connection.
@@ -441,7 +449,7 @@ class LogReader {
   #showWhole(number) {
     const row = this.view.model.row(number);
     if (!row) return;
-    row.isWhole = true;
+    row.line.isWhole = true; // the line's: rows are made anew
     this.view.changed([row]);
   }
 

@@ -87,7 +87,7 @@ function harmless(row, why) {
   button.dataset.action = "why";
   button.dataset.line = String(row.line.number);
   button.title = why;
-  tell(button, Boolean(row.isExplained));
+  tell(button, Boolean(row.line.isExplained));
   return button;
 }
 
@@ -100,9 +100,9 @@ function tell(button, yes) {
 // Says the reason, or keeps it to itself again; the button stays, and with it the focus.
 /** @param {Log.Row} row @param {HTMLElement} button */
 export function explain(row, button) {
-  row.isExplained = !row.isExplained;
+  row.line.isExplained = !row.line.isExplained;
   row.height = undefined;
-  tell(button, row.isExplained);
+  tell(button, row.line.isExplained);
 }
 
 /** @param {Log.Row} row */
@@ -121,7 +121,7 @@ function refreshed(row) {
 /** @param {Log.Row} row @param {Log.Run[]} all @param {Log.Prefix} before @param {Log.Marker | null} mark */
 function text(row, all, before, mark) {
   const element = make("span", "log-text");
-  const shown = row.isWhole ? all : cut(all, LONG);
+  const shown = row.line.isWhole ? all : cut(all, LONG);
   let parts = shown;
   for (const [from, to, part] of before.parts) parts = split(parts, [from, to], { part });
   if (mark) parts = split(parts, mark(row.line.number, shown.map((run) => run.text).join("")), { isFound: true });

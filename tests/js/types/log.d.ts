@@ -106,6 +106,10 @@ declare namespace Log {
     /** false: looked at, and none. */
     bar?: Bar | false;
     periodic?: { key: string } | false;
+    /** Shown to its end, however long it is. */
+    isWhole?: boolean;
+    /** With the reason why it is harmless. */
+    isExplained?: boolean;
   }
 
   interface Row {
@@ -116,8 +120,6 @@ declare namespace Log {
     index: number;
     /** px; undefined: not measured. */
     height?: number;
-    isWhole?: boolean;
-    isExplained?: boolean;
   }
 
   /** 0 to 15, or a colour of CSS. */

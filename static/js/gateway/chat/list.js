@@ -19,6 +19,8 @@ export class List {
   current = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   typing;
+  /** While somebody writes a name in a row, none moves. */
+  isEdited = false;
   /** What is shown, by what it says. @type {Map<string, HTMLElement>} */
   items = new Map();
 
@@ -102,6 +104,7 @@ export class List {
 
   // A row that stays is not taken out: a press that has begun on it would be lost.
   draw() {
+    if (this.isEdited) return;
     const before = this.items;
     this.items = new Map();
     let day = "";
@@ -154,11 +157,13 @@ export class List {
     const leave = (isKept, isByKey = false) => {
       if (isOver) return;
       isOver = true;
+      this.isEdited = false;
       const name = field.value.trim();
       row.replaceChildren(...shown);
       /** @type {HTMLElement | null} */
       const open = row.querySelector(".open");
       if (isByKey) open?.focus();
+      this.draw();
       if (isKept && name && name !== title) this.rename(id, name);
     };
     field.addEventListener("keydown", (event) => {
@@ -168,7 +173,9 @@ export class List {
       leave(event.key === "Enter", true);
     });
     field.addEventListener("blur", () => leave(true));
+    this.isEdited = true;
     row.replaceChildren(field);
+    field.focus();
     field.select();
   }
 }
