@@ -1,7 +1,7 @@
 """The description of one field of a launch: what form, YAML, exports and comparisons go by."""
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 # How people write the value: in a text box, in YAML, and in a list of differences.
 type FieldKind = Literal[
@@ -35,20 +35,3 @@ class LaunchField:
     compose: str = ""  # its key in a compose service, if another than its name
     pasted: str = ""  # its name in a LaunchCommand, if another
     title: str = ""  # in the comparison of two containers, of each entry where it is a list
-
-
-def describe(kind: FieldKind, group: str = "", **more: Any) -> dict[str, LaunchField]:
-    """The metadata of a field of Launch without a default."""
-    return {"option": LaunchField(kind=kind, group=group, **more)}
-
-
-def option[Value](
-    default: Value, kind: FieldKind = "text", group: str = "", **more: Any
-) -> Value:  # as dataclasses.field() says
-    found: Value = field(default=default, metadata=describe(kind, group, **more))
-    return found
-
-
-def map_option(kind: FieldKind, group: str = "", **more: Any) -> Any:
-    """The same of one that holds nothing unless it is told."""
-    return field(default_factory=dict, metadata=describe(kind, group, **more))
