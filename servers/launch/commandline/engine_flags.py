@@ -6,29 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from servers.launch.commandline.tokens import EngineKey
+from servers.launch.tables import freeze, read_table
 
-_CHECKPOINT: dict[EngineKey, tuple[str, ...]] = {
-    "vllm": ("--model",),
-    "sglang": ("--model-path", "--model"),
-    "llamacpp": ("-m", "--model", "-hf", "-hfr", "--hf-repo"),
-    "other": (),
-}
-_NAME: dict[EngineKey, tuple[str, ...]] = {
-    "vllm": ("--served-model-name",),
-    "sglang": ("--served-model-name",),
-    "llamacpp": ("-a", "--alias"),
-    "other": (),
-}
-# Variables that say the same to their engine; a flag outranks them.
-_VARIABLES: dict[EngineKey, dict[str, str]] = {
-    "llamacpp": {
-        "LLAMA_ARG_MODEL": "checkpoint",
-        "LLAMA_ARG_HF_REPO": "checkpoint",
-        "LLAMA_ARG_ALIAS": "served_name",
-        "LLAMA_ARG_HOST": "host",
-        "LLAMA_ARG_PORT": "port",
-    },
-}
+_TABLE = freeze(read_table(__file__))
 # vLLM's options that take several words, so that the last one is no checkpoint.
 _SEVERAL = ("--served-model-name", "--lora-modules", "--allowed-origins", "--middleware")
 
@@ -62,16 +42,17 @@ def split(
     Several served names stay among the flags: a profile has room for one.
     """
     said = _split(engine, words)
-    told = {name: value for name in _VARIABLES.get(engine, {}) if (value := (env or {}).get(name))}
-    fields: dict[str, Any] = {_VARIABLES[engine][name]: value for name, value in told.items()}
+    of_engine = _TABLE["variables"].get(engine, {})
+    told = {name: value for name in of_engine if (value := (env or {}).get(name))}
+    fields: dict[str, Any] = {of_engine[name]: value for name, value in told.items()}
     missing = {name: value for name, value in fields.items() if getattr(said, name) is None}
     return replace(said, **missing, variables=frozenset(told))
 
 
 def _split(engine: EngineKey, words: tuple[str, ...]) -> EngineFlags:
     rest, checkpoint = _positional(engine, words)
-    rest, named = _take_flag(rest, _CHECKPOINT[engine])
-    rest, served_name = _take_flag(rest, _NAME[engine])
+    rest, named = _take_flag(rest, _TABLE["checkpoint"][engine])
+    rest, served_name = _take_flag(rest, _TABLE["served_name"][engine])
     rest, host = _take_flag(rest, ("--host",), most=1)
     rest, port = _take_flag(rest, ("--port",), most=1)
     return EngineFlags(

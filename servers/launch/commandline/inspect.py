@@ -7,11 +7,12 @@ from typing import Any
 from servers.launch.commandline import engine_words, tokens
 from servers.launch.commandline.draft import Draft, DraftError, draft
 from servers.launch.commandline.environment_draft import HF_TOKENS
-from servers.launch.commandline.export import HF_CACHE, HF_TOKEN
+from servers.launch.commandline.export import HF_CACHE
 from servers.launch.commandline.import_notes import ImportNote
 from servers.launch.commandline.tokens import EngineKey, LaunchCommand
 from servers.launch.engines import ENGINES
 from servers.launch.engines.engine import flag_value
+from servers.launch.tables import freeze, read_table
 
 type Json = Mapping[str, Any]
 
@@ -19,37 +20,7 @@ UNKNOWN = "unknown-model"
 
 CACHE_TARGET = HF_CACHE.rpartition(":")[2]
 SHM_SIZE = 64 * 2**20  # Docker's own, bytes
-# Flags and the variables that say the same: those can be kept as secrets. SGLang has none.
-_KEYS: dict[str, dict[str, str]] = {
-    "vllm": {"--api-key": "VLLM_API_KEY", "--hf-token": HF_TOKEN},
-    "llamacpp": {"--api-key": "LLAMA_API_KEY", "--hf-token": HF_TOKEN, "-hft": HF_TOKEN},
-}
-_MODEL: dict[EngineKey, tuple[str, ...]] = {
-    "vllm": (),
-    "sglang": ("--model-path",),
-    "llamacpp": ("-m",),
-    "other": (),
-}
-# Options of a container that a profile has no place for, by their names in HostConfig.
-_SAID_ONCE = {
-    "--memory": "Memory",
-    "--pids-limit": "PidsLimit",
-    "--memory-reservation": "MemoryReservation",
-    "--cpu-shares": "CpuShares",
-    "--cpuset-mems": "CpusetMems",
-    "--oom-score-adj": "OomScoreAdj",
-    "--pid": "PidMode",
-    "--userns": "UsernsMode",
-    "--uts": "UTSMode",
-}
-_SAID_OFTEN = {
-    "--cap-drop": "CapDrop",
-    "--add-host": "ExtraHosts",
-    "--dns": "Dns",
-    "--group-add": "GroupAdd",
-    "--volumes-from": "VolumesFrom",
-    "--link": "Links",
-}
+_TABLE = freeze(read_table(__file__))
 _PROJECT, _SERVICE = "com.docker.compose.project", "com.docker.compose.service"
 
 
@@ -87,7 +58,7 @@ def draft_of(
 
 
 def _of_script(command: LaunchCommand, engine: EngineKey, model: str) -> Draft:
-    words = (*ENGINES[engine].program, *_MODEL[engine], model)
+    words = (*ENGINES[engine].program, *_TABLE["model"][engine], model)
     alone = replace(command, entrypoint=None, command=words)
     made = draft(alone, engine=engine, keeps_network=True, knows_image=True)
     note = ImportNote(
@@ -274,7 +245,9 @@ def _security(host: Json) -> Iterator[str]:
 
 def _rest(config: Json, own: Json, host: Json) -> Iterator[str]:
     """What a profile has no place for, as options."""
-    yield from (f"{flag} {host[name]}" for flag, name in _SAID_ONCE.items() if host.get(name))
+    yield from (
+        f"{flag} {host[name]}" for flag, name in _TABLE["said_once"].items() if host.get(name)
+    )
     if cpus := host.get("NanoCpus"):
         yield f"--cpus {cpus / 10**9:g}"
     if str(host.get("NetworkMode") or "").startswith(("container:", "none")):
@@ -283,7 +256,7 @@ def _rest(config: Json, own: Json, host: Json) -> Iterator[str]:
         yield "--read-only"
     if host.get("PublishAllPorts"):
         yield "--publish-all"
-    for flag, name in _SAID_OFTEN.items():
+    for flag, name in _TABLE["said_often"].items():
         yield from (f"{flag} {each}" for each in host.get(name) or ())
     yield from (f"--tmpfs {folder}" for folder in host.get("Tmpfs") or {})
     yield from (f"--sysctl {name}={value}" for name, value in (host.get("Sysctls") or {}).items())
@@ -295,7 +268,7 @@ def _rest(config: Json, own: Json, host: Json) -> Iterator[str]:
 
 def without_keys(made: Draft) -> Draft:
     """Keys among the flags as secrets, where the engine takes them from a variable, too."""
-    for flag, variable in _KEYS.get(made.launch.engine, {}).items():
+    for flag, variable in _TABLE["keys"].get(made.launch.engine, {}).items():
         made = _without_key(made, flag, variable)
     return made
 

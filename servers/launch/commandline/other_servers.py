@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from servers.launch.commandline.engine_words import find_program, is_program, program
+from servers.launch.tables import freeze, read_table
 
 
 @dataclass(frozen=True, kw_only=True)
 class OtherServer:
-    words: tuple[str, ...]  # its command begins with them, behind wrappers and shells
     title: str
+    words: tuple[str, ...] = ()  # its command begins with them, behind wrappers and shells
     port: int = 0  # 0: not known here
     ready_path: str = ""  # answers 200 when it serves; "": not known here
 
@@ -21,42 +22,9 @@ ALONE = re.compile(
     r"|text-embeddings-router|aphrodite run|mlx_lm\.server|mistralrs(?:-server)?|koboldcpp"
     r"|python3? -m llama_cpp\.server|ollama (?:serve|run))\s"
 )
-_SERVERS = (
-    OtherServer(
-        words=("trtllm-serve",), title="TensorRT-LLM’s server", port=8000, ready_path="/health"
-    ),
-    OtherServer(
-        words=("lmdeploy", "serve"), title="LMDeploy’s server", port=23333, ready_path="/health"
-    ),
-    OtherServer(words=("text-generation-launcher",), title="TGI", ready_path="/health"),
-    OtherServer(words=("text-embeddings-router",), title="TEI", ready_path="/health"),
-    OtherServer(words=("aphrodite", "run"), title="Aphrodite"),
-    OtherServer(words=("mlx_lm.server",), title="MLX’s server"),
-    OtherServer(words=("ktransformers",), title="KTransformers"),
-    OtherServer(words=("-m", "dynamo.frontend"), title="Dynamo’s frontend"),
-    OtherServer(words=("-m", "tensorrt_llm.commands.serve"), title="TensorRT-LLM’s server"),
-    OtherServer(words=("-m", "llama_cpp.server"), title="llama-cpp-python’s server"),
-    OtherServer(words=("-m", "fastchat.serve.openai_api_server"), title="FastChat’s server"),
-    OtherServer(words=("-m", "mlx_lm.server"), title="MLX’s server"),
-)
-
-
-# By a part of the image's name, where its own entrypoint is the server.
-_IMAGES = (
-    (
-        "/text-generation-inference",
-        OtherServer(words=(), title="TGI", port=80, ready_path="/health"),
-    ),
-    (
-        "/text-embeddings-inference",
-        OtherServer(words=(), title="TEI", port=80, ready_path="/health"),
-    ),
-    ("localai/localai", OtherServer(words=(), title="LocalAI", port=8080, ready_path="/readyz")),
-    (
-        "nvcr.io/nim/",
-        OtherServer(words=(), title="NIM", port=8000, ready_path="/v1/health/ready"),
-    ),
-)
+_TABLE = freeze(read_table(__file__))
+_SERVERS = tuple(OtherServer(**said) for said in _TABLE["commands"])
+_IMAGES = {name: OtherServer(**said) for name, said in _TABLE["images"].items()}
 
 
 def find_server(words: Sequence[str], image: str = "") -> OtherServer | None:
@@ -66,7 +34,7 @@ def find_server(words: Sequence[str], image: str = "") -> OtherServer | None:
         return _match(found)
     if words and is_program(words[0]):
         return None
-    return next((server for name, server in _IMAGES if name in image), None)
+    return next((server for name, server in _IMAGES.items() if name in image), None)
 
 
 def _is_server(words: Sequence[str]) -> bool:
