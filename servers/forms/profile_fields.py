@@ -14,8 +14,7 @@ from servers.launch import durations, sizes
 from servers.launch.commandline import build_context, lines, text_boxes
 from servers.launch.commandline.text_boxes import WordsError
 from servers.launch.engines import choices
-from servers.launch.engines.fields import SPANS, LaunchField
-from servers.launch.engines.launch import FIELDS, Launch
+from servers.launch.engines.launch import FIELDS, SPANS, Launch, LaunchField
 from servers.launch.engines.launch import LONGEST_TEXT as LONGEST_TEXT
 from servers.launch.recipes import notation
 from servers.models import Box

@@ -10,8 +10,7 @@ from typing import Any
 
 from servers.launch.commandline.tokens import LaunchCommand
 from servers.launch.engines.engine import flag_value
-from servers.launch.engines.fields import LaunchField
-from servers.launch.engines.launch import FIELDS, MOST_TRIES, Launch
+from servers.launch.engines.launch import FIELDS, MOST_TRIES, Launch, LaunchField
 from servers.launch.tables import read_table
 
 

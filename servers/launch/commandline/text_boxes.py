@@ -3,8 +3,8 @@
 import re
 
 from servers.launch import numbers
-from servers.launch.engines import parameters as engine_parameters
 from servers.launch.engines import placement
+from servers.launch.engines.launch import MOST_PARAMETERS, check_parameter
 from servers.launch.recipes import notation
 
 _TOKEN = re.compile(r"(hf_|sk-|nvapi-|ghp_)[A-Za-z0-9_-]{8,}\Z")
@@ -91,12 +91,12 @@ def parameters(text: str) -> dict[str, str]:
         if not equals:
             raise WordsError(f"“{line[:60]}” is not name=value, such as context=32768.")
         try:
-            engine_parameters.check(name, value)
+            check_parameter(name, value)
         except ValueError as error:
             raise WordsError(str(error)) from None
         found[name] = value
-    if len(found) > engine_parameters.MOST:
-        raise WordsError(f"A profile has at most {engine_parameters.MOST} parameters.")
+    if len(found) > MOST_PARAMETERS:
+        raise WordsError(f"A profile has at most {MOST_PARAMETERS} parameters.")
     return found
 
 

@@ -1,10 +1,44 @@
 """A launch: a checkpoint, an engine with its flags, and the container around it."""
 
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal, Self
 
-from servers.launch.engines.fields import LaunchField
 from servers.launch.tables import freeze, read_table
+
+# How people write the value: in a text box, in YAML, and in a list of differences.
+type FieldKind = Literal[
+    "text", "phrase", "switch", "ipc", "count", "port", "choice", "size", "span", "minutes", "hold",
+    "path", "address", "network", "gpus", "words", "lines", "items", "capabilities", "aliases",
+    "patterns", "volumes", "limits", "parameters", "figures", "digests", "files", "dockerfile",
+    "image", "engine", "flags", "env", "hidden",
+]  # fmt: skip
+SPANS = ("span", "minutes", "hold")  # lengths of time, in seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchField:
+    kind: FieldKind
+    group: str = ""  # of the profile form; "": it is rarely needed
+    after: str = ""  # the field behind which it stands there, if not the one before it here
+    box: str = ""  # its name there, if another
+    label: str = ""  # "": its name, as a word
+    help: str = ""
+    required: bool = False
+    longest: int | None = None
+    rows: int = 0  # of a text area; 0: one line
+    placeholder: str = ""
+    least: int = 0
+    most: int | None = None
+    choices: tuple[tuple[str, str], ...] = ()
+    # What YAML may say: a word for each choice, then further ones for the empty one. (): any text.
+    words: tuple[str, ...] = ()
+    says_only: bool = False  # what is started does not depend on it
+    docker: str = ""  # its option of `docker run`, without dashes
+    compose: str = ""  # its key in a compose service, if another than its name
+    pasted: str = ""  # its name in a LaunchCommand, if another
+    title: str = ""  # in the comparison of two containers, of each entry where it is a list
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,3 +156,43 @@ SAYS_ONLY = tuple(name for name, each in FIELDS.items() if each.says_only)
 # More is no command line or environment, and reading it would keep the web process busy.
 LONGEST_TEXT = FIELDS["flags"].longest or 0
 MOST_TRIES = FIELDS["restart_tries"].most or 0
+
+
+_PARAMETER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,29}")
+MOST_PARAMETERS, LONGEST_PARAMETER = 20, 300  # parameters, and characters of a value
+_PLACE = re.compile(r"\{\{ ?([A-Za-z][A-Za-z0-9_]{0,29}) ?\}\}")
+
+
+def fill_parameters(launch: Launch, values: Mapping[str, str] | None = None) -> Launch:
+    """The launch with every parameter replaced by its value, or else by what the profile says.
+
+    Model, revision, served name, flags and variables may hold them; the image and what the
+    container gets of its box may not. A value stays within its word. What only looks like a
+    parameter, such as a chat template's {{ messages }}, is left as it is.
+    """
+    if not launch.parameters:
+        return launch
+    known = launch.parameters | {k: v for k, v in (values or {}).items() if k in launch.parameters}
+
+    def fill_in(text: str) -> str:
+        return _PLACE.sub(lambda found: known.get(found[1], found[0]), text)
+
+    return replace(
+        launch,
+        checkpoint=fill_in(launch.checkpoint),
+        revision=fill_in(launch.revision),
+        served_name=fill_in(launch.served_name),
+        flags=tuple(map(fill_in, launch.flags)),
+        env={name: fill_in(value) for name, value in launch.env.items()},
+        parameters={},
+    )
+
+
+def check_parameter(name: str, value: str) -> None:
+    """Raises ValueError for a name or a value that cannot be one."""
+    if not _PARAMETER.fullmatch(name):
+        raise ValueError(f"“{name[:40]}” is not a parameter’s name: letters, digits and _.")
+    if len(value) > LONGEST_PARAMETER or not value.isprintable():
+        raise ValueError(
+            f"The value of {name} is not one line of at most {LONGEST_PARAMETER} characters."
+        )

@@ -9,9 +9,8 @@ from typing import Any
 import yaml
 
 from servers.launch import durations, sizes
-from servers.launch.engines import ENGINES, parameters
-from servers.launch.engines.fields import SPANS
-from servers.launch.engines.launch import FIELDS, Launch
+from servers.launch.engines import ENGINES
+from servers.launch.engines.launch import FIELDS, MOST_PARAMETERS, SPANS, Launch, check_parameter
 from servers.launch.engines.placement import (
     Gpu,
     GpuRequirement,
@@ -164,11 +163,11 @@ def _parameters(found: mapping.Mapping, key: str) -> dict[str, str]:
     values = found.get_mapping(key).values()
     for name, value in values.items():
         try:
-            parameters.check(name, value)
+            check_parameter(name, value)
         except ValueError as error:
             raise found.error(str(error), key) from error
-    if len(values) > parameters.MOST:
-        raise found.error(f"A profile has at most {parameters.MOST} parameters.", key)
+    if len(values) > MOST_PARAMETERS:
+        raise found.error(f"A profile has at most {MOST_PARAMETERS} parameters.", key)
     return values
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from servers.launch import durations
 from servers.launch.engines import flagtext
-from servers.launch.engines.fields import LaunchField
+from servers.launch.engines.launch import LaunchField
 
 LONGEST_ALIAS, MOST_ALIASES = 200, 20
 LONGEST_HOLD = 3600  # seconds
