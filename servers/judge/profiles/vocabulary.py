@@ -20,10 +20,15 @@ from servers.judge.profiles.fixes import Fix, adapt_fix
 from servers.judge.profiles.lint_rules import Check, CheckHit
 from servers.launch.engines import ENGINES, change
 from servers.launch.engines.change import LaunchChange
-from servers.launch.engines.flaglist import FlagList, all_shipped, nearest_value
+from servers.launch.engines.flaglist import (
+    FlagList,
+    Successor,
+    all_shipped,
+    find_partners,
+    nearest_value,
+)
 from servers.launch.engines.launch import fill_parameters
 from servers.launch.engines.spelling import list_vocabulary
-from servers.launch.engines.successors import Successor, find_partners
 
 # Images whose engine is the released one; another may be a fork with flags of its own.
 _UPSTREAM = re.compile(

@@ -1,13 +1,15 @@
-"""The engine inside a command line: behind wrappers, `bash -c`, and `python -m`."""
+"""The engine inside a command line, behind wrappers, `bash -c` and `python -m`, and its own words."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from servers.launch.commandline.shell import Lexer
 from servers.launch.commandline.tokens import EngineKey, LaunchCommand, Operator, ShellError, Word
 from servers.launch.commandline.variables import Scope
 from servers.launch.engines.engine import flag_value
-from servers.launch.tables import read_table
+from servers.launch.tables import freeze, read_table
 
 _SHELLS = ("bash", "sh", "zsh", "dash", "ash")
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?(\.exe)?\Z")
@@ -327,3 +329,151 @@ def list_unset(command: LaunchCommand) -> list[str]:
     is_set.update(_TABLE["always_set"].split())
     used = dict.fromkeys(name for found in _USED.findall(quoted) for name in found if name)
     return [name for name in used if name not in is_set and not command.env.get(name)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherServer:
+    title: str
+    words: tuple[str, ...] = ()  # its command begins with them, behind wrappers and shells
+    port: int = 0  # 0: not known here
+    ready_path: str = ""  # answers 200 when it serves; "": not known here
+
+
+# Without a container, at the beginning of a line.
+OTHER_SERVER = re.compile(
+    r"(?m)^[^#\n\"']*?(?<![\w/.-])(?P<name>trtllm-serve|lmdeploy serve|text-generation-launcher"
+    r"|text-embeddings-router|aphrodite run|mlx_lm\.server|mistralrs(?:-server)?|koboldcpp"
+    r"|python3? -m llama_cpp\.server|ollama (?:serve|run))\s"
+)
+_SERVERS = tuple(OtherServer(**said) for said in freeze(_TABLE["other_servers"]["commands"]))
+_IMAGES = {name: OtherServer(**said) for name, said in _TABLE["other_servers"]["images"].items()}
+
+
+def find_server(words: Sequence[str], image: str = "") -> OtherServer | None:
+    """The one that an argv starts, however deep, or an image by itself; None for anything else."""
+    found = find_program(words, _is_server)
+    if found is not None:
+        return _match(found)
+    if words and is_program(words[0]):
+        return None
+    return next((server for name, server in _IMAGES.items() if name in image), None)
+
+
+def _is_server(words: Sequence[str]) -> bool:
+    return _match(words) is not None
+
+
+def _match(words: Sequence[str]) -> OtherServer | None:
+    start = (program(words[0]), *words[1:]) if words else ()
+    behind = start[1:] if start and start[0].startswith("python") else start
+    for each in _SERVERS:
+        if each.words in (start[: len(each.words)], behind[: len(each.words)]):
+            return each
+    return None
+
+
+# vLLM's options that take several words, so that the last one is no checkpoint.
+_SEVERAL = ("--served-model-name", "--lora-modules", "--allowed-origins", "--middleware")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineFlags:
+    """None is what the words do not say; `flags` is the rest, in its order."""
+
+    engine: EngineKey
+    checkpoint: str | None = None
+    served_name: str | None = None
+    host: str | None = None
+    port: str | None = None
+    flags: tuple[str, ...] = ()
+    # Variables of these fields, whether their flags outrank them or not.
+    variables: frozenset[str] = frozenset()
+
+    @property
+    def port_number(self) -> int:
+        """0 where no port is told, or what is told is none."""
+        told = self.port or ""
+        is_port = told.isascii() and told.isdigit() and len(told) < 6 and int(told) < 65536
+        return int(told) if is_port else 0
+
+
+def split_engine_words(
+    engine: EngineKey, words: tuple[str, ...], env: Mapping[str, str | None] | None = None
+) -> EngineFlags:
+    """Take out what a profile keeps in fields of its own, also where variables say it.
+
+    Several served names stay among the flags: a profile has room for one.
+    """
+    said = _split(engine, words)
+    of_engine = _TABLE["variables"].get(engine, {})
+    told = {name: value for name in of_engine if (value := (env or {}).get(name))}
+    fields: dict[str, Any] = {of_engine[name]: value for name, value in told.items()}
+    missing = {name: value for name, value in fields.items() if getattr(said, name) is None}
+    return replace(said, **missing, variables=frozenset(told))
+
+
+def _split(engine: EngineKey, words: tuple[str, ...]) -> EngineFlags:
+    rest, checkpoint = _positional(engine, words)
+    rest, named = _take_flag(rest, tuple(_TABLE["checkpoint"][engine]))
+    rest, served_name = _take_flag(rest, tuple(_TABLE["served_name"][engine]))
+    rest, host = _take_flag(rest, ("--host",), most=1)
+    rest, port = _take_flag(rest, ("--port",), most=1)
+    return EngineFlags(
+        engine=engine,
+        checkpoint=checkpoint or named,
+        served_name=served_name,
+        host=host,
+        port=port,
+        flags=rest,
+    )
+
+
+def _positional(engine: EngineKey, words: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
+    """A checkpoint without a flag: the first word, or with vLLM a last one that is no value."""
+    if engine == "llamacpp" or not words:
+        return words, None
+    if not words[0].startswith("-"):
+        return words[1:], words[0]
+    if engine != "vllm":
+        return words, None
+    last = len(words) - 1
+    is_beside_value = last >= 2 and not any(w.startswith("-") for w in words[last - 1 :])
+    if is_beside_value and words[last - 2] not in _SEVERAL:
+        return words[:last], words[last]
+    return words, None
+
+
+def _take_flag(
+    words: tuple[str, ...], names: tuple[str, ...], *, most: int | None = None
+) -> tuple[tuple[str, ...], str | None]:
+    """The words without the flag of these names that has one value; the last one counts.
+
+    `most`: what follows so many values are words of their own. None: all values are the flag's.
+    """
+    found: str | None = None
+    rest: list[str] = []
+    at = 0
+    while at < len(words):
+        flag, equals, value = words[at].partition("=")
+        if not _is(flag, names):
+            rest.append(words[at])
+            at += 1
+            continue
+        values = [value] if equals else _list_values(words, at + 1)[:most]
+        at += 1 if equals else 1 + len(values)
+        if len(values) == 1:
+            found = values[0]
+        else:
+            rest += [flag, *values]
+    return tuple(rest), found
+
+
+def _is(flag: str, names: tuple[str, ...]) -> bool:
+    return flag in names or (flag.startswith("--") and re.sub("_", "-", flag) in names)
+
+
+def _list_values(words: tuple[str, ...], at: int) -> list[str]:
+    stop = at
+    while stop < len(words) and not words[stop].startswith("-"):
+        stop += 1
+    return list(words[at:stop])

@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from servers.launch.commandline import blocks, compose, other_servers, tokens, yaml_text
+from servers.launch.commandline import blocks, compose, tokens, yaml_text
 from servers.launch.commandline.blocks import Block
-from servers.launch.commandline.engine_words import is_shell, list_words, program
+from servers.launch.commandline.engine_words import OTHER_SERVER, is_shell, list_words, program
 from servers.launch.commandline.lines import LAUNCH, LineKind, launch_in, start_of
 from servers.launch.commandline.script import ShellScript
 from servers.launch.commandline.shell import END
@@ -373,7 +373,7 @@ class _PasteReader:
         if self._clusters:
             hosts, words, line = self._clusters[0]
             return PasteError(_describe_cluster(hosts, words), line=line, column=1)
-        if (match := other_servers.ALONE.search(text)) is not None:
+        if (match := OTHER_SERVER.search(text)) is not None:
             line = text.count("\n", 0, match.start("name")) + 1
             reason = (
                 f"{match['name']} is none of vLLM, SGLang and llama.cpp. As Other it needs a "

@@ -7,8 +7,14 @@ import pytest
 from servers.judge.profiles import lint_rules
 from servers.judge.profiles.lint import lint
 from servers.launch.engines import SERVING
-from servers.launch.engines.flaglist import all_shipped, load_shipped, nearest_value, newest
-from servers.launch.engines.successors import SUCCESSORS, Successor
+from servers.launch.engines.flaglist import (
+    SUCCESSORS,
+    Successor,
+    all_shipped,
+    load_shipped,
+    nearest_value,
+    newest,
+)
 from tests.cases import table
 from tests.profiles.lint.subjects import subject
 
