@@ -11,11 +11,10 @@ from django.core.validators import RegexValidator
 from django.http import QueryDict
 
 from servers.launch import durations, sizes
-from servers.launch.commandline import build_context, lines, text_boxes
+from servers.launch.commandline import lines, text_boxes
 from servers.launch.commandline.text_boxes import WordsError
 from servers.launch.engines import choices
-from servers.launch.engines.fields import SPANS, LaunchField
-from servers.launch.engines.launch import FIELDS, Launch
+from servers.launch.engines.launch import FIELDS, SPANS, Launch, LaunchField
 from servers.launch.engines.launch import LONGEST_TEXT as LONGEST_TEXT
 from servers.launch.recipes import notation
 from servers.models import Box
@@ -107,7 +106,7 @@ def _pairs(said: Mapping[str, object]) -> str:
 _BOXES: dict[str, tuple[_Parse, _Format]] = {
     "phrase": (lambda text: " ".join(text.split()), str),
     "dockerfile": (_dockerfile, str),
-    "files": (build_context.files, build_context.text),
+    "files": (text_boxes.build_files, text_boxes.build_files_text),
     "size": (_size, lambda count: sizes.format_size(count) if count else ""),
     "span": (durations.read, str),
     "minutes": (notation.minutes, str),

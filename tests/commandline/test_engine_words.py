@@ -2,8 +2,7 @@
 
 import pytest
 
-from servers.launch.commandline.engine_flags import EngineFlags, split
-from servers.launch.commandline.engine_words import engine_words
+from servers.launch.commandline.engine_words import EngineFlags, engine_words, split_engine_words
 from servers.launch.commandline.paste import read
 from tests.cases import table
 
@@ -56,33 +55,33 @@ def test_vllm_names_its_checkpoint_first_last_or_by_flag() -> None:
         ("--x", "--port=1", "--model", "a/b"),
         ("--model=a/b", "--x", "--port", "1"),
     ):
-        assert split("vllm", words) == wanted
-    assert split("vllm", ("--x", "--port", "1", "a/b")) == wanted
+        assert split_engine_words("vllm", words) == wanted
+    assert split_engine_words("vllm", ("--x", "--port", "1", "a/b")) == wanted
 
 
 def test_several_served_names_stay_among_the_flags() -> None:
-    found = split("vllm", ("a/b", "--served-model-name", "one", "two"))
+    found = split_engine_words("vllm", ("a/b", "--served-model-name", "one", "two"))
     assert found.checkpoint == "a/b"
     assert found.served_name is None
     assert found.flags == ("--served-model-name", "one", "two")
 
 
 def test_the_last_of_two_ports_counts() -> None:
-    found = split("sglang", ("--model-path", "a/b", "--port", "1", "--port", "2"))
+    found = split_engine_words("sglang", ("--model-path", "a/b", "--port", "1", "--port", "2"))
     assert (found.port, found.flags) == ("2", ())
 
 
 def test_underscores_are_dashes() -> None:
-    assert split("vllm", ("a/b", "--served_model_name", "plum")).served_name == "plum"
+    assert split_engine_words("vllm", ("a/b", "--served_model_name", "plum")).served_name == "plum"
 
 
 def test_llama_cpp_has_short_flags() -> None:
     words = ("-m", "/m.gguf", "-a", "plum", "--host", "0.0.0.0", "-ngl", "99")
-    assert split("llamacpp", words) == EngineFlags(
+    assert split_engine_words("llamacpp", words) == EngineFlags(
         engine="llamacpp",
         checkpoint="/m.gguf",
         served_name="plum",
         host="0.0.0.0",
         flags=("-ngl", "99"),
     )
-    assert split("llamacpp", ("-hf", "a/b:Q4_K_M")).checkpoint == "a/b:Q4_K_M"
+    assert split_engine_words("llamacpp", ("-hf", "a/b:Q4_K_M")).checkpoint == "a/b:Q4_K_M"

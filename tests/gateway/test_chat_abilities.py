@@ -102,11 +102,7 @@ def test_every_parser_is_one_that_the_engine_has(engine: str, kind: parsers.Kind
     flag = flaglist.find(parsers.FLAGS[kind])
     assert flag is not None
 
-    named = {
-        family.get_names(kind)[engine]
-        for family in parsers.FAMILIES
-        if engine in family.get_names(kind)
-    }
+    named = {family[kind][engine] for family in parsers.FAMILIES if engine in family.get(kind, {})}
 
     assert named - {*flag.choices, *flag.known} == set()
 

@@ -7,7 +7,7 @@ from servers.host.images.images import PullProgress
 from servers.host.images.registry import familiar, parse
 from servers.judge.images import dockerfile, names
 from servers.judge.profiles.facts import LintFinding
-from servers.launch.commandline import build_context
+from servers.launch.commandline import text_boxes
 from servers.launch.commandline.text_boxes import WordsError
 from servers.launch.engines.change import LaunchChange
 from servers.launch.engines.launch import Launch
@@ -261,16 +261,16 @@ def test_the_images_that_a_dockerfile_begins_with_are_known() -> None:
 
 
 def test_files_beside_a_dockerfile_read_as_they_are_shown() -> None:
-    found = build_context.files(
+    found = text_boxes.build_files(
         "==> a.patch <==\n--- a/x\n+++ b/x\n\n==> run.sh <==\n#!/bin/sh\ntrue\n"
     )
     assert found == {"a.patch": "--- a/x\n+++ b/x\n", "run.sh": "#!/bin/sh\ntrue\n"}
-    assert build_context.files(build_context.text(found)) == found
-    assert build_context.files("") == {}
+    assert text_boxes.build_files(text_boxes.build_files_text(found)) == found
+    assert text_boxes.build_files("") == {}
     with pytest.raises(WordsError, match="Begin each file"):
-        build_context.files("text")
+        text_boxes.build_files("text")
     with pytest.raises(WordsError, match="twice"):
-        build_context.files("==> a <==\nx\n==> a <==\ny")
+        text_boxes.build_files("==> a <==\nx\n==> a <==\ny")
 
 
 def test_another_dockerfile_makes_another_name() -> None:

@@ -13,13 +13,17 @@ from servers.forms.profile_sections import SECTIONS
 from servers.launch.commandline import docker_options, export, paste
 from servers.launch.commandline.draft import draft
 from servers.launch.commandline.tokens import LaunchCommand
+from servers.launch.engines import launch
 from servers.launch.engines.launch import FIELDS, Launch
 from servers.launch.spec import Spec
+from servers.launch.tables import read_table
 
 OF_CONTAINER = {name: each for name, each in FIELDS.items() if each.docker}
 
 
 def test_each_field_stands_in_the_form_once() -> None:
+    assert read_table(launch.__file__).keys() == FIELDS.keys()
+
     shown = Counter(name for group in ("Essentials", *SECTIONS, "") for name in list_boxes(group))
     wanted = {each.box or name for name, each in FIELDS.items() if each.kind != "hidden"}
 

@@ -11,9 +11,8 @@ from servers.judge.profiles.facts import Subject
 from servers.judge.profiles.lint import lint
 from servers.launch.commandline import export, text_boxes
 from servers.launch.commandline.text_boxes import WordsError
-from servers.launch.engines import parameters
 from servers.launch.engines.change import compare_launches
-from servers.launch.engines.launch import Launch
+from servers.launch.engines.launch import Launch, fill_parameters
 from servers.launch.recipes.document import read
 from servers.models import AuditEntry, Box, Role, Server
 from servers.models.runs.ownership import ManagedServer
@@ -33,28 +32,28 @@ TABLE = Launch(
 
 
 def test_a_server_s_values_come_before_the_profiles() -> None:
-    filled = parameters.fill(TABLE, {"model": "zai-org/GLM-5", "gone": "x"})
+    filled = fill_parameters(TABLE, {"model": "zai-org/GLM-5", "gone": "x"})
 
     assert filled.checkpoint == filled.served_name == filled.env["MODEL"] == "zai-org/GLM-5"
     assert filled.flags == ("--max-model-len", "32768", "--x=32768,32768")
 
 
 def test_a_value_stays_in_its_word_and_is_not_read_again() -> None:
-    filled = parameters.fill(TABLE, {"context": "8192 --trust-remote-code {{model}}"})
+    filled = fill_parameters(TABLE, {"context": "8192 --trust-remote-code {{model}}"})
 
     assert filled.flags[1] == "8192 --trust-remote-code {{model}}"
     assert len(filled.flags) == len(TABLE.flags)
 
 
 def test_what_the_container_gets_of_its_box_takes_no_parameters() -> None:
-    assert parameters.fill(TABLE).volumes == ("/{{model}}:/m",)
+    assert fill_parameters(TABLE).volumes == ("/{{model}}:/m",)
 
 
 def test_a_chat_template_is_left_alone() -> None:
     template = "{% for m in messages %}{{ m.content }}{{ messages }}{% endfor %}"
     launch = Launch(engine="vllm", image="x", checkpoint="y", flags=("--chat-template", template))
 
-    assert parameters.fill(launch, {"messages": "no"}) == launch
+    assert fill_parameters(launch, {"messages": "no"}) == launch
 
 
 @pytest.mark.parametrize("text", ["context", "a-b=1", "1a=2", "x=" + "y" * 301, "a=\x07"])
@@ -101,7 +100,7 @@ def test_the_documented_example_is_one() -> None:
     text = (Path(__file__).parents[2] / "docs/profiles.md").read_text()
     example = text.split("## Parameters")[1].split("```yaml\n")[1].split("```")[0]
 
-    launch = parameters.fill(read(example, where="docs").launch)
+    launch = fill_parameters(read(example, where="docs").launch)
 
     assert launch.checkpoint == "Qwen/Qwen3-8B"
     assert launch.flags == ("--max-model-len", "32768")

@@ -6,8 +6,8 @@ from django.test import Client
 from django.urls import reverse
 
 from servers.forms import environment as form
-from servers.launch.engines import defaults
 from servers.launch.engines.launch import Launch
+from servers.launch.engines.sampling import describe_defaults
 from servers.models import Preset, Role, Server, User
 from tests import factories
 
@@ -113,8 +113,8 @@ def test_there_is_an_end_to_presets(
 def test_what_the_engine_samples_with_is_said(
     engine: str, flags: tuple[str, ...], said: str
 ) -> None:
-    assert said in defaults.says(Launch(engine=engine, image="i", checkpoint="c", flags=flags))
+    assert said in describe_defaults(Launch(engine=engine, image="i", checkpoint="c", flags=flags))
 
 
 def test_an_engine_that_nobody_knows_is_said_nothing_of() -> None:
-    assert defaults.says(Launch(engine="other", image="i", checkpoint="")) == ""
+    assert describe_defaults(Launch(engine="other", image="i", checkpoint="")) == ""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.launch.engines import parameters
+from servers.launch.engines.launch import fill_parameters
 from servers.launch.recipes import document
 from servers.launch.recipes.catalogue import catalogue
 from servers.launch.recipes.document import KEYS, read, write
@@ -30,7 +30,7 @@ def test_the_example_with_parameters_is_one_too() -> None:
     document = read(TABLE, where="docs/profiles.md")
 
     assert write(document) == TABLE
-    launch = parameters.fill(document.launch, {"context": "65536"})
+    launch = fill_parameters(document.launch, {"context": "65536"})
     assert (launch.checkpoint, launch.flags) == ("Qwen/Qwen3-8B", ("--max-model-len", "65536"))
 
 

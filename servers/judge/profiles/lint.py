@@ -8,7 +8,8 @@ from functools import lru_cache
 from servers.judge.profiles import admission, container_rules, lint_rules, parallelism, vocabulary
 from servers.judge.profiles.facts import SEVERITIES, LaunchFacts, LintFinding, Severity, Subject
 from servers.judge.profiles.lint_rules import Check, LintRule
-from servers.launch.engines import ENGINES, parameters
+from servers.launch.engines import ENGINES
+from servers.launch.engines.launch import fill_parameters
 
 CHECKS: tuple[Check, ...] = (
     *parallelism.CHECKS,
@@ -29,7 +30,7 @@ def lint(subject: Subject) -> list[LintFinding]:
     missing, or is left out. A check that only knows the engine's lists gives way to a rule
     that knows more about the same flag or variable.
     """
-    subject = replace(subject, launch=parameters.fill(subject.launch))
+    subject = replace(subject, launch=fill_parameters(subject.launch))
     facts = LaunchFacts(subject)
     lasting = _extract_lasting(_Question.from_subject(subject))
     found = list(lasting.of_rules)

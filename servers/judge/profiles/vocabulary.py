@@ -18,11 +18,17 @@ from servers.judge.profiles.facts import (
 )
 from servers.judge.profiles.fixes import Fix, adapt_fix
 from servers.judge.profiles.lint_rules import Check, CheckHit
-from servers.launch.engines import ENGINES, change, parameters
+from servers.launch.engines import ENGINES, change
 from servers.launch.engines.change import LaunchChange
-from servers.launch.engines.flaglist import FlagList, all_shipped, nearest_value
+from servers.launch.engines.flaglist import (
+    FlagList,
+    Successor,
+    all_shipped,
+    find_partners,
+    nearest_value,
+)
+from servers.launch.engines.launch import fill_parameters
 from servers.launch.engines.spelling import list_vocabulary
-from servers.launch.engines.successors import Successor, find_partners
 
 # Images whose engine is the released one; another may be a fork with flags of its own.
 _UPSTREAM = re.compile(
@@ -392,7 +398,7 @@ class WordMark:
 
 def find_marks(subject: Subject) -> list[WordMark]:
     """What each word is told by itself, whoever else says it better of the launch."""
-    facts = LaunchFacts(replace(subject, launch=parameters.fill(subject.launch)))
+    facts = LaunchFacts(replace(subject, launch=fill_parameters(subject.launch)))
     if not ENGINES[facts.engine].serves_models:
         return []
     found: list[WordMark] = []

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from servers.launch import sizes
-from servers.launch.commandline import engine_flags, engine_words, text_boxes
+from servers.launch.commandline import engine_words, text_boxes
 from servers.launch.commandline.docker_options import LISTS, OF_LAUNCH
+from servers.launch.commandline.engine_words import split_engine_words
 from servers.launch.commandline.inspect import SHM_SIZE, command_of
 from servers.launch.engines.change import split_flags
 from servers.launch.engines.engine import SECRET_FLAGS
@@ -177,7 +178,7 @@ def _program(
     if found is None:
         return _values({"command": shlex.join(argv)}), frozenset()
     engine, own = found
-    split = engine_flags.split(engine, own, env)
+    split = split_engine_words(engine, own, env)
     words_of_it = {
         "model": split.checkpoint or "",
         "served name": split.served_name or "",

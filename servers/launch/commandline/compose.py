@@ -11,9 +11,11 @@ from servers.launch.commandline.engine_words import engine_of
 from servers.launch.commandline.tokens import LaunchCommand, ShellError
 from servers.launch.commandline.variables import Scope
 from servers.launch.commandline.yaml_text import PositionedMapping, YamlError
+from servers.launch.tables import read_table
 
-_TOP_LEVEL = "version name services networks volumes configs secrets include models"
-TOP_LEVEL = frozenset(_TOP_LEVEL.split())
+_TABLE = {name: frozenset(words.split()) for name, words in read_table(__file__).items()}
+TOP_LEVEL = "version name services networks volumes configs secrets include models"
+TOP_LEVEL = _TABLE["top_level"]
 _TEXTS = {
     "image": "image",
     "network_mode": "network",
@@ -26,18 +28,8 @@ _LISTS = {
     for name, each in docker_options.list_options("items", "capabilities").items()
 }
 _SWITCHES = {each.compose or name: name for name, each in docker_options.SWITCHES.items()}
-_READ = """command entrypoint environment env_file volumes ports devices ulimits gpus networks
-    deploy"""
-_IGNORED_KEYS = """annotations attach build blkio_config cpu_count cpu_percent cpu_shares cpu_period cpu_quota
-    cpu_rt_runtime cpu_rt_period cpus cap_drop cgroup cgroup_parent configs credential_spec
-    depends_on develop device_cgroup_rules dns dns_opt dns_search domainname driver_opts expose
-    extends external_links extra_hosts group_add healthcheck hostname isolation label_file labels
-    links logging mac_address mem_limit mem_reservation mem_swappiness memswap_limit models
-    oom_kill_disable oom_score_adj pid pids_limit platform post_start pre_stop profiles provider
-    pull_policy read_only scale secrets stdin_open stop_grace_period stop_signal storage_opt sysctls
-    tmpfs tty use_api_socket userns_mode uts volumes_from"""
-_IGNORED = frozenset(_IGNORED_KEYS.split()) - {*_TEXTS, *_LISTS, *_SWITCHES}
-SERVICE_KEYS = frozenset(_READ.split()) | _IGNORED | frozenset([*_TEXTS, *_LISTS, *_SWITCHES])
+_IGNORED = _TABLE["ignored"] - {*_TEXTS, *_LISTS, *_SWITCHES}
+SERVICE_KEYS = _TABLE["read"] | _IGNORED | frozenset([*_TEXTS, *_LISTS, *_SWITCHES])
 # A file of another tool that runs an image.
 _OTHER_KEYS = frozenset(["type", "commands", "kind", "steps", "run"])
 _MARKS = frozenset(["image", "build", "extends"])  # one of them makes a mapping a service

@@ -5,21 +5,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from servers.launch.commandline import (
-    bare_process,
-    docker_options,
-    engine_flags,
-    engine_words,
-    mounts,
-    other_servers,
-    ray,
-)
-from servers.launch.commandline.container_draft import draft_container
-from servers.launch.commandline.environment_draft import (
+from servers.launch.commandline import docker_options, engine_words, ray
+from servers.launch.commandline.container_draft import (
     EnvironmentDraft,
+    describe_build,
+    draft_container,
     draft_environment,
+    is_cache,
+    list_unseen,
+    mount_model,
     note_no_value,
+    read_port,
 )
+from servers.launch.commandline.engine_words import EngineFlags, find_server, split_engine_words
 from servers.launch.commandline.export import HOST_STAYS, names_program
 from servers.launch.commandline.import_notes import ImportNote, NoteList, note_ignored
 from servers.launch.commandline.lines import reasons
@@ -97,11 +95,11 @@ class _Drafter:
         if found is None:
             words = engine_words.list_words(command)
             is_known = command.engine is not None
-            if other_servers.find_server(words, "" if is_known else command.image or ""):
+            if find_server(words, "" if is_known else command.image or ""):
                 return self._draft_other()
             found = self._find_no_words()
         assert command.engine is not None
-        said = engine_flags.split(command.engine, found, command.env)
+        said = split_engine_words(command.engine, found, command.env)
         entrypoint = self._find_entrypoint()
         image = self._find_image(entrypoint)
         around = draft_environment(command, said.variables, self.notes)
@@ -171,7 +169,7 @@ class _Drafter:
         command = replace(self.command, engine="other")
         self.command = command
         words = engine_words.list_words(command)
-        server = other_servers.find_server(words, command.image or "")
+        server = find_server(words, command.image or "")
         if not command.image:
             raise DraftError(
                 "This command runs no container: a profile of another program needs one."
@@ -183,11 +181,11 @@ class _Drafter:
         told = flag_value(command.command, "--port", "--server-port") or ""
         inside = int(told) if told.isascii() and told.isdigit() and len(told) < 6 else 0
         inside = inside or (server.port if server else 0)
-        published = [each for text in command.ports if (each := mounts.read_port(text))]
+        published = [each for text in command.ports if (each := read_port(text))]
         first = published[0] if published else ("127.0.0.1", 0, inside)
         port = next((each for each in published if each[2] == inside), first)
         for text in command.ports:
-            if mounts.read_port(text) != port:
+            if read_port(text) != port:
                 one = f": one port is published, {port[2]}."
                 self.notes.group("ignored", f"-p {text}", one)
         network = command.network or "bridge"
@@ -258,7 +256,7 @@ class _Drafter:
             self.notes.add("unresolved", says)
             return image
         official = "" if command.image else ", the engine's official image"
-        build = bare_process.describe_build(command)
+        build = describe_build(command)
         more = f" The paste runs {build}, which may know other flags." if build else ""
         self.notes.add(
             "assumed",
@@ -288,7 +286,7 @@ class _Drafter:
             self.notes.add("assumed", says)
         return entrypoint
 
-    def _share_memory(self, said: engine_flags.EngineFlags) -> dict[str, Any]:
+    def _share_memory(self, said: EngineFlags) -> dict[str, Any]:
         """Processes without a container exchange data through the box's shared memory."""
         if self.command.kind != "engine_command" or said.engine == "llamacpp":
             return {}
@@ -305,7 +303,7 @@ class _Drafter:
         """The checkpoint as the container sees it, and the mount that a path needs there."""
         if self.command.kind != "engine_command":
             return said, ()
-        model = bare_process.model(said)
+        model = mount_model(said)
         if model.assumed:
             self.notes.add("assumed", model.assumed)
         if model.unresolved:
@@ -315,13 +313,13 @@ class _Drafter:
     def _mounts_cache(self) -> bool:
         # A container of the paste has the mounts that it names, and no other.
         is_bare = self.command.kind == "engine_command"
-        return is_bare or any(map(mounts.is_cache, self.command.volumes))
+        return is_bare or any(map(is_cache, self.command.volumes))
 
     def _note_rest(self, launch: Launch, around: EnvironmentDraft) -> None:
         command = self.command
         is_bare = command.kind == "engine_command"
         if is_bare:
-            for flag, path in bare_process.unseen(launch.flags, launch.volumes):
+            for flag, path in list_unseen(launch.flags, launch.volumes):
                 self.notes.group(
                     "unresolved",
                     f"{flag} {path}",

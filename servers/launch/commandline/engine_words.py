@@ -1,77 +1,19 @@
-"""The engine inside a command line: behind wrappers, `bash -c`, and `python -m`."""
+"""The engine inside a command line, behind wrappers, `bash -c` and `python -m`, and its own words."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from servers.launch.commandline.shell import Lexer
 from servers.launch.commandline.tokens import EngineKey, LaunchCommand, Operator, ShellError, Word
 from servers.launch.commandline.variables import Scope
 from servers.launch.engines.engine import flag_value
+from servers.launch.tables import freeze, read_table
 
 _SHELLS = ("bash", "sh", "zsh", "dash", "ash")
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?(\.exe)?\Z")
-_MODULES: dict[str, EngineKey] = {
-    "vllm.entrypoints.openai.api_server": "vllm",
-    "vllm.entrypoints.api_server": "vllm",
-    "vllm.entrypoints.cli.main": "vllm",
-    "sglang.launch_server": "sglang",
-    "sglang.cli.main": "sglang",
-}
-_SCRIPTS: dict[str, EngineKey] = {
-    "vllm/entrypoints/openai/api_server.py": "vllm",
-    "vllm/entrypoints/api_server.py": "vllm",
-    "sglang/launch_server.py": "sglang",
-}
-_IMAGES: tuple[tuple[str, EngineKey], ...] = (
-    (r"sglang|sgl-dev|sgl-workspace", "sglang"),
-    (r"vllm", "vllm"),
-    (r"llama[._-]?cpp|llama-server", "llamacpp"),
-)
-# Programs that start another one: their options that take a value, and how many words of
-# their own stand before it.
-_WRAPPERS: dict[str, tuple[str, int]] = {
-    "sudo": ("-u -g -h -p -C -r -t -U --user --group --host --prompt", 0),
-    "doas": ("-u -C", 0),
-    "nohup": ("", 0),
-    "time": ("-f -o --format --output", 0),
-    "exec": ("-a", 0),
-    "command": ("", 0),
-    "env": ("-u -C -S --unset --chdir", 0),
-    "nice": ("-n --adjustment", 0),
-    "ionice": ("-c -n --class --classdata", 0),
-    "chrt": ("", 1),
-    "setsid": ("", 0),
-    "stdbuf": ("-i -o -e", 0),
-    "unbuffer": ("", 0),
-    "numactl": (
-        "-N -m -C -l -i -p --cpunodebind --membind --physcpubind --interleave --preferred",
-        0,
-    ),
-    "taskset": ("", 1),
-    "timeout": ("-s -k --signal --kill-after", 1),
-    "docker exec": (
-        "-e -u -w --env --env-file --user --workdir --detach-keys",
-        1,
-    ),
-    "tini": ("-p -e", 0),
-    "dumb-init": ("", 0),
-    "systemd-run": ("-u -p --unit --property --slice --uid --gid", 0),
-    "uvx": ("-p --python --with --from --index-url --extra-index-url --index --torch-backend", 0),
-}
-_RUNNERS: dict[str, str] = {
-    "uv": "-p --python --with --with-editable --with-requirements --extra --group --package "
-    "--project --directory --env-file --index-url --extra-index-url --index --torch-backend "
-    "--from --prerelease --index-strategy",
-    "poetry": "-C --directory -P --project",
-    "pipenv": "",
-    "pdm": "-p --project",
-    "rye": "",
-    "hatch": "-e --env",
-    "pixi": "-e --environment --manifest-path",
-    "conda": "-n -p --name --prefix",
-    "mamba": "-n -p --name --prefix",
-    "micromamba": "-n -p --name --prefix",
-}
+_TABLE = read_table(__file__)
 # Those that change how their program runs, so that it is no matter whether they stand there.
 _CHANGING = ("numactl", "taskset", "nice", "ionice", "chrt", "timeout")
 _USUAL = ("/app/llama-server", "/usr/bin/python3")
@@ -95,22 +37,26 @@ def wrappers(words: Sequence[str]) -> int:
             at += 1
         elif at and _ASSIGNMENT.match(words[at - 1]) and re.fullmatch(r"-[A-Z]", words[at]):
             at += 1  # of sudo, behind what it sets
-        elif name in _WRAPPERS:
-            values, own = _WRAPPERS[name]
-            at = _after_options(words, at + 1, values.split()) + own
+        elif name in _TABLE["wrappers"]:
+            at = _behind_wrapper(words, at + 1, name)
         elif name in ("docker", "podman", "nerdctl") and list(words[at + 1 : at + 2]) == ["exec"]:
-            values, own = _WRAPPERS["docker exec"]
-            at = _after_options(words, at + 2, values.split()) + own
-        elif name in _RUNNERS and (behind := _behind_runner(words, at)) is not None:
+            at = _behind_wrapper(words, at + 2, "docker exec")
+        elif name in _TABLE["runners"] and (behind := _behind_runner(words, at)) is not None:
             at = behind
         else:
             break
     return min(at, len(words))
 
 
+def _behind_wrapper(words: Sequence[str], at: int, name: str) -> int:
+    said = _TABLE["wrappers"][name]
+    after: int = _after_options(words, at, said.get("values", "").split())
+    return after + said.get("own", 0)
+
+
 def _behind_runner(words: Sequence[str], at: int) -> int | None:
     """Where the program stands that `uv run`, `conda run` … start; None for `uv pip` and such."""
-    values = _RUNNERS[program(words[at])].split()
+    values = _TABLE["runners"][program(words[at])].split()
     verb = _after_options(words, at + 1, values)
     if list(words[verb : verb + 2]) == ["tool", "run"]:
         verb += 1
@@ -148,11 +94,11 @@ def _python_start(words: Sequence[str]) -> tuple[EngineKey, int] | None:
     while at < len(words) and words[at].startswith("-") and words[at] != "-m":
         at += 2 if words[at] in ("-W", "-X") else 1
     if list(words[at : at + 1]) == ["-m"] and at + 1 < len(words):
-        engine = _MODULES.get(words[at + 1])
+        engine = _TABLE["modules"].get(words[at + 1])
         is_cli = words[at + 1].endswith(".cli.main")
         return (engine, at + 2 + is_cli) if engine else None
     script = words[at] if at < len(words) else ""
-    for path, engine in _SCRIPTS.items():
+    for path, engine in _TABLE["scripts"].items():
         if script.endswith(path):
             return engine, at + 1
     return None
@@ -197,7 +143,7 @@ def _is_start(words: Sequence[str]) -> bool:
 def _changes(words: Sequence[str]) -> bool:
     """Whether what stands before a program changes something: numactl, uv run, NAME=value."""
     return any(
-        program(word) in (*_CHANGING, *_RUNNERS) or _ASSIGNMENT.match(word)
+        program(word) in (*_CHANGING, *_TABLE["runners"]) or _ASSIGNMENT.match(word)
         for word in words[: wrappers(words)]
     )
 
@@ -209,7 +155,8 @@ def name_changing(words: Sequence[str]) -> tuple[str, ...]:
     found: list[str] = []
     for at in range(last):
         if program(words[at]) in _CHANGING:
-            stop = next((n for n in range(at + 1, last) if program(words[n]) in _WRAPPERS), last)
+            others = (n for n in range(at + 1, last) if program(words[n]) in _TABLE["wrappers"])
+            stop = next(others, last)
             found.append(" ".join(words[at:stop]))
         elif words[at] == "--with" and at + 1 < last and words[at + 1] not in ("vllm", "sglang"):
             found.append(f"--with {words[at + 1]}")
@@ -298,7 +245,7 @@ def engine_of(
     if found is not None:
         return found[0]
     if image and "tritonserver" not in image:
-        for pattern, engine in _IMAGES:
+        for pattern, engine in _TABLE["images"]:
             if re.search(pattern, image, re.IGNORECASE):
                 return engine
     return None
@@ -370,26 +317,6 @@ def kept_script(command: LaunchCommand) -> tuple[str, ...]:
     return (*argv[: argv.index(script)], script)
 
 
-# Of a shell's own, and what every container has.
-_ALWAYS_SET = frozenset(
-    [
-        "HOME",
-        "HOSTNAME",
-        "IFS",
-        "LANG",
-        "LINENO",
-        "OLDPWD",
-        "PATH",
-        "PPID",
-        "PWD",
-        "RANDOM",
-        "SECONDS",
-        "SHELL",
-        "TERM",
-        "UID",
-        "USER",
-    ]
-)
 _USED = re.compile(r"(?<!\\)\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 _SET = re.compile(r"(?:^|[\s;&|({])(?:([A-Za-z_]\w*)\+?=|(?:for|read(?: -\w+)*)\s+([A-Za-z_]\w*))")
 
@@ -399,5 +326,154 @@ def list_unset(command: LaunchCommand) -> list[str]:
     script = kept_script(command)[-1]
     quoted = re.sub(r"'[^']*'", "", script)  # no variables to the shell
     is_set = {name for found in _SET.findall(script) for name in found}
+    is_set.update(_TABLE["always_set"].split())
     used = dict.fromkeys(name for found in _USED.findall(quoted) for name in found if name)
-    return [name for name in used if name not in is_set | _ALWAYS_SET and not command.env.get(name)]
+    return [name for name in used if name not in is_set and not command.env.get(name)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherServer:
+    title: str
+    words: tuple[str, ...] = ()  # its command begins with them, behind wrappers and shells
+    port: int = 0  # 0: not known here
+    ready_path: str = ""  # answers 200 when it serves; "": not known here
+
+
+# Without a container, at the beginning of a line.
+OTHER_SERVER = re.compile(
+    r"(?m)^[^#\n\"']*?(?<![\w/.-])(?P<name>trtllm-serve|lmdeploy serve|text-generation-launcher"
+    r"|text-embeddings-router|aphrodite run|mlx_lm\.server|mistralrs(?:-server)?|koboldcpp"
+    r"|python3? -m llama_cpp\.server|ollama (?:serve|run))\s"
+)
+_SERVERS = tuple(OtherServer(**said) for said in freeze(_TABLE["other_servers"]["commands"]))
+_IMAGES = {name: OtherServer(**said) for name, said in _TABLE["other_servers"]["images"].items()}
+
+
+def find_server(words: Sequence[str], image: str = "") -> OtherServer | None:
+    """The one that an argv starts, however deep, or an image by itself; None for anything else."""
+    found = find_program(words, _is_server)
+    if found is not None:
+        return _match(found)
+    if words and is_program(words[0]):
+        return None
+    return next((server for name, server in _IMAGES.items() if name in image), None)
+
+
+def _is_server(words: Sequence[str]) -> bool:
+    return _match(words) is not None
+
+
+def _match(words: Sequence[str]) -> OtherServer | None:
+    start = (program(words[0]), *words[1:]) if words else ()
+    behind = start[1:] if start and start[0].startswith("python") else start
+    for each in _SERVERS:
+        if each.words in (start[: len(each.words)], behind[: len(each.words)]):
+            return each
+    return None
+
+
+# vLLM's options that take several words, so that the last one is no checkpoint.
+_SEVERAL = ("--served-model-name", "--lora-modules", "--allowed-origins", "--middleware")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineFlags:
+    """None is what the words do not say; `flags` is the rest, in its order."""
+
+    engine: EngineKey
+    checkpoint: str | None = None
+    served_name: str | None = None
+    host: str | None = None
+    port: str | None = None
+    flags: tuple[str, ...] = ()
+    # Variables of these fields, whether their flags outrank them or not.
+    variables: frozenset[str] = frozenset()
+
+    @property
+    def port_number(self) -> int:
+        """0 where no port is told, or what is told is none."""
+        told = self.port or ""
+        is_port = told.isascii() and told.isdigit() and len(told) < 6 and int(told) < 65536
+        return int(told) if is_port else 0
+
+
+def split_engine_words(
+    engine: EngineKey, words: tuple[str, ...], env: Mapping[str, str | None] | None = None
+) -> EngineFlags:
+    """Take out what a profile keeps in fields of its own, also where variables say it.
+
+    Several served names stay among the flags: a profile has room for one.
+    """
+    said = _split(engine, words)
+    of_engine = _TABLE["variables"].get(engine, {})
+    told = {name: value for name in of_engine if (value := (env or {}).get(name))}
+    fields: dict[str, Any] = {of_engine[name]: value for name, value in told.items()}
+    missing = {name: value for name, value in fields.items() if getattr(said, name) is None}
+    return replace(said, **missing, variables=frozenset(told))
+
+
+def _split(engine: EngineKey, words: tuple[str, ...]) -> EngineFlags:
+    rest, checkpoint = _positional(engine, words)
+    rest, named = _take_flag(rest, tuple(_TABLE["checkpoint"][engine]))
+    rest, served_name = _take_flag(rest, tuple(_TABLE["served_name"][engine]))
+    rest, host = _take_flag(rest, ("--host",), most=1)
+    rest, port = _take_flag(rest, ("--port",), most=1)
+    return EngineFlags(
+        engine=engine,
+        checkpoint=checkpoint or named,
+        served_name=served_name,
+        host=host,
+        port=port,
+        flags=rest,
+    )
+
+
+def _positional(engine: EngineKey, words: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
+    """A checkpoint without a flag: the first word, or with vLLM a last one that is no value."""
+    if engine == "llamacpp" or not words:
+        return words, None
+    if not words[0].startswith("-"):
+        return words[1:], words[0]
+    if engine != "vllm":
+        return words, None
+    last = len(words) - 1
+    is_beside_value = last >= 2 and not any(w.startswith("-") for w in words[last - 1 :])
+    if is_beside_value and words[last - 2] not in _SEVERAL:
+        return words[:last], words[last]
+    return words, None
+
+
+def _take_flag(
+    words: tuple[str, ...], names: tuple[str, ...], *, most: int | None = None
+) -> tuple[tuple[str, ...], str | None]:
+    """The words without the flag of these names that has one value; the last one counts.
+
+    `most`: what follows so many values are words of their own. None: all values are the flag's.
+    """
+    found: str | None = None
+    rest: list[str] = []
+    at = 0
+    while at < len(words):
+        flag, equals, value = words[at].partition("=")
+        if not _is(flag, names):
+            rest.append(words[at])
+            at += 1
+            continue
+        values = [value] if equals else _list_values(words, at + 1)[:most]
+        at += 1 if equals else 1 + len(values)
+        if len(values) == 1:
+            found = values[0]
+        else:
+            rest += [flag, *values]
+    return tuple(rest), found
+
+
+def _is(flag: str, names: tuple[str, ...]) -> bool:
+    return flag in names or (flag.startswith("--") and re.sub("_", "-", flag) in names)
+
+
+def _list_values(words: tuple[str, ...], at: int) -> list[str]:
+    stop = at
+    while stop < len(words) and not words[stop].startswith("-"):
+        stop += 1
+    return list(words[at:stop])

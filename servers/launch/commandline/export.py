@@ -11,9 +11,9 @@ from servers.launch.commandline import docker_options
 from servers.launch.commandline.tokens import LaunchCommand
 from servers.launch.commandline.variables import ALWAYS_SET, WORKING_DIRECTORY
 from servers.launch.commandline.yaml_text import TYPOGRAPHIC_QUOTES
-from servers.launch.engines import ENGINES, known_entrypoint, parameters, placement
+from servers.launch.engines import ENGINES, known_entrypoint, placement
 from servers.launch.engines.engine import listens_beyond_loopback
-from servers.launch.engines.launch import FIELDS, Launch
+from servers.launch.engines.launch import FIELDS, Launch, fill_parameters
 
 _NAMED = re.compile(r"\$(?:env:)?\{?[!#]?(\w+|[@*#?])")
 _VARIABLE = r"\$(?:env:)?(?:\{[^}]*\}|[A-Za-z_]\w*|[0-9@*#?])"
@@ -247,7 +247,7 @@ HF_TOKEN = "HF_TOKEN"  # noqa: S105 - the variable's name
 def command_of(launch: Launch, *, name: str = "") -> LaunchCommand:
     """What the profile says, without what a box adds. Values of secrets are left to the reader's
     own environment (`-e NAME`)."""
-    launch = parameters.fill(launch)
+    launch = fill_parameters(launch)
     engine = ENGINES[launch.engine]
     env: dict[str, str | None] = {**launch.env, **dict.fromkeys(launch.secret_env)}
     if launch.serves_models and launch.pass_hf_token and HF_TOKEN not in env:

@@ -5,46 +5,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from servers.launch.tables import read_table
+
 type NoteKind = Literal["assumed", "ignored", "unresolved", "trusts"]
 
-_BACKGROUND = "containers always run in the background here{init}; their log is kept."
 _INIT = "--init is added: without it an engine ignores SIGTERM while it loads."
 _NO_PLACE = "a profile has no place for {them}."
 # By the option's name without dashes, docker's or compose's.
 _WHY: dict[str, str] = {
-    **dict.fromkeys(
-        ("detach", "interactive", "tty", "rm", "stdin_open", "attach", "sig-proxy", "replace"),
-        _BACKGROUND,
-    ),
-    **dict.fromkeys(
-        ("cap-drop", "cap_drop", "pids-limit", "pids_limit"),
-        "inferdash takes rights from every container itself, and limits its processes.",
-    ),
-    **dict.fromkeys(
-        ("healthcheck", "health-cmd", "health-interval", "health-retries", "health-timeout",
-         "health-start-period", "health-start-interval", "no-healthcheck", "log-opt",
-         "log-driver", "logging"),
-        "inferdash probes its engines and keeps their logs itself.",
-    ),
-    **dict.fromkeys(
-        ("depends_on", "links", "link", "external_links"),
-        "a profile is one container; start the others apart from it.",
-    ),
-    **dict.fromkeys(
-        ("stop-timeout", "stop_grace_period"), "write it as Stop grace; that is 120 s by default.",
-    ),
-    "pid": "write it under Processes, which only an admin may change.",
-    "build": "nothing is built here. Build the image, and write its name.",
-    "extends": "what it takes over is not in the paste.",
-    "networks": "a container gets one network here, the first.",
-    "numactl": "left out; CPUs can pin the container’s cores.",
-    "taskset": "left out; CPUs can pin the container’s cores.",
-    **dict.fromkeys(
-        ("apptainer", "singularity"),
-        "its image is none of Docker’s; the engine’s official one stands for it.",
-    ),
-    "with": "a package for the box’s Python; the image has its own.",
-}  # fmt: skip
+    option: said["why"] for said in read_table(__file__) for option in said["options"]
+}
+_BACKGROUND = _WHY["detach"]
 _SHORT = {"d": "detach", "i": "interactive", "t": "tty", "m": "memory", "h": "hostname"}
 
 

@@ -1,17 +1,20 @@
-"""The output of `docker inspect`, read as the command that would make the container."""
+"""Containers and processes that run, by `docker inspect` or their words, read as drafts of profiles."""
 
+import posixpath
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from servers.launch.commandline import engine_words, tokens
+from servers.launch.commandline import engine_words, text_boxes, tokens
+from servers.launch.commandline.container_draft import HF_TOKENS, IN_REPOSITORY, names_relative
 from servers.launch.commandline.draft import Draft, DraftError, draft
-from servers.launch.commandline.environment_draft import HF_TOKENS
-from servers.launch.commandline.export import HF_CACHE, HF_TOKEN
+from servers.launch.commandline.export import HF_CACHE
 from servers.launch.commandline.import_notes import ImportNote
 from servers.launch.commandline.tokens import EngineKey, LaunchCommand
 from servers.launch.engines import ENGINES
 from servers.launch.engines.engine import flag_value
+from servers.launch.tables import freeze, read_table
 
 type Json = Mapping[str, Any]
 
@@ -19,37 +22,7 @@ UNKNOWN = "unknown-model"
 
 CACHE_TARGET = HF_CACHE.rpartition(":")[2]
 SHM_SIZE = 64 * 2**20  # Docker's own, bytes
-# Flags and the variables that say the same: those can be kept as secrets. SGLang has none.
-_KEYS: dict[str, dict[str, str]] = {
-    "vllm": {"--api-key": "VLLM_API_KEY", "--hf-token": HF_TOKEN},
-    "llamacpp": {"--api-key": "LLAMA_API_KEY", "--hf-token": HF_TOKEN, "-hft": HF_TOKEN},
-}
-_MODEL: dict[EngineKey, tuple[str, ...]] = {
-    "vllm": (),
-    "sglang": ("--model-path",),
-    "llamacpp": ("-m",),
-    "other": (),
-}
-# Options of a container that a profile has no place for, by their names in HostConfig.
-_SAID_ONCE = {
-    "--memory": "Memory",
-    "--pids-limit": "PidsLimit",
-    "--memory-reservation": "MemoryReservation",
-    "--cpu-shares": "CpuShares",
-    "--cpuset-mems": "CpusetMems",
-    "--oom-score-adj": "OomScoreAdj",
-    "--pid": "PidMode",
-    "--userns": "UsernsMode",
-    "--uts": "UTSMode",
-}
-_SAID_OFTEN = {
-    "--cap-drop": "CapDrop",
-    "--add-host": "ExtraHosts",
-    "--dns": "Dns",
-    "--group-add": "GroupAdd",
-    "--volumes-from": "VolumesFrom",
-    "--link": "Links",
-}
+_TABLE = freeze(read_table(__file__))
 _PROJECT, _SERVICE = "com.docker.compose.project", "com.docker.compose.service"
 
 
@@ -87,7 +60,7 @@ def draft_of(
 
 
 def _of_script(command: LaunchCommand, engine: EngineKey, model: str) -> Draft:
-    words = (*ENGINES[engine].program, *_MODEL[engine], model)
+    words = (*ENGINES[engine].program, *_TABLE["model"][engine], model)
     alone = replace(command, entrypoint=None, command=words)
     made = draft(alone, engine=engine, keeps_network=True, knows_image=True)
     note = ImportNote(
@@ -274,7 +247,9 @@ def _security(host: Json) -> Iterator[str]:
 
 def _rest(config: Json, own: Json, host: Json) -> Iterator[str]:
     """What a profile has no place for, as options."""
-    yield from (f"{flag} {host[name]}" for flag, name in _SAID_ONCE.items() if host.get(name))
+    yield from (
+        f"{flag} {host[name]}" for flag, name in _TABLE["said_once"].items() if host.get(name)
+    )
     if cpus := host.get("NanoCpus"):
         yield f"--cpus {cpus / 10**9:g}"
     if str(host.get("NetworkMode") or "").startswith(("container:", "none")):
@@ -283,7 +258,7 @@ def _rest(config: Json, own: Json, host: Json) -> Iterator[str]:
         yield "--read-only"
     if host.get("PublishAllPorts"):
         yield "--publish-all"
-    for flag, name in _SAID_OFTEN.items():
+    for flag, name in _TABLE["said_often"].items():
         yield from (f"{flag} {each}" for each in host.get(name) or ())
     yield from (f"--tmpfs {folder}" for folder in host.get("Tmpfs") or {})
     yield from (f"--sysctl {name}={value}" for name, value in (host.get("Sysctls") or {}).items())
@@ -295,7 +270,7 @@ def _rest(config: Json, own: Json, host: Json) -> Iterator[str]:
 
 def without_keys(made: Draft) -> Draft:
     """Keys among the flags as secrets, where the engine takes them from a variable, too."""
-    for flag, variable in _KEYS.get(made.launch.engine, {}).items():
+    for flag, variable in _TABLE["keys"].get(made.launch.engine, {}).items():
         made = _without_key(made, flag, variable)
     return made
 
@@ -324,4 +299,104 @@ def _without_key(made: Draft, flag: str, variable: str) -> Draft:
 def _of_container(remark: ImportNote) -> ImportNote:
     """A draft speaks of the paste that it was made of; here that is a container."""
     says = remark.says.replace("The paste", "The container").replace("the paste", "the container")
+    return replace(remark, says=says)
+
+
+# Variables that say something to an engine, its libraries or the driver; the others are those of
+# the shell, the desktop or the systemd unit that started it.
+_SAYS_SOMETHING = re.compile(
+    r"(VLLM|SGLANG|SGL|LLAMA|GGML|HF|HUGGING_FACE|HUGGINGFACE|TRANSFORMERS|TOKENIZERS|CUDA|CUBLAS|"
+    r"NVIDIA|NCCL|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|FLASHINFER|FLASH_ATTENTION|OMP|MKL|RAY|GLOO|UCX|"
+    r"TORCHDYNAMO|DG|DEEP_GEMM|SAFETENSORS|MODELSCOPE|NVSHMEM|TQDM)_"
+)
+_SWITCH = re.compile(r"-[bBdEiIOPqsSuv]+")
+# Paths of the box, of which a container has its own.
+_PLACES = re.compile(r"(^|_)(HOME|PATH|DIR|CACHE|ROOT)$")
+
+
+def keep_variables(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a profile takes over."""
+    return {
+        name: value
+        for name, value in env.items()
+        if _SAYS_SOMETHING.match(name) and not (_PLACES.search(name) and value.startswith("/"))
+    }
+
+
+def draft_of_process(
+    argv: Sequence[str], env: Mapping[str, str] | None, *, folder: str = "", image: str = ""
+) -> Draft:
+    """`env` is None where it may not be read; `folder` is where it runs, "" where unknown.
+
+    `image` is what its profile is to start; "": the engine's official one. Values that look like
+    secrets become secrets, keys of the command line too. Raises DraftError for words that start
+    no engine.
+    """
+    found = engine_words.find(without_python(argv))
+    if found is None:
+        raise DraftError("Its words start no engine any more.")
+    engine, own = found
+    said = keep_variables(env or {})
+    start = _start(argv, len(own))
+    command = LaunchCommand(
+        kind="engine_command",
+        engine=engine,
+        command=(*start, *_find_relative_paths(own, folder)),
+        env=dict(said),
+        image=image or None,
+    )
+    made = without_keys(draft(command))
+    remarks = tuple(map(_of_process, made.remarks))
+    return replace(made, remarks=(*remarks, *_list_notes(env, said)))
+
+
+def without_python(argv: Sequence[str]) -> Sequence[str]:
+    """The words from the engine's program on: a venv's script stands behind its interpreter."""
+    if not engine_words.program(argv[0]).startswith("python"):
+        return argv
+    # Behind python's own options that have no value, such as -u.
+    script = next((n for n, word in enumerate(argv) if n and not _SWITCH.fullmatch(word)), 0)
+    is_script = script > 0 and engine_words.program(argv[script]) in ("vllm", "sglang")
+    return argv[script:] if is_script else argv
+
+
+def _start(argv: Sequence[str], own: int) -> tuple[str, ...]:
+    found = tuple(without_python(argv))
+    return found[: len(found) - own]
+
+
+def _find_relative_paths(own: tuple[str, ...], folder: str) -> tuple[str, ...]:
+    """Relative paths to models, which meant something in the folder that it was started in."""
+    if not folder:
+        return own
+    found = list(own)
+    for at, word in enumerate(own):
+        before = own[at - 1] if at else ""
+        flag, equals, value = word.partition("=") if word.startswith("-") else (before, "", word)
+        if flag not in IN_REPOSITORY and names_relative(value):
+            path = posixpath.normpath(posixpath.join(folder, value))
+            found[at] = f"{flag}={path}" if equals else path
+    return tuple(found)
+
+
+def _list_notes(env: Mapping[str, str] | None, said: Mapping[str, str]) -> tuple[ImportNote, ...]:
+    if env is None:
+        says = (
+            "Its variables may not be read by inferdash, which is neither its user nor root: write "
+            "those that matter here."
+        )
+        return (ImportNote(kind="unresolved", says=says),)
+    left = sorted(name for name in env if name not in said)
+    # A secret of the shell's is nobody's business here, not even its name.
+    names = [name for name in left if not text_boxes.is_secret(name)]
+    if not left:
+        return ()
+    shown = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+    says = f"{len(left)} variables of the shell or unit that started it, such as {shown}."
+    return (ImportNote(kind="ignored", says=says),)
+
+
+def _of_process(remark: ImportNote) -> ImportNote:
+    """A draft speaks of the paste that it was made of; here that is a process."""
+    says = remark.says.replace("The paste", "The process").replace("the paste", "the process")
     return replace(remark, says=says)

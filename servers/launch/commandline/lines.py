@@ -13,6 +13,7 @@ from servers.launch.commandline.text_boxes import VARIABLE, WordsError
 from servers.launch.commandline.tokens import Operator, Token, Word
 from servers.launch.engines import flagtext
 from servers.launch.engines.flagtext import FlagRow, Flags
+from servers.launch.tables import read_table
 
 _TOOL = r"(?:nvidia-docker|docker|podman|nerdctl)(?:\.exe)?"
 # A launch anywhere in a text; matched at a place it must begin there.
@@ -33,27 +34,14 @@ _BEHIND = re.compile(
 _ASSIGNMENT = re.compile(
     r"(?:(?:export|declare|typeset|local|readonly)\s+(?:-\w+\s+)*)?[A-Za-z_]\w*(?:\[\w*\])?\+?=(?![=>])"
 )
-_PROGRAMS = """
-docker nvidia-docker podman nerdctl vllm sglang llama-server llama-server.exe python python3
-python3.9 python3.10 python3.11 python3.12 python3.13 sudo doas nohup time exec command env nice
-ionice chrt setsid stdbuf unbuffer numactl taskset timeout tini dumb-init systemd-run screen uvx uv
-poetry pipenv pdm rye hatch pixi conda mamba micromamba bash sh zsh dash eval docker.exe
-"""
-_OTHERS = """
-export declare typeset local readonly unset set source . cd : if then else elif fi for while until
-do done alias case esac select function { } ( [ [[ test echo printf cat tee curl wget jq sed awk ssh hf
-huggingface-cli tmux srun flock apptainer singularity nsys ncu strace gdb caffeinate xvfb-run pm2 kubectl oc wsl wsl.exe
-proxychains proxychains4 git pip pip3 mkdir rm kill sleep activate setx trap wait exit grep read shift chmod
-"""
-PROGRAMS = frozenset(_PROGRAMS.split())
-OTHERS = frozenset(_OTHERS.split())
+_TABLE = {name: frozenset(words.split()) for name, words in read_table(__file__).items()}
+PROGRAMS = _TABLE["programs"]
+OTHERS = _TABLE["others"]
 _DOS_START = re.compile(r"start\s+(?:\"|/\w)", re.IGNORECASE)
 _FIRST = re.compile(r"[^\s;&|]+")
 _PATH = re.compile(r"(?:\.{1,2}|~|[A-Za-z]:)?[\w.-]*[/\\][\w./\\-]+$|[\"']?\$")
 
-_IN_SENTENCES = """the is are your you can will this that which with and to an command commands flags options
-    supports accepts needs starts runs"""
-_KIND_SENTENCE = frozenset(_IN_SENTENCES.split())
+_KIND_SENTENCE = _TABLE["in_sentences"]
 
 
 class LineKind(Enum):

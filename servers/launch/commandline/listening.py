@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from servers.launch.commandline import docker_options, engine_words, mounts
-from servers.launch.commandline.engine_flags import EngineFlags
+from servers.launch.commandline import docker_options, engine_words
+from servers.launch.commandline.container_draft import is_project_name, read_port
+from servers.launch.commandline.engine_words import EngineFlags
 from servers.launch.commandline.import_notes import NoteList
 from servers.launch.commandline.tokens import LaunchCommand
 from servers.launch.engines import ENGINES
@@ -46,7 +47,7 @@ class _ListeningDrafter:
         port = self.said.port_number
         if self.said.port and not port:
             self.notes.add("unresolved", f"The port {self.said.port} is no number: write one.")
-        published = [mounts.read_port(text) for text in self.command.ports]
+        published = [read_port(text) for text in self.command.ports]
         inside = {each[2] for each in published if each}
         if not port and engine.newer_port in inside and engine.default_port not in inside:
             port = engine.newer_port
@@ -118,7 +119,7 @@ class _ListeningDrafter:
 
     def _draft_bridge(self, network: str, wanted: int) -> dict[str, Any]:
         values: dict[str, Any] = {"network": network}
-        published = [mounts.read_port(text) for text in self.command.ports]
+        published = [read_port(text) for text in self.command.ports]
         mine = next((each for each in published if each and each[2] == wanted), None)
         if mine is not None:
             values |= {"host_address": mine[0], "host_port": mine[1]}
@@ -148,7 +149,7 @@ def note_network(command: LaunchCommand, network: str, notes: NoteList) -> None:
     if ":" in network or network == "none":
         says = f"--network {network}: a container here has a network of its own. Choose one."
         notes.add("unresolved", says)
-    elif network != "bridge" and mounts.is_project_name(command, network):
+    elif network != "bridge" and is_project_name(command, network):
         notes.add(
             "unresolved",
             f"networks: {network}: compose puts its project's name before it. Write it as docker "

@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from servers.launch.commandline import blocks, compose, other_servers, tokens, yaml_text
+from servers.launch.commandline import blocks, compose, tokens, yaml_text
 from servers.launch.commandline.blocks import Block
-from servers.launch.commandline.engine_words import is_shell, list_words, program
+from servers.launch.commandline.engine_words import OTHER_SERVER, is_shell, list_words, program
 from servers.launch.commandline.lines import LAUNCH, LineKind, launch_in, start_of
 from servers.launch.commandline.script import ShellScript
 from servers.launch.commandline.shell import END
@@ -19,6 +19,7 @@ from servers.launch.commandline.variables import Scope
 from servers.launch.commandline.yaml_text import YamlError
 from servers.launch.engines import known_entrypoint
 from servers.launch.engines.engine import flag_value
+from servers.launch.tables import read_table
 
 _INVISIBLE = re.compile("[\u200b-\u200d\u2060\ufeff\u00ad]|\x1b\\[[0-9;?]*[A-Za-z]")
 _SPACES = str.maketrans(dict.fromkeys("\u00a0\u2007\u202f\u2002\u2003\u2009\u3000", " "))
@@ -296,22 +297,7 @@ LONGEST = 60_000  # characters; the longest guide seen has 25,000
 _INLINE = re.compile(r"(?<!`)(`{1,3})(?!`)([^`\n]+)\1(?!`)")
 _LANGUAGE = re.compile(r"\s*(?:bash|sh|shell|console)\s+(?!-)")
 # Files that start containers by other means, and what to paste of them.
-_OTHER_FORMS = (
-    (
-        re.compile(r"(?m)^\[Container\]"),
-        "this is a Quadlet file of podman. Paste it as podman run: the options, the image of "
-        "Image=, and the words of Exec=.",
-    ),
-    (
-        re.compile(r"(?m)^apiVersion:"),
-        "this is a Kubernetes manifest. Paste what its container runs as docker run, or its "
-        "command and args as one line.",
-    ),
-    (
-        re.compile(r"(?m)^type:\s*(?:service|task|dev-environment)\s*$"),
-        "this is a file of dstack. Paste it as docker run: the image, and what commands holds.",
-    ),
-)
+_OTHER_FORMS = [(re.compile(said["form"]), said["reason"]) for said in read_table(__file__)]
 _QUOTED = re.compile(r"(?:^|[\s=])[\"'][^\"']*\Z")  # what stands before it opens a quotation
 _DOUBLE, _SINGLE = yaml_text.TYPOGRAPHIC_QUOTES
 _QUOTES = str.maketrans(dict.fromkeys(_DOUBLE, '"') | dict.fromkeys(_SINGLE, "'"))
@@ -387,7 +373,7 @@ class _PasteReader:
         if self._clusters:
             hosts, words, line = self._clusters[0]
             return PasteError(_describe_cluster(hosts, words), line=line, column=1)
-        if (match := other_servers.ALONE.search(text)) is not None:
+        if (match := OTHER_SERVER.search(text)) is not None:
             line = text.count("\n", 0, match.start("name")) + 1
             reason = (
                 f"{match['name']} is none of vLLM, SGLang and llama.cpp. As Other it needs a "

@@ -3,8 +3,8 @@
 import re
 
 from servers.launch import numbers
-from servers.launch.engines import parameters as engine_parameters
 from servers.launch.engines import placement
+from servers.launch.engines.launch import MOST_PARAMETERS, check_parameter
 from servers.launch.recipes import notation
 
 _TOKEN = re.compile(r"(hf_|sk-|nvapi-|ghp_)[A-Za-z0-9_-]{8,}\Z")
@@ -91,12 +91,12 @@ def parameters(text: str) -> dict[str, str]:
         if not equals:
             raise WordsError(f"“{line[:60]}” is not name=value, such as context=32768.")
         try:
-            engine_parameters.check(name, value)
+            check_parameter(name, value)
         except ValueError as error:
             raise WordsError(str(error)) from None
         found[name] = value
-    if len(found) > engine_parameters.MOST:
-        raise WordsError(f"A profile has at most {engine_parameters.MOST} parameters.")
+    if len(found) > MOST_PARAMETERS:
+        raise WordsError(f"A profile has at most {MOST_PARAMETERS} parameters.")
     return found
 
 
@@ -142,3 +142,40 @@ def ulimits(text: str) -> dict[str, int]:
 def ulimit(text: str) -> int | None:
     """A limit of `--ulimit`; -1 is unlimited, None what is none."""
     return UNLIMITED if text == str(UNLIMITED) else numbers.whole(text)
+
+
+# As head and tail print several files.
+_HEAD = re.compile(r"==>\s*(\S.*?)\s*<==\s*")
+
+
+def build_files(text: str) -> dict[str, str]:
+    """Texts by name, each below a line “==> name <==”. Raises WordsError.
+
+    Each ends with a newline, as files of text do.
+    """
+    found: dict[str, str] = {}
+    name, lines = "", list[str]()
+    for line in text.replace("\r\n", "\n").split("\n"):
+        head = _HEAD.fullmatch(line)
+        if head is None:
+            if not name and line.strip():
+                raise WordsError("Begin each file with a line such as ==> fix.patch <==.")
+            lines.append(line)
+            continue
+        _keep(found, name, lines)
+        name, lines = head[1], []
+        if name in found:
+            raise WordsError(f"{name} stands there twice.")
+    _keep(found, name, lines)
+    return found
+
+
+def _keep(found: dict[str, str], name: str, lines: list[str]) -> None:
+    if name:
+        # Blank lines before the next head are for the eye.
+        found[name] = "\n".join(lines).rstrip("\n") + "\n"
+
+
+def build_files_text(found: dict[str, str]) -> str:
+    """What build_files() reads again."""
+    return "\n".join(f"==> {name} <==\n{content}" for name, content in found.items())

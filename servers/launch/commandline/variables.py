@@ -24,21 +24,8 @@ _LONG_DASHES = "–—―‒"
 _HYPHEN_SIGNS = "‐‑−"
 _HYPHENS = str.maketrans(dict.fromkeys(_HYPHEN_SIGNS, "-"))
 # Options of several letters that have one dash: Docker's switches together, llama.cpp's.
-_SINGLE_DASH = (
-    "it",
-    "ti",
-    "itd",
-    "dit",
-    "ngl",
-    "fa",
-    "hf",
-    "hff",
-    "hfr",
-    "ctk",
-    "ctv",
-    "np",
-    "ub",
-    "md",
+_SINGLE_DASH = frozenset(
+    ["it", "ti", "itd", "dit", "ngl", "fa", "hf", "hff", "hfr", "ctk", "ctv", "np", "ub", "md"]
 )
 _LONGEST_VALUE = 20_000  # characters; A=$A$A doubles it a line
 _CHANGES = ("#", "##", "%", "%%", "/", "//", ",,", "^^")

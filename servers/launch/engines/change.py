@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from servers.launch import durations, sizes
-from servers.launch.engines.fields import SPANS
-from servers.launch.engines.launch import FIELDS, Launch
+from servers.launch.engines.launch import FIELDS, SPANS, Launch
 
 # vLLM, SGLang: all entries stand behind one flag.
 _BEHIND_ONE = ("--lora-modules", "--lora-paths", "--lora-target-modules", "--allowed-media-domains")

@@ -1,264 +1,126 @@
 """A launch: a checkpoint, an engine with its flags, and the container around it."""
 
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal, Self
 
-from servers.launch.engines.fields import LaunchField, describe, map_option, option
+from servers.launch.tables import freeze, read_table
 
-# More is no command line or environment, and reading it would keep the web process busy.
-LONGEST_TEXT = 8_000
-MOST_TRIES = 100
+# How people write the value: in a text box, in YAML, and in a list of differences.
+type FieldKind = Literal[
+    "text", "phrase", "switch", "ipc", "count", "port", "choice", "size", "span", "minutes", "hold",
+    "path", "address", "network", "gpus", "words", "lines", "items", "capabilities", "aliases",
+    "patterns", "volumes", "limits", "parameters", "figures", "digests", "files", "dockerfile",
+    "image", "engine", "flags", "env", "hidden",
+]  # fmt: skip
+SPANS = ("span", "minutes", "hold")  # lengths of time, in seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchField:
+    kind: FieldKind
+    group: str = ""  # of the profile form; "": it is rarely needed
+    after: str = ""  # the field behind which it stands there, if not the one before it here
+    box: str = ""  # its name there, if another
+    label: str = ""  # "": its name, as a word
+    help: str = ""
+    required: bool = False
+    longest: int | None = None
+    rows: int = 0  # of a text area; 0: one line
+    placeholder: str = ""
+    least: int = 0
+    most: int | None = None
+    choices: tuple[tuple[str, str], ...] = ()
+    # What YAML may say: a word for each choice, then further ones for the empty one. (): any text.
+    words: tuple[str, ...] = ()
+    says_only: bool = False  # what is started does not depend on it
+    docker: str = ""  # its option of `docker run`, without dashes
+    compose: str = ""  # its key in a compose service, if another than its name
+    pasted: str = ""  # its name in a LaunchCommand, if another
+    title: str = ""  # in the comparison of two containers, of each entry where it is a list
 
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """One version of a profile, complete. Empty means "the engine's or Docker's own default"."""
+    """One version of a profile, complete. Empty means "the engine's or Docker's own default".
 
-    # fmt: off
+    What each field is called in forms, YAML and Docker stands in launch.yaml.
+    """
+
     # A key of servers.launch.engines.ENGINES.
-    engine: str = field(metadata=describe(
-        "engine", "Essentials", required=True,
-        help="Other: any program with a port and a readiness path. It needs both, and no "
-        "model; it has a log and memory, but no chat.",
-    ))
-    image: str = field(metadata=describe("image", "Essentials", required=True, longest=300))
+    engine: str
+    image: str
     # Hugging Face id, or an absolute path inside the container.
-    checkpoint: str = field(metadata=describe(
-        "text", "Essentials", required=True, longest=300, label="Model",
-        help="A Hugging Face id (Qwen/Qwen3-8B), or a path inside the container. Nothing "
-        "where the engine is Other.",
-    ))
+    checkpoint: str
     # What makes an image of the profile's own, to be built on its box and then named by `image`;
     # and the small files beside it, by name.
-    dockerfile: str = option(
-        "", "dockerfile", longest=64 << 10, rows=4, label="Dockerfile",
-        placeholder="FROM vllm/vllm-openai:v0.20.2\nRUN pip install transformers==5.3.0",
-        help="For a patched image. Built on the profile’s page.",
-    )
-    build_files: dict[str, str] = map_option(
-        "files", longest=1 << 20, rows=2, label="Files beside the Dockerfile",
-        placeholder="==> fix.patch <==\n--- a/…",
-        help="Small texts that COPY takes, each below a line ==> name <==.",
-    )
-    revision: str = option("", "text", "Model", longest=64, help="Branch, tag or commit.")
-    served_name: str = option(
-        "", "text", "Model", longest=200, label="Served model name",
-        help="The model name in requests. Empty: the model's own name.",
-    )
-    flags: tuple[str, ...] = option(  # words of the engine's command line
-        (), "flags", "Engine flags", longest=LONGEST_TEXT, rows=6, label="Engine flags",
-        placeholder="--max-model-len 32768\n--gpu-memory-utilization 0.9",
-        help="One a line or as pasted. # begins a comment. Model, name, host and port are added.",
-    )
-    env: dict[str, str] = map_option(
-        "env", "Environment", rows=4, label="Environment", placeholder="NCCL_P2P_LEVEL=SYS",
-        help="NAME=value lines. Values of names like …_TOKEN or …_KEY are kept encrypted.",
-    )
-    secret_env: dict[str, int] = map_option("hidden")  # variable -> Secret.pk
+    dockerfile: str = ""
+    build_files: dict[str, str] = field(default_factory=dict)
+    revision: str = ""
+    served_name: str = ""
+    flags: tuple[str, ...] = ()  # words of the engine's command line
+    env: dict[str, str] = field(default_factory=dict)
+    secret_env: dict[str, int] = field(default_factory=dict)  # variable -> Secret.pk
 
-    port: int = option(  # inside the container; 0 = the engine's default
-        0, "port", "Files and network", label="Port in the container", help="Empty: the engine's default."
-    )
-    host_address: str = option(
-        "127.0.0.1", "address", "Files and network", after="host_port", required=True,
-        label="Address on the box",
-        help="127.0.0.1: this box only. 0.0.0.0: every network of the box.",
-    )
-    host_port: int = option(  # 0 = a free one of INFERDASH_ENGINE_PORTS
-        0, "port", "Files and network", label="Port on the box",
-        help="Empty: a free one, unless set otherwise of 18000-18099.",
-    )
-    network: str = option(
-        "bridge", "network", "Files and network", required=True, longest=100,
-        help="bridge, host, or a Docker network.",
-    )
+    port: int = 0  # inside the container; 0 = the engine's default
+    host_address: str = "127.0.0.1"
+    host_port: int = 0  # 0 = a free one of INFERDASH_ENGINE_PORTS
+    network: str = "bridge"
 
-    volumes: tuple[str, ...] = option(  # source:target[:ro]
-        (), "volumes", "Files and network", rows=3, placeholder="~/models:/models:ro",
-        help="source:target or source:target:ro, one a line. ~ and $HOME are the box's home folder.",
-    )
-    digests: dict[str, str] = map_option(  # path in the container -> its SHA-256
-        "digests", "Files and network", longest=LONGEST_TEXT, rows=2, label="Files with their SHA-256",
-        placeholder="9f86d081…0a08  /templates/chat.jinja",
-        help="Lines of sha256sum, with the path in the container. Another file there, and "
-        "the start is refused.",
-    )
-    mount_hf_cache: bool = option(
-        True, "switch", "Environment", label="Mount the box's Hugging Face cache"
-    )
-    pass_hf_token: bool = option(
-        True, "switch", "Environment", label="Pass the box's Hugging Face token"
-    )
+    volumes: tuple[str, ...] = ()  # source:target[:ro]
+    digests: dict[str, str] = field(default_factory=dict)  # path in the container -> its SHA-256
+    mount_hf_cache: bool = True
+    pass_hf_token: bool = True
 
-    gpus: str = option(  # "all", "none", indices: "0,1", or which: "2x RTX PRO 6000", "1x sm_103"
-        "all", "gpus", "Essentials", required=True, longest=100, label="GPUs",
-        help="all, none, indices (0,1), or which: 2x RTX PRO 6000, 1x sm_103.",
-    )
-    runtime: str = option(
-        "", longest=60, help="nvidia, where the box needs it.",
-        docker="runtime", title="runtime",
-    )
-    shm_size: int = option(  # bytes; 0 = Docker's 64 MiB
-        0, "size", "Container", longest=20, label="Shared memory",
-        help="16g. Empty: Docker's 64 MiB.",
-        docker="shm-size", title="shared memory",
-    )
-    ipc: str = option(  # "host", "private", "shareable"; the form knows the first alone
-        "", "ipc", "Container", box="ipc_host", label="Share the box's IPC (--ipc=host)",
-        help="Segments of an engine that was killed stay behind on the box.",
-        docker="ipc", title="IPC",
-    )
-    ulimits: dict[str, int] = map_option(  # soft = hard
-        "limits", after="entrypoint", rows=2, placeholder="memlock=-1\nstack=67108864",
-        docker="ulimit", title="ulimit",
-    )
-    entrypoint: tuple[str, ...] = option(
-        (), "words", longest=300, help="Replaces the image's.",
-        docker="entrypoint",
-    )
-    cap_add: tuple[str, ...] = option(
-        (), "capabilities", longest=200, label="Capabilities", help="SYS_NICE",
-        docker="cap-add", title="capability",
-    )
-    devices: tuple[str, ...] = option(
-        (), "lines", rows=2, placeholder="/dev/infiniband",
-        docker="device", title="device",
-    )
-    security_opt: tuple[str, ...] = option(
-        (), "items", longest=200, label="Security options",
-        docker="security-opt", title="security option",
-    )
-    privileged: bool = option(
-        False, "switch", after="pid", label="Privileged: the container owns the box",
-        docker="privileged", title="privileged",
-    )
-    cpuset_cpus: str = option(
-        "", longest=100, label="CPUs", help="0-63",
-        docker="cpuset-cpus", compose="cpuset", pasted="cpuset", title="cores",
-    )
-    user: str = option("", longest=60, docker="user", title="user")
-    workdir: str = option(
-        "", longest=200, label="Working folder",
-        docker="workdir", compose="working_dir", title="working folder",
-    )
-    pid: str = option(  # "host"
-        "", "choice", label="Processes",
-        choices=(("", "its own"), ("host", "the box's (--pid=host)")),
-    )
-    init: bool = option(  # an engine as PID 1 ignores SIGTERM while it loads
-        True, "switch", "Start and stop", after="grace", label="Init process (--init)",
-        help="Without it an engine ignores SIGTERM while it loads.",
-        docker="init", title="init process",
-    )
-    drop_cache: bool = option(  # of pages, on the whole box, before it is started
-        False, "switch", "Start and stop", label="Drop the page cache first",
-        help="For engines that count only free memory. Files are read from disk again.",
-    )
-    free_memory: int = option(  # bytes that each of its GPUs must have free before it is started
-        0, "size", "Start and stop", after="drop_cache", longest=20, label="Wait for free memory",
-        help="90g: so much on each of its GPUs before it is started. Empty: no wait.",
-    )
-    grace: int = option(  # seconds between SIGTERM and SIGKILL
-        120, "count", "Start and stop", required=True, least=1, most=3600, label="Stop grace",
-        help="Seconds between SIGTERM and SIGKILL.",
-    )
-    ready_path: str = option(  # must answer 200 for "ready"; "" = the engine's own health path
-        "", "path", "Start and stop", longest=200, label="Readiness path",
-        help="Such as /health. Empty: the engine's own. The model must be listed, too.",
-    )
-    ready_limit: int = option(  # seconds from the container's start to ready; 0 = no limit
-        0, "span", "Start and stop", longest=20, label="Start timeout",
-        help="20m, 90s. After it the start fails. Empty: no limit.",
-    )
-    restart: str = option(  # inferdash's own, not Docker's
-        "", "choice", "Start and stop", label="Restart policy",
-        choices=(("", "never"), ("on-failure", "on failure"), ("always", "always")),
-        words=("never", "on-failure", "always", "no"),
-        help="When it exits unasked. Always: without a limit. Stop ends it.",
-    )
-    restart_tries: int = option(  # automatic starts in a row that may fail before it gives up
-        2, "count", "Start and stop", required=True, least=1, most=MOST_TRIES, label="Max restarts",
-        help="Failed starts in a row before inferdash gives up.",
-    )
+    gpus: str = "all"  # "all", "none", indices: "0,1", or which: "2x RTX PRO 6000", "1x sm_103"
+    runtime: str = ""
+    shm_size: int = 0  # bytes; 0 = Docker's 64 MiB
+    ipc: str = ""  # "host", "private", "shareable"; the form knows the first alone
+    ulimits: dict[str, int] = field(default_factory=dict)  # soft = hard
+    entrypoint: tuple[str, ...] = ()
+    cap_add: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    security_opt: tuple[str, ...] = ()
+    privileged: bool = False
+    cpuset_cpus: str = ""
+    user: str = ""
+    workdir: str = ""
+    pid: str = ""  # "host"
+    init: bool = True  # an engine as PID 1 ignores SIGTERM while it loads
+    drop_cache: bool = False  # of pages, on the whole box, before it is started
+    free_memory: int = 0  # bytes that each of its GPUs must have free before it is started
+    grace: int = 120  # seconds between SIGTERM and SIGKILL
+    ready_path: str = ""  # must answer 200 for "ready"; "" = the engine's own health path
+    ready_limit: int = 0  # seconds from the container's start to ready; 0 = no limit
+    restart: str = ""  # inferdash's own, not Docker's
+    restart_tries: int = 2  # automatic starts in a row that may fail before it gives up
     # Seconds of being unhealthy after which it is ended and started again; 0 = never.
-    restart_unhealthy: int = option(
-        0, "minutes", "Start and stop", longest=20, label="Restart if unhealthy for",
-        help="5m. Empty: an unhealthy server is shown and alerted, not restarted.",
-    )
-    start_with_box: bool = option(  # after a restart of the box, if it was wanted then
-        False, "switch", "Start and stop", label="Start with the box",
-        help="After a reboot of the box, unless a person had stopped it.",
-    )
+    restart_unhealthy: int = 0
+    start_with_box: bool = False  # after a restart of the box, if it was wanted then
     # Through the gateway: other names to ask for it by; whether a request starts it, how many
     # seconds one is held meanwhile, and after how many without requests what one has started is
     # stopped (0: never).
-    aliases: tuple[str, ...] = option(
-        (), "aliases", "Model", longest=4_000, label="Model aliases",
-        help="Further model names at the gateway: gpt-4o-mini, default.",
-    )
-    start_on_request: bool = option(
-        False, "switch", "Start and stop", label="Start on demand",
-        help="A request to the gateway starts it. Idle servers that were started on demand may be "
-        "stopped to make room; never one that serves, or that a person started.",
-    )
-    hold_requests: int = option(
-        300, "hold", "Start and stop", longest=20, label="Queue timeout while starting",
-        help="Requests that would wait longer get 503 with Retry-After. Empty: requests do not wait.",
-    )
-    stop_idle: int = option(
-        0, "minutes", "Start and stop", longest=20, label="Idle timeout",
-        help="30m without a request, if it was started on demand. Empty: never stopped.",
-    )
+    aliases: tuple[str, ...] = ()
+    start_on_request: bool = False
+    hold_requests: int = 300
+    stop_idle: int = 0
     # What is done then instead: "sleep-1" (weights to the machine's memory) or "sleep-2" (they are
     # read again), where the engine can; "" = it is stopped.
-    when_idle: str = option(
-        "", "choice", "Start and stop", label="Idle action",
-        choices=(
-            ("", "stop"),
-            ("sleep-1", "sleep, with the weights in main memory (level 1)"),
-            ("sleep-2", "sleep, and read the weights again (level 2)"),
-        ),
-        words=("sleep-1", "sleep-2", "stop"),
-        help="Only vLLM can sleep: it releases its GPU memory, and the next request wakes it.",
-    )
-    ask_when_ready: bool = option(
-        True, "switch", "Start and stop", label="Smoke test after start",
-        help="One short chat: is the answer language, and how fast is it?",
-    )
-    ask_every: int = option(  # seconds without requests after which it is asked for one token
-        0, "minutes", "Start and stop", longest=20, label="Liveness probe interval",
-        help="10m: probes with one token after so long without a request. Empty: never.",
-    )
+    when_idle: str = ""
+    ask_when_ready: bool = True
+    ask_every: int = 0  # seconds without requests after which it is asked for one token
 
-    log_must: tuple[str, ...] = option(  # plain texts, each in the log of a good start
-        (), "patterns", "Start and stop", rows=2, label="Required log patterns",
-        placeholder="Capture cuda graph end",
-        help="Plain texts, one a line. Shown if missing once the server is ready.",
-    )
-    log_must_not: tuple[str, ...] = option(  # plain texts that a good log does not hold
-        (), "patterns", "Start and stop", rows=2, label="Forbidden log patterns",
-        placeholder="falling back to", help="Plain texts, one a line. Case does not matter.",
-    )
+    log_must: tuple[str, ...] = ()  # plain texts, each in the log of a good start
+    log_must_not: tuple[str, ...] = ()  # plain texts that a good log does not hold
 
     # Flag or variable -> why it is there.
-    reasons: dict[str, str] = map_option("hidden", says_only=True)
+    reasons: dict[str, str] = field(default_factory=dict)
     # Name -> value unless a server has its own: {"model": "Qwen/Qwen3-8B"} for {{model}}.
-    parameters: dict[str, str] = map_option(
-        "parameters", "Model", rows=2, placeholder="model=Qwen/Qwen3-8B\ncontext=32768",
-        help="name=value lines. {{name}} in model, flags and environment is replaced; each "
-        "server may have values of its own.",
-    )
-    hardware: str = option(  # what it was made for; "" = not said
-        "", "phrase", "Sharing and notes", longest=100, says_only=True,
-        help="The hardware that the source used: 4x RTX PRO 6000.",
-    )
+    parameters: dict[str, str] = field(default_factory=dict)
+    hardware: str = ""  # what it was made for; "" = not said
     # What its source promises, as written: {"tokens per second": "30-35"}.
-    expected: dict[str, str] = map_option(
-        "figures", "Sharing and notes", longest=1000, rows=2, says_only=True,
-        label="Expected performance", placeholder="tokens per second: 30-35\nfirst token: 0.3 s",
-        help="From the source, one a line; shown beside measured values.",
-    )
-    # fmt: on
+    expected: dict[str, str] = field(default_factory=dict)
 
     @property
     def sleep_level(self) -> int:
@@ -288,5 +150,49 @@ class Launch:
         return cls(**values)
 
 
-FIELDS: dict[str, LaunchField] = {each.name: each.metadata["option"] for each in fields(Launch)}
+_TABLE = freeze(read_table(__file__))
+FIELDS = {each.name: LaunchField(**_TABLE[each.name]) for each in fields(Launch)}
 SAYS_ONLY = tuple(name for name, each in FIELDS.items() if each.says_only)
+# More is no command line or environment, and reading it would keep the web process busy.
+LONGEST_TEXT = FIELDS["flags"].longest or 0
+MOST_TRIES = FIELDS["restart_tries"].most or 0
+
+
+_PARAMETER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,29}")
+MOST_PARAMETERS, LONGEST_PARAMETER = 20, 300  # parameters, and characters of a value
+_PLACE = re.compile(r"\{\{ ?([A-Za-z][A-Za-z0-9_]{0,29}) ?\}\}")
+
+
+def fill_parameters(launch: Launch, values: Mapping[str, str] | None = None) -> Launch:
+    """The launch with every parameter replaced by its value, or else by what the profile says.
+
+    Model, revision, served name, flags and variables may hold them; the image and what the
+    container gets of its box may not. A value stays within its word. What only looks like a
+    parameter, such as a chat template's {{ messages }}, is left as it is.
+    """
+    if not launch.parameters:
+        return launch
+    known = launch.parameters | {k: v for k, v in (values or {}).items() if k in launch.parameters}
+
+    def fill_in(text: str) -> str:
+        return _PLACE.sub(lambda found: known.get(found[1], found[0]), text)
+
+    return replace(
+        launch,
+        checkpoint=fill_in(launch.checkpoint),
+        revision=fill_in(launch.revision),
+        served_name=fill_in(launch.served_name),
+        flags=tuple(map(fill_in, launch.flags)),
+        env={name: fill_in(value) for name, value in launch.env.items()},
+        parameters={},
+    )
+
+
+def check_parameter(name: str, value: str) -> None:
+    """Raises ValueError for a name or a value that cannot be one."""
+    if not _PARAMETER.fullmatch(name):
+        raise ValueError(f"“{name[:40]}” is not a parameter’s name: letters, digits and _.")
+    if len(value) > LONGEST_PARAMETER or not value.isprintable():
+        raise ValueError(
+            f"The value of {name} is not one line of at most {LONGEST_PARAMETER} characters."
+        )

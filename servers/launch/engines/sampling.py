@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from servers.launch.engines import SERVING
+from servers.launch.engines.engine import flag_value
+from servers.launch.engines.launch import Launch
+from servers.launch.tables import freeze, read_table
 
 # texts: several, such as stop. object: a JSON object.
 type Kind = Literal["number", "whole", "texts", "choice", "object"]
 
-THINKING = ("on", "off")
-EFFORTS = ("none", "minimal", "low", "medium", "high")
 STOPS = 16
 LONGEST_STOP = 1000  # characters
 
@@ -51,148 +52,9 @@ class Parameter:
         return "; ".join(f"{', '.join(titles)}: {name}" for name, titles in by_name.items())
 
 
-def _same(name: str, **others: str) -> dict[str, str]:
-    return dict.fromkeys(SERVING, name) | others
-
-
-PARAMETERS: tuple[Parameter, ...] = (
-    Parameter(
-        name="temperature",
-        title="Temperature",
-        low=0,
-        high=2,
-        is_common=True,
-        note="0 always takes the likeliest token.",
-        names=_same("temperature"),
-    ),
-    Parameter(
-        name="top_p",
-        title="Top-p",
-        low=0,
-        high=1,
-        is_common=True,
-        note="Only the likeliest tokens that add up to this probability.",
-        names=_same("top_p"),
-    ),
-    Parameter(
-        name="max_tokens",
-        title="Max tokens",
-        kind="whole",
-        low=1,
-        is_common=True,
-        note="Reasoning counts, too.",
-        names=_same("max_tokens"),
-    ),
-    Parameter(
-        name="thinking",
-        title="Thinking",
-        kind="choice",
-        choices=THINKING,
-        is_common=True,
-        note="For models whose template can switch it.",
-        names=_same("chat_template_kwargs"),
-    ),
-    Parameter(
-        name="thinking_budget",
-        title="Thinking budget",
-        kind="whole",
-        low=0,
-        is_common=True,
-        note="So many tokens of reasoning, then the engine ends it.",
-        names={"vllm": "thinking_token_budget", "llamacpp": "thinking_budget_tokens"},
-        notes={"vllm": "It needs --reasoning-parser."},
-    ),
-    Parameter(
-        name="reasoning_effort",
-        title="Reasoning effort",
-        kind="choice",
-        choices=EFFORTS,
-        is_common=True,
-        note="For models that know levels, such as gpt-oss.",
-        names=_same("reasoning_effort"),
-        notes={"llamacpp": "Other levels than none go to the model's template."},
-    ),
-    Parameter(
-        name="top_k",
-        title="Top-k",
-        kind="whole",
-        low=0,
-        high=1_000_000,
-        note="Only so many of the likeliest tokens; 0 = all.",
-        names=_same("top_k"),
-        notes={"sglang": "0 goes to it as -1."},
-    ),
-    Parameter(
-        name="min_p",
-        title="Min-p",
-        low=0,
-        high=1,
-        note="No token below this share of the likeliest one's probability.",
-        names=_same("min_p"),
-    ),
-    Parameter(
-        name="repetition_penalty",
-        title="Repetition penalty",
-        low=0.01,
-        high=2,
-        note="1 = none.",
-        names=_same("repetition_penalty", llamacpp="repeat_penalty"),
-    ),
-    Parameter(
-        name="presence_penalty",
-        title="Presence penalty",
-        low=-2,
-        high=2,
-        names=_same("presence_penalty"),
-    ),
-    Parameter(
-        name="frequency_penalty",
-        title="Frequency penalty",
-        low=-2,
-        high=2,
-        names=_same("frequency_penalty"),
-    ),
-    Parameter(
-        name="stop",
-        title="Stop",
-        kind="texts",
-        note=r"One text a line, at which the answer ends. \n is a new line.",
-        names=_same("stop"),
-    ),
-    Parameter(
-        name="min_tokens",
-        title="Min tokens",
-        kind="whole",
-        low=1,
-        names={"vllm": "min_tokens", "sglang": "min_tokens"},
-    ),
-    Parameter(
-        name="seed",
-        title="Seed",
-        kind="whole",
-        low=0,
-        high=2**32 - 1,
-        note="The same seed gives the same answer as far as batching allows.",
-        names=_same("seed"),
-        notes={"sglang": "It counts only with --enable-deterministic-inference."},
-    ),
-    Parameter(
-        name="logprobs",
-        title="Logprobs",
-        kind="whole",
-        low=0,
-        high=20,
-        note="How probable each token was, with so many alternatives.",
-        names=_same("top_logprobs"),
-        notes={"vllm": "Its --max-logprobs may allow fewer."},
-    ),
-    Parameter(
-        name="chat_template_kwargs",
-        title="Template arguments",
-        kind="object",
-        note="A JSON object for the model's chat template.",
-        names=_same("chat_template_kwargs"),
-    ),
+PARAMETERS = tuple(
+    Parameter(**{"names": dict.fromkeys(SERVING, said["name"])} | said)
+    for said in freeze(read_table(__file__))
 )
 BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}
 
@@ -314,3 +176,38 @@ def table() -> list[dict[str, Any]]:
         | {"high": each.high, "names": dict(each.names), "notes": dict(each.notes)}
         for each in PARAMETERS
     ]
+
+
+FILE = "generation_config.json"
+
+
+def describe_defaults(launch: Launch) -> str:
+    """A sentence for people, about the flags of this launch; "" for engines that nobody knows.
+
+    vLLM and SGLang take the defaults that stand beside the weights, unless flags say otherwise;
+    llama.cpp has its own, which its flags change.
+    """
+    if launch.engine == "vllm":
+        return _vllm(launch.flags)
+    if launch.engine == "sglang":
+        own = flag_value(launch.flags, "--sampling-defaults") == "openai"
+        return _of_openai("SGLang") if own else _of_model("SGLang")
+    if launch.engine == "llamacpp":
+        return "Empty fields: llama.cpp’s own defaults, or what its flags say."
+    return ""
+
+
+def _vllm(flags: tuple[str, ...]) -> str:
+    source = flag_value(flags, "--generation-config")
+    said = {None: _of_model("vLLM"), "auto": _of_model("vLLM"), "vllm": _of_openai("vLLM")}
+    words = said.get(source) or f"Empty fields: what {FILE} in {source} says."
+    changed = flag_value(flags, "--override-generation-config")
+    return f"{words} The profile’s flags change that to {changed}." if changed else words
+
+
+def _of_model(engine: str) -> str:
+    return f"Empty fields: what the model’s own {FILE} says, else {engine}’s defaults."
+
+
+def _of_openai(engine: str) -> str:
+    return f"Empty fields: {engine}’s own defaults, not those of the model’s {FILE}."

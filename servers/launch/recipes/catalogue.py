@@ -17,7 +17,7 @@ from servers.launch.recipes.document import (
     read_mapping,
     read_source,
 )
-from servers.launch.recipes.mapping import LONGEST_TEXT, DocumentError, Mapping
+from servers.launch.recipes.notation import LONGEST_TEXT, DocumentError, Mapping
 
 HERE = Path(__file__).parent
 SHIPPED = HERE / "library"

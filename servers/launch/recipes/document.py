@@ -9,9 +9,8 @@ from typing import Any
 import yaml
 
 from servers.launch import durations, sizes
-from servers.launch.engines import ENGINES, parameters
-from servers.launch.engines.fields import SPANS
-from servers.launch.engines.launch import FIELDS, Launch
+from servers.launch.engines import ENGINES
+from servers.launch.engines.launch import FIELDS, MOST_PARAMETERS, SPANS, Launch, check_parameter
 from servers.launch.engines.placement import (
     Gpu,
     GpuRequirement,
@@ -20,8 +19,8 @@ from servers.launch.engines.placement import (
     parse,
     parse_gpu_requirement,
 )
-from servers.launch.recipes import mapping, notation
-from servers.launch.recipes.mapping import DocumentError
+from servers.launch.recipes import notation
+from servers.launch.recipes.notation import DocumentError
 
 __all__ = ["Document", "DocumentError", "RecipeSource", "read", "write"]
 
@@ -66,10 +65,10 @@ def read(text: str, *, where: str) -> Document:
 
     Raises DocumentError, with the line and the key.
     """
-    return read_mapping(mapping.Mapping.parse(text, where=where))
+    return read_mapping(notation.Mapping.parse(text, where=where))
 
 
-def read_mapping(found: mapping.Mapping, *, also: tuple[str, ...] = ()) -> Document:
+def read_mapping(found: notation.Mapping, *, also: tuple[str, ...] = ()) -> Document:
     """The profile in a mapping that may have other keys too. Raises DocumentError."""
     found.check((*KEYS, *also), required=_REQUIRED)
     env = _variables(found, "env")
@@ -101,7 +100,7 @@ def read_mapping(found: mapping.Mapping, *, also: tuple[str, ...] = ()) -> Docum
     )
 
 
-def launch_value(found: mapping.Mapping, name: str) -> Any:
+def launch_value(found: notation.Mapping, name: str) -> Any:
     """The value of one field of Launch, as its default's type wants it. Raises DocumentError."""
     if name not in _FIELDS or name == "secret_env":
         raise found.error(f"A profile has no such key. {_nearest(name, _FIELDS)}", name)
@@ -132,24 +131,24 @@ def _default(name: str) -> Any:
     return of.default if isinstance(of.default, (str, int, tuple)) else ""
 
 
-def _flags(found: mapping.Mapping, key: str) -> tuple[str, ...]:
+def _flags(found: notation.Mapping, key: str) -> tuple[str, ...]:
     return found.texts(key) if found.is_list(key) else found.read(key, notation.flags, ())
 
 
-def _variables(found: mapping.Mapping, key: str) -> dict[str, str]:
+def _variables(found: notation.Mapping, key: str) -> dict[str, str]:
     values = found.get_mapping(key)
     for name in values:
         _check_variable(values, name, name)
     return values.values()
 
 
-def _check_variable(found: mapping.Mapping, key: str, name: str) -> None:
+def _check_variable(found: notation.Mapping, key: str, name: str) -> None:
     # What execve(2) can take; more than POSIX promises, and images use it.
     if not name or "=" in name or "\0" in name:
         raise found.error(f"“{name}” is not a name for a variable.", key)
 
 
-def _volumes(found: mapping.Mapping, key: str) -> tuple[str, ...]:
+def _volumes(found: notation.Mapping, key: str) -> tuple[str, ...]:
     volumes = found.texts(key)
     for text in volumes:
         try:
@@ -160,30 +159,30 @@ def _volumes(found: mapping.Mapping, key: str) -> tuple[str, ...]:
     return volumes
 
 
-def _parameters(found: mapping.Mapping, key: str) -> dict[str, str]:
+def _parameters(found: notation.Mapping, key: str) -> dict[str, str]:
     values = found.get_mapping(key).values()
     for name, value in values.items():
         try:
-            parameters.check(name, value)
+            check_parameter(name, value)
         except ValueError as error:
             raise found.error(str(error), key) from error
-    if len(values) > parameters.MOST:
-        raise found.error(f"A profile has at most {parameters.MOST} parameters.", key)
+    if len(values) > MOST_PARAMETERS:
+        raise found.error(f"A profile has at most {MOST_PARAMETERS} parameters.", key)
     return values
 
 
-def _digests(found: mapping.Mapping, key: str) -> dict[str, str]:
+def _digests(found: notation.Mapping, key: str) -> dict[str, str]:
     listed = found.get_mapping(key)
     return {path: listed.read(path, partial(notation.digest, path), "") for path in listed}
 
 
-def _limits(found: mapping.Mapping, key: str) -> dict[str, int]:
+def _limits(found: notation.Mapping, key: str) -> dict[str, int]:
     listed = found.get_mapping(key)
     return {name: listed.read(name, notation.number, 0) for name in listed}
 
 
 def _parse_list(
-    read: Callable[[Iterable[str]], tuple[str, ...]], found: mapping.Mapping, key: str
+    read: Callable[[Iterable[str]], tuple[str, ...]], found: notation.Mapping, key: str
 ) -> tuple[str, ...]:
     try:
         return read(found.texts(key))
@@ -199,7 +198,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "hold": notation.parse_hold,
     "minutes": notation.minutes,
 }
-_STRUCTURES: dict[str, Callable[[mapping.Mapping, str], Any]] = {
+_STRUCTURES: dict[str, Callable[[notation.Mapping, str], Any]] = {
     "flags": _flags,
     "env": _variables,
     "digests": _digests,
@@ -211,7 +210,7 @@ _STRUCTURES: dict[str, Callable[[mapping.Mapping, str], Any]] = {
 }
 
 
-def _count(found: mapping.Mapping, name: str) -> int:
+def _count(found: notation.Mapping, name: str) -> int:
     count = found.read(name, notation.number, 0)
     most = 65535 if FIELDS[name].kind == "port" else 10**9
     if not 0 <= count <= most:
@@ -219,7 +218,7 @@ def _count(found: mapping.Mapping, name: str) -> int:
     return count
 
 
-def read_source(found: mapping.Mapping) -> RecipeSource:
+def read_source(found: notation.Mapping) -> RecipeSource:
     """What stands under `source`. Raises DocumentError."""
     source = found.get_mapping("source")
     source.check(("title", "url"))

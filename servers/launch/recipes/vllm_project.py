@@ -10,7 +10,7 @@ from servers.launch.engines.change import split_flags
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes import notation
 from servers.launch.recipes.document import Document, RecipeSource
-from servers.launch.recipes.mapping import Mapping
+from servers.launch.recipes.notation import Mapping
 
 SITE = "https://recipes.vllm.ai"
 IMAGE = "vllm/vllm-openai:latest"  # what the repository's own page takes where a file names none

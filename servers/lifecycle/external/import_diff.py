@@ -9,7 +9,7 @@ from servers.judge.external.engines import DiscoveredEngine
 from servers.launch.commandline import comparison
 from servers.launch.commandline.comparison import ComparedField
 from servers.launch.commandline.draft import Draft
-from servers.launch.commandline.process import keep_variables, without_python
+from servers.launch.commandline.inspect import keep_variables, without_python
 from servers.launch.engines import placement, usual_entrypoint
 from servers.launch.engines.placement import Site, VolumeError
 from servers.launch.spec import Spec

@@ -18,7 +18,7 @@ from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.runs.health import is_orderly
 from servers.launch.commandline import engine_words
 from servers.launch.commandline.draft import Draft, DraftError
-from servers.launch.commandline.process import draft_of_process, without_python
+from servers.launch.commandline.inspect import draft_of_process, without_python
 from servers.launch.engines import ENGINES
 from servers.launch.engines.engine import flag_value
 from servers.lifecycle.external import import_diff

@@ -16,8 +16,7 @@ from servers.host.images.builds import BUILT, PROFILE
 from servers.host.images.images import ImageDiskUsage, ImageUser, ListedImage
 from servers.host.images.registry import familiar
 from servers.judge.images import names as judge
-from servers.launch.engines import parameters
-from servers.launch.engines.launch import Launch
+from servers.launch.engines.launch import Launch, fill_parameters
 from servers.models import (
     Box,
     ImageFacts,
@@ -161,7 +160,7 @@ def _engines(box: Box) -> dict[str, str]:
 
 def next_launch(server: Server) -> Launch:
     """What it would run at its next start, whatever runs now."""
-    return parameters.fill(server.profile.launch, server.values)
+    return fill_parameters(server.profile.launch, server.values)
 
 
 def list_placed_servers(box: Box) -> list[Server]:

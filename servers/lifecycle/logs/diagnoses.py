@@ -15,8 +15,8 @@ from servers.judge.logs.evidence import Oom
 from servers.judge.logs.remedies import Remedy
 from servers.judge.profiles.facts import LaunchFacts, RuleSource
 from servers.launch.engines import change as engines_change
-from servers.launch.engines import parameters
 from servers.launch.engines.change import Difference, LaunchChange
+from servers.launch.engines.launch import fill_parameters
 from servers.lifecycle.profiles import attempts
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.models import Box, LogChunk, Run, User
@@ -222,7 +222,7 @@ def find_first_change(run: Run) -> LaunchChange | None:
 def _steps(run: Run, remedies: tuple[Remedy, ...], groups: dict[str, str]) -> Iterator[FixStep]:
     server = run.server
     template = server.profile.launch
-    launch = parameters.fill(template, server.values)
+    launch = fill_parameters(template, server.values)
     facts = LaunchFacts(LaunchContext(launch, server.box).subject)
     for number, remedy in enumerate(remedies):
         truth = remedy.judge(launch.engine, groups, facts)

@@ -12,9 +12,8 @@ from servers.judge.profiles.lint import lint
 from servers.judge.weights.fit.demand import read_context
 from servers.judge.weights.fit.estimate import estimate as judged
 from servers.judge.weights.fit.result import Estimate, PastMeasurement, on_this_box
-from servers.launch.engines import parameters
 from servers.launch.engines.change import LaunchChange, compare_launches
-from servers.launch.engines.launch import Launch
+from servers.launch.engines.launch import Launch, fill_parameters
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.models import Box, Profile, Run, Server
 
@@ -74,7 +73,7 @@ def find_last_good_run(context: LaunchContext) -> LastGoodRun | None:
     if run is None or run.ready_at is None or run.is_watched:
         return None
     launch, day = (
-        parameters.fill(run.version.launch, run.plan.values),
+        fill_parameters(run.version.launch, run.plan.values),
         timezone.localdate(run.ready_at),
     )
     return LastGoodRun(launch=launch, version=run.version.number, day=day)
@@ -169,7 +168,7 @@ def _past(subject: Subject, context: LaunchContext) -> PastMeasurement | None:
 
 
 def _is_same(ran: Launch, launch: Launch) -> bool:
-    launch = parameters.fill(launch)
+    launch = fill_parameters(launch)
     return all(
         each.name in _NO_MATTER or each.before == each.after
         for each in compare_launches(ran, launch)

@@ -12,8 +12,8 @@ from servers.judge.memory import holders, room
 from servers.judge.memory.room import GpuRoom
 from servers.judge.profiles.facts import BoxKind, Subject, TargetGpu
 from servers.judge.profiles.preflight import OtherWorkload
-from servers.launch.engines import ENGINES, parameters
-from servers.launch.engines.launch import Launch
+from servers.launch.engines import ENGINES
+from servers.launch.engines.launch import Launch, fill_parameters
 from servers.launch.engines.placement import Place
 from servers.lifecycle.profiles import path_reports
 from servers.lifecycle.runs import gpu_assignment, port_holders
@@ -44,14 +44,14 @@ class LaunchContext:
     def __init__(
         self, launch: Launch, box: Box, profile: Profile | None = None, server: Server | None = None
     ) -> None:
-        self.launch = parameters.fill(launch)
+        self.launch = fill_parameters(launch)
         self.box, self.profile, self.server = box, profile, server
         self.knowledge = Knowledge([self])
 
     @classmethod
     def of_server(cls, server: Server, launch: Launch | None = None) -> Self:
         """Of a start of the server, by default with what its profile says now."""
-        filled = parameters.fill(launch or server.profile.launch, server.values)
+        filled = fill_parameters(launch or server.profile.launch, server.values)
         return cls(filled, server.box, server.profile, server)
 
     @property

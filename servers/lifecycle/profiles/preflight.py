@@ -20,8 +20,7 @@ from servers.judge.profiles.preflight import (
     preflight,
 )
 from servers.judge.weights.fit.result import Estimate
-from servers.launch.engines import parameters
-from servers.launch.engines.launch import Launch
+from servers.launch.engines.launch import Launch, fill_parameters
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.profiles.knowledge import LaunchContext, share_knowledge
 from servers.lifecycle.runs import preview
@@ -286,4 +285,4 @@ def _was_looked_for(context: LaunchContext) -> bool:
     version = profile.current if profile is not None else None
     if version is None or box.is_silent or timezone.now() - version.created_at < LOOKED_WITHIN:
         return False
-    return checkpoints.source(parameters.fill(version.launch), box) == context.source
+    return checkpoints.source(fill_parameters(version.launch), box) == context.source

@@ -10,8 +10,8 @@ from servers import events
 from servers.host.docker.containers import Container
 from servers.judge.runs import start_progress
 from servers.launch import numbers
-from servers.launch.engines import ENGINES, parameters
-from servers.launch.engines.launch import Launch
+from servers.launch.engines import ENGINES
+from servers.launch.engines.launch import Launch, fill_parameters
 from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.runs import creation, secret_env
 from servers.lifecycle.runs.out_of_band import NO_END
@@ -58,7 +58,7 @@ def adopt(box: Box, container_id: str, *, by: User | None) -> Run:
 def _create_run(server: Server, container: Container, by: User | None, digest: str) -> Run:
     known = Run.objects.filter(container_id=container.id, server=server).first()
     version = known.version if known else _version(server, container)
-    launch = known.launch if known else parameters.fill(version.launch, server.values)
+    launch = known.launch if known else fill_parameters(version.launch, server.values)
     address, port = _reached_at(container, launch)
     fields: dict[str, Any] = {
         **NO_END,

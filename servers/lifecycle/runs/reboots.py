@@ -12,7 +12,7 @@ from servers.host.files import paths
 from servers.judge.runs import limits
 from servers.judge.runs import open_limits as judge
 from servers.judge.runs.open_limits import MountFolder, PlacedMount
-from servers.launch.engines import parameters
+from servers.launch.engines.launch import fill_parameters
 from servers.launch.engines.placement import VolumeError, parse
 from servers.lifecycle.runs import creation, reconcile, restart_policy
 from servers.lifecycle.runs.creation import own_paths
@@ -160,7 +160,7 @@ def _list_placed_mounts(box: str) -> Iterator[PlacedMount]:
     for server in servers.select_related("box", "profile__current"):
         if server.profile.current is None:
             continue
-        launch = parameters.fill(server.profile.launch, server.values)
+        launch = fill_parameters(server.profile.launch, server.values)
         yield PlacedMount(
             slug=server.slug,
             on_host_network=launch.network == "host",

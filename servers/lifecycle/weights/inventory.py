@@ -16,8 +16,8 @@ from servers.host.weights.inventory import FolderInventory as Looked
 from servers.host.weights.stored import Checkpoint
 from servers.judge.runs import limits
 from servers.judge.weights import checkpoints as judge
-from servers.launch.engines import official_image, parameters, placement
-from servers.launch.engines.launch import Launch
+from servers.launch.engines import official_image, placement
+from servers.launch.engines.launch import Launch, fill_parameters
 from servers.launch.engines.placement import Site, VolumeError, resolve
 from servers.lifecycle.runs.creation import own_paths
 from servers.lifecycle.weights.checkpoints import lean
@@ -181,7 +181,7 @@ def _filter_placed(profiles: QuerySet[Profile]) -> QuerySet[Profile]:
 def _launches(profile: Profile, box: Box) -> list[Launch]:
     """As its servers on this box start it; as it stands where it is on no box."""
     values = [server.values for server in profile.servers.all() if server.box_id == box.pk]
-    return [parameters.fill(profile.launch, each) for each in values or [{}]]
+    return [fill_parameters(profile.launch, each) for each in values or [{}]]
 
 
 def names(launch: Launch, stored: StoredCheckpoint, box: Box) -> bool:

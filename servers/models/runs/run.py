@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from django.db import models, transaction
 from django.utils import timezone
 
-from servers.launch.engines import parameters
-from servers.launch.engines.launch import Launch
+from servers.launch.engines.launch import Launch, fill_parameters
 from servers.models.people.user import User
 from servers.models.profiles.profile import ProfileVersion
 from servers.models.runs.run_parts import RunHealth, RunLog, RunPlan, RunStart
@@ -255,7 +254,7 @@ class Run(models.Model):
     @property
     def launch(self) -> Launch:
         """Its version's with its parameters, and the commit of the checkpoint of a repeated run."""
-        launch = parameters.fill(self.version.launch, self.plan.values)
+        launch = fill_parameters(self.version.launch, self.plan.values)
         commit = self.plan.repeats.start.checkpoint_revision if self.plan.repeats else ""
         return replace(launch, revision=commit) if commit else launch
 

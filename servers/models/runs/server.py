@@ -8,8 +8,7 @@ from django.db import models
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from servers.launch.engines import parameters
-from servers.launch.engines.launch import Launch
+from servers.launch.engines.launch import Launch, fill_parameters
 from servers.models.box import Box
 from servers.models.people.user import User
 from servers.models.profiles.profile import Profile
@@ -155,4 +154,4 @@ class Server(models.Model):
         run = self.run
         if run is not None and run.is_active:
             return run.launch
-        return parameters.fill(self.profile.launch, self.values)
+        return fill_parameters(self.profile.launch, self.values)

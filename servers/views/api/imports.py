@@ -16,7 +16,7 @@ from servers.launch.commandline.tokens import EngineKey, LaunchCommand, PasteErr
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes import document
 from servers.launch.recipes.document import Document
-from servers.launch.recipes.mapping import DocumentError
+from servers.launch.recipes.notation import DocumentError
 from servers.lifecycle.profiles.export_all import without_keys as without_secrets
 from servers.views.api.errors import ApiError
 from servers.views.profiles import profiles

@@ -12,8 +12,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers.forms.environment import LIMIT, EnvironmentForm, PresetError, check_room, read_preset
-from servers.launch.engines import change, defaults
+from servers.launch.engines import change
 from servers.launch.engines.change import Difference
+from servers.launch.engines.sampling import describe_defaults
 from servers.models import (
     AuditEntry,
     EnvironmentGroup,
@@ -206,7 +207,7 @@ def presets(request: PersonRequest, slug: str) -> HttpResponse:
     return JsonResponse(
         {
             "profile": server.profile.name,
-            "defaults": defaults.says(server.launch),
+            "defaults": describe_defaults(server.launch),
             "presets": [_line(each) for each in found],
         }
     )

@@ -13,8 +13,8 @@ from django.views.decorators.http import require_http_methods
 from servers.contexts.profiles.import_summary import summarise_document, summarise_draft
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
+from servers.launch.commandline.container_draft import HF_TOKENS
 from servers.launch.commandline.draft import Draft, DraftError, UnknownEngineError, draft
-from servers.launch.commandline.environment_draft import HF_TOKENS
 from servers.launch.commandline.import_notes import ImportNote
 from servers.launch.commandline.inspect import without_keys
 from servers.launch.commandline.paste import read
@@ -28,7 +28,7 @@ from servers.launch.engines import ENGINES, choices
 from servers.launch.recipes import document as documents
 from servers.launch.recipes import vllm_project
 from servers.launch.recipes.document import Document
-from servers.launch.recipes.mapping import DocumentError
+from servers.launch.recipes.notation import DocumentError
 from servers.models import Box, Permission, Run
 from servers.views.access import PersonRequest, allow
 from servers.views.profiles.profile_form import find_free_name, of_document, render_form

@@ -21,10 +21,10 @@ from servers.forms.profile_values import opens_the_box
 from servers.judge.runs import start_chart
 from servers.launch import numbers
 from servers.launch.commandline import export
-from servers.launch.engines import ENGINES, change, choices, parameters
+from servers.launch.engines import ENGINES, change, choices
 from servers.launch.engines.change import split_flags
 from servers.launch.engines.engine import SECRET_FLAGS, flag_value
-from servers.launch.engines.launch import Launch
+from servers.launch.engines.launch import Launch, fill_parameters
 from servers.launch.recipes import document
 from servers.lifecycle.profiles import preflight, record
 from servers.lifecycle.profiles.export_all import document_of, without_keys
@@ -124,7 +124,7 @@ def profile_known(request: PersonRequest, slug: str, server: str) -> HttpRespons
 
 
 def _build_known(found: Profile, server: Server) -> dict[str, Any]:
-    context = LaunchContext(parameters.fill(found.launch, server.values), server.box, found, server)
+    context = LaunchContext(fill_parameters(found.launch, server.values), server.box, found, server)
     tasks.look_at_mounts(context)
     checked = preflight.check(context)
     return {

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_POST
 
 from servers import lifecycle, tasks
 from servers.forms.profile_values import opens_the_box
-from servers.launch.engines import parameters
+from servers.launch.engines.launch import fill_parameters
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.profiles.knowledge import LaunchContext
@@ -157,7 +157,7 @@ def run_fix(request: PersonRequest, slug: str, pk: int, number: int) -> HttpResp
     if server.runs.active().exists():
         return respond_text(f"{server} is running. Stop it first, then apply the fix.")
     launch = change.apply(profile.launch)
-    question = refusal(request, server, parameters.fill(launch, server.values))
+    question = refusal(request, server, fill_parameters(launch, server.values))
     if question is not None:
         return question
     version = save_launch(

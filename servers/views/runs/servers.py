@@ -16,7 +16,7 @@ from servers.contexts.alerts import needs
 from servers.contexts.people import recent
 from servers.contexts.runs import reboots
 from servers.forms.profile_values import opens_the_box
-from servers.launch.engines import parameters
+from servers.launch.engines.launch import check_parameter
 from servers.lifecycle.runs.ownership import require_managed
 from servers.lifecycle.weights import checkpoints
 from servers.models import (
@@ -158,7 +158,7 @@ def _values(request: PersonRequest, found: Profile) -> dict[str, str]:
     for name, usual in found.launch.parameters.items():
         value = request.POST.get(f"value-{name}", "").strip()
         try:
-            parameters.check(name, value)
+            check_parameter(name, value)
         except ValueError as error:
             raise BadRequest(str(error)) from error
         if value not in ("", usual):

@@ -19,7 +19,7 @@ from servers.judge.logs import failure_catalog
 from servers.judge.logs.remedies import list_texts
 from servers.judge.profiles.facts import BoxKind, LaunchFacts, Subject
 from servers.launch import durations
-from servers.launch.engines import parameters
+from servers.launch.engines.launch import fill_parameters
 from servers.lifecycle.alerts import alerts, channels
 from servers.lifecycle.memory import releases
 from servers.lifecycle.runs import restart_policy, starts
@@ -264,7 +264,7 @@ def _remedy(run: Run) -> str:
         return ""
     groups = run.log.diagnosis.get("groups", {})
     # Of each server in each round: what the rows at hand tell is enough.
-    launch = parameters.fill(run.version.launch, run.plan.values)
+    launch = fill_parameters(run.version.launch, run.plan.values)
     kind: BoxKind = "unified" if run.server.box.is_unified else "discrete"
     facts = LaunchFacts(Subject(launch=launch, box_kind=kind))
     return next(list_texts(failure.remedies, facts.engine, groups, facts), "")

@@ -14,7 +14,8 @@ from servers.host.kernel import ports
 from servers.host.kernel.proc import Kernel
 from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.launch import durations
-from servers.launch.commandline import engine_flags, engine_words
+from servers.launch.commandline import engine_words
+from servers.launch.commandline.engine_words import split_engine_words
 from servers.launch.commandline.inspect import command_of
 from servers.launch.commandline.tokens import LaunchCommand
 from servers.launch.engines import ENGINES
@@ -271,7 +272,7 @@ def _ports(command: LaunchCommand, words: tuple[str, ...]) -> tuple[int, ...]:
     """Where its engine listens by what it was told; where releases do that are told nothing."""
     assert command.engine is not None
     engine = ENGINES[command.engine]
-    told = engine_flags.split(command.engine, words, command.env).port_number
+    told = split_engine_words(command.engine, words, command.env).port_number
     return (told,) if told else tuple(filter(None, (engine.default_port, engine.newer_port)))
 
 

@@ -22,9 +22,9 @@ from servers.host.kernel.proc import Kernel, Process, Processes
 from servers.host.kernel.processes import ProcessId, unit
 from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.launch import durations
-from servers.launch.commandline import engine_flags, engine_words
-from servers.launch.commandline.inspect import command_of
-from servers.launch.commandline.process import without_python
+from servers.launch.commandline import engine_words
+from servers.launch.commandline.engine_words import split_engine_words
+from servers.launch.commandline.inspect import command_of, without_python
 from servers.launch.commandline.ray import ray_start
 from servers.launch.commandline.tokens import EngineKey
 from servers.launch.engines import ENGINES
@@ -88,7 +88,7 @@ def _inspect(other: ExternalContainer) -> DiscoveredEngine | None:
     if command.engine is None or words is None:
         return None
     container = other.container
-    said = engine_flags.split(command.engine, words, command.env)
+    said = split_engine_words(command.engine, words, command.env)
     return DiscoveredEngine(
         container=container.id,
         name=container.name,
@@ -157,7 +157,7 @@ class BareEngines:
     def _inspect(
         self, process: Process, engine: EngineKey, words: tuple[str, ...], *, pids: tuple[int, ...]
     ) -> DiscoveredEngine:
-        said = engine_flags.split(engine, words)
+        said = split_engine_words(engine, words)
         return DiscoveredEngine(
             container=str(ProcessId.from_process(process.pid, process.start, self._kernel)),
             name=f"process {process.pid}",

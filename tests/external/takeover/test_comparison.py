@@ -8,8 +8,7 @@ import pytest
 
 from servers.judge.runs import hardening
 from servers.launch.commandline.comparison import MASK, ComparedField, of_container, of_process
-from servers.launch.commandline.inspect import draft_of
-from servers.launch.commandline.process import draft_of_process
+from servers.launch.commandline.inspect import draft_of, draft_of_process
 from servers.launch.engines import placement
 from servers.launch.engines.placement import Site
 from servers.lifecycle import preview

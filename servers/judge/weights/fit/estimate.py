@@ -21,7 +21,7 @@ from servers.judge.weights.fit.result import (
     find_used_rooms,
     laid_out,
 )
-from servers.launch.engines import parameters
+from servers.launch.engines.launch import fill_parameters
 
 CONTEXT = int(0.5 * GIB)  # the driver's own on a GPU, there before an engine looks
 # How far off the estimate may be: bytes, but between these parts of the GPU.
@@ -79,7 +79,7 @@ def estimate(subject: Subject, past: PastMeasurement | None = None) -> Estimate 
     What past starts of the same launch took outranks the formula. Nothing is guessed: what is
     not known stands in `unknown`, and the verdict is "unknown" where it would decide.
     """
-    subject = replace(subject, launch=parameters.fill(subject.launch))
+    subject = replace(subject, launch=fill_parameters(subject.launch))
     found = _judge(subject, past)
     if found is None or found.verdict not in ("no", "tight") or past is not None:
         return found

@@ -26,7 +26,7 @@ from django.db import connection, transaction
 from django.db.models import Field, Model
 from django.utils import timezone
 
-from servers.launch.engines import parameters
+from servers.launch.engines.launch import fill_parameters
 from servers.lifecycle.people.backups.tables import TABLES, Table
 from servers.models import (
     CheckpointFacts,
@@ -262,7 +262,7 @@ def _needs() -> dict[str, dict[str, int | None]]:
     images: dict[str, int | None] = {}
     models: dict[str, int | None] = {}
     for profile in Profile.objects.active().exclude(current=None).select_related("current"):
-        launch = parameters.fill(profile.launch)
+        launch = fill_parameters(profile.launch)
         images[launch.image] = None
         models[launch.checkpoint] = None
     for host_resources in HostResources.objects.all():

@@ -13,8 +13,7 @@ from django.db.models import Field, ForeignKey, Model
 
 from servers.host.docker.containers import ContainerError
 from servers.judge.runs.limits import LimitsError
-from servers.launch.engines import parameters
-from servers.launch.engines.launch import Launch
+from servers.launch.engines.launch import Launch, fill_parameters
 from servers.launch.engines.placement import VolumeError
 from servers.lifecycle.people.backups import backup
 from servers.lifecycle.people.backups.backup import Archive, BackupError
@@ -319,7 +318,7 @@ class MissingItem:
 def list_missing(box: Box, needs: dict[str, Any]) -> list[MissingItem]:
     """What this box lacks; also what nobody could look for, with the reason. `needs` knows sizes."""
     launches = [
-        parameters.fill(profile.launch)
+        fill_parameters(profile.launch)
         for profile in Profile.objects.active().exclude(current=None).select_related("current")
     ]
     images = sorted({launch.image for launch in launches})

@@ -1,0 +1,22 @@
+"""Tables of data, each in a YAML file beside the module that reads it."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+# Tables are read at every start; PyYAML's own build in C is there in all of its wheels.
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_table(module: str) -> Any:
+    """What the YAML file of a module says. `module` is its __file__."""
+    path = Path(module).with_suffix(".yaml")
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader
+
+
+def freeze(said: Any) -> Any:
+    """The same with tuples for lists, for tables that nobody changes."""
+    if isinstance(said, dict):
+        return {key: freeze(value) for key, value in said.items()}
+    return tuple(map(freeze, said)) if isinstance(said, list) else said
