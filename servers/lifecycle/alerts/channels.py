@@ -1,11 +1,13 @@
-"""Sending to notification channels, and its outcome."""
+"""Notification channels: what each person chooses, sending, and its outcome."""
 
 import logging
 import smtplib
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.core import mail
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
@@ -15,7 +17,14 @@ from servers.host.alerts import payloads, webhooks
 from servers.host.alerts.payloads import AlertMessage
 from servers.host.alerts.webhooks import WebhookError
 from servers.judge.alerts.case import ENDS
-from servers.models import Box, Notification, NotificationChannel, User
+from servers.models import (
+    AuditEntry,
+    Box,
+    Notification,
+    NotificationChannel,
+    NotificationChoices,
+    User,
+)
 from servers.models.alerts.alert import PATIENCE, ChannelKind, What
 from servers.models.people.key import SecretError, mask
 
@@ -254,3 +263,26 @@ def _mail(recipients: str, told: AlertMessage) -> None:
     except (smtplib.SMTPException, OSError) as error:
         words = f"The mail server cannot be used: {error}."
         raise WebhookError(words, may_pass=True) from error
+
+
+def choose(person: User, *, browser: Sequence[str], mail: Sequence[str], address: str) -> None:
+    """Keep the choice. Mail goes through a channel of the person's own, as to every channel."""
+    with transaction.atomic():
+        NotificationChoices.objects.update_or_create(
+            person=person,
+            defaults={"browser": list(browser), "mail": list(mail), "address": address},
+        )
+        channel = NotificationChannel.objects.filter(owner=person).first()
+        if mail and address:
+            channel = channel or NotificationChannel(
+                owner=person,
+                created_by=person,
+                kind=ChannelKind.EMAIL,
+                name=f"mail of person {person.pk}",
+            )
+            channel.keep(address, "", "")
+            channel.error = ""
+            channel.save()
+        elif channel is not None:
+            channel.delete()
+        AuditEntry.note(person, "change notifications", person)
