@@ -24,7 +24,7 @@ from servers.lifecycle.external import (
     ExternalWorkload,
     ProcessWorkload,
     import_diff,
-    monitored_runs,
+    monitoring,
 )
 from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.secret_env import find_key_in
@@ -92,7 +92,7 @@ class ExternalEngines:
             running = list(self._list_found(others))
             # Until this round has looked for them, too, those of the last one.
             external.saw([*running, *self._past])
-            monitored_runs.step(self.box, self._find_unmonitored(others, running), sample)
+            monitoring.step(self.box, self._find_unmonitored(others, running), sample)
             self._let_go()
         except ContainerError as error:
             if str(error) != self._trouble:
@@ -152,9 +152,9 @@ class ExternalEngines:
         self._looks.forget(event.container_id)
         if event.action == "kill":  # "stop" comes after the end, perhaps when it runs again
             if event.signal not in NO_WISH:
-                monitored_runs.note_wish_to_end(event.container_id)
-        elif (run := monitored_runs.of_container(self.box, event.container_id)) is not None:
-            monitored_runs.look_surely(run, exit_code=event.exit_code)
+                monitoring.note_wish_to_end(event.container_id)
+        elif (run := monitoring.of_container(self.box, event.container_id)) is not None:
+            monitoring.look_surely(run, exit_code=event.exit_code)
 
     def _let_go(self) -> None:
         """Logs of runs that nobody watches any more."""

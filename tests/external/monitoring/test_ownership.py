@@ -10,7 +10,7 @@ import pytest
 from django.db.models import Model
 
 from servers import lifecycle
-from servers.lifecycle.external import ProcessWorkload, monitored_runs, monitoring
+from servers.lifecycle.external import ProcessWorkload, monitoring
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.lifecycle.memory import load_guard
@@ -60,8 +60,8 @@ VERBS: dict[str, Callable[[ExternalServer, ExternalRun], object]] = {
 }
 # The few that there are for what somebody else has started.
 LOOKS: dict[str, Callable[[ManagedServer, ManagedRun], object]] = {
-    "external.monitored_runs.look": lambda _, run: monitored_runs.look(run),  # type: ignore[arg-type]
-    "external.monitored_runs.look_surely": lambda _, run: monitored_runs.look_surely(run),  # type: ignore[arg-type]
+    "external.monitored_runs.look": lambda _, run: monitoring.look(run),  # type: ignore[arg-type]
+    "external.monitored_runs.look_surely": lambda _, run: monitoring.look_surely(run),  # type: ignore[arg-type]
     "external.monitoring.go_on": lambda server, _: monitoring.go_on(server, LIFE),  # type: ignore[arg-type]
     "external.monitoring.unwatch": lambda server, _: monitoring.unwatch(server, by=None),  # type: ignore[arg-type]
 }
