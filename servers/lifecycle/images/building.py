@@ -10,7 +10,7 @@ from servers.host.images.images import DockerStream
 from servers.host.images.registry import familiar
 from servers.judge.images import dockerfile
 from servers.launch.redaction import mask_tokens
-from servers.lifecycle.images import build_names
+from servers.lifecycle.images import inventory
 from servers.lifecycle.images.work import ImageWork
 from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.runs import creation
@@ -28,7 +28,7 @@ def build(work: ImageWork) -> str:
     if version is None or not version.launch.dockerfile:
         raise JobError("There is no Dockerfile to build. Save one with the profile first.")
     launch, slug = version.launch, version.profile.slug
-    if build_names.tag(slug, launch) != job.reference:
+    if inventory.tag(slug, launch) != job.reference:
         raise JobError("The Dockerfile was changed since. Build it from the profile's page.")
     if faults := dockerfile.faults(launch.dockerfile, launch.build_files):
         raise JobError(" ".join(faults))

@@ -25,7 +25,7 @@ from servers.judge.runs import limits
 from servers.launch.engines import ENGINES, placement
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import VolumeError, resolve
-from servers.lifecycle.images import build_names, credentials
+from servers.lifecycle.images import credentials, inventory
 from servers.lifecycle.profiles import export_all
 from servers.lifecycle.runs import gpu_assignment, hardening
 from servers.lifecycle.runs.ownership import verb
@@ -88,7 +88,7 @@ def image(run: Run) -> Image | None:
 
 def _find_named_image(run: Run, reference: str) -> Image | None:
     found = docker().image(reference)
-    if found is None and build_names.is_ours(reference):
+    if found is None and inventory.is_ours(reference):
         raise SecretsError(
             f"{reference} is made by the Dockerfile of its profile, and it is not on "
             f"{run.server.box}. Build it on the page of {run.server.profile}, then start again."
