@@ -28,7 +28,7 @@ def build(work: ImageWork) -> str:
     if version is None or not version.launch.dockerfile:
         raise JobError("There is no Dockerfile to build. Save one with the profile first.")
     launch, slug = version.launch, version.profile.slug
-    if inventory.tag(slug, launch) != job.reference:
+    if inventory.name_build(slug, launch) != job.reference:
         raise JobError("The Dockerfile was changed since. Build it from the profile's page.")
     if faults := dockerfile.faults(launch.dockerfile, launch.build_files):
         raise JobError(" ".join(faults))

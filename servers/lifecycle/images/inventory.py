@@ -313,12 +313,12 @@ REPOSITORY = "inferdash"
 _HASH = 12
 
 
-def tag(slug: str, launch: Launch) -> str:
-    """Another text makes another image; the same text is the same image."""
+def name_build(slug: str, launch: Launch) -> str:
+    """Of what a profile's own Dockerfile makes: another text, another image; the same, the same."""
     said = json.dumps([launch.dockerfile, sorted(launch.build_files.items())])
     return f"{REPOSITORY}/{slug}:{hashlib.sha256(said.encode()).hexdigest()[:_HASH]}"
 
 
-def is_ours(reference: str) -> bool:
+def is_built_here(reference: str) -> bool:
     """Whether such a name is one that only a build here gives."""
     return bool(re.fullmatch(rf"{REPOSITORY}/[a-z0-9_-]+:[0-9a-f]{{{_HASH}}}", reference))

@@ -90,7 +90,7 @@ def tags(box: Box) -> list[str]:
     return sorted(
         each
         for each in named
-        if "@" not in each and not each.startswith("sha256:") and not inventory.is_ours(each)
+        if "@" not in each and not each.startswith("sha256:") and not inventory.is_built_here(each)
     )
 
 

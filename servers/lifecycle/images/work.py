@@ -202,7 +202,7 @@ def can_change(reference: str) -> bool:
 
 
 @verb
-def find_or_request(run: ManagedRun, /) -> ImageJob | None:
+def find_or_request_pull(run: ManagedRun, /) -> ImageJob | None:
     """The job that the run waits for; None until another of the same name is out of the way."""
     job = run.start.pull
     # One that ended with its watcher says nothing of the image.
@@ -237,7 +237,7 @@ def _join(run: ManagedRun) -> ImageJob | None:
 
 
 @verb
-def let_go(run: ManagedRun, /) -> None:
+def let_go_of_pull(run: ManagedRun, /) -> None:
     """Cancel the pull that only the start has asked for, unless others wait for it, too."""
     with transaction.atomic():
         mine = ImageJob.objects.open().filter(pk=run.start.pull_id or 0)

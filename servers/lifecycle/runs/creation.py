@@ -88,7 +88,7 @@ def image(run: Run) -> Image | None:
 
 def _find_named_image(run: Run, reference: str) -> Image | None:
     found = docker().image(reference)
-    if found is None and inventory.is_ours(reference):
+    if found is None and inventory.is_built_here(reference):
         raise SecretsError(
             f"{reference} is made by the Dockerfile of its profile, and it is not on "
             f"{run.server.box}. Build it on the page of {run.server.profile}, then start again."

@@ -97,7 +97,7 @@ def _has_room(run: ManagedRun) -> bool:
 
 def _await_pull(run: ManagedRun) -> None:
     """A pull can take an hour: it is a job of the watcher's, whose end wakes whoever calls this."""
-    job = work.find_or_request(run)
+    job = work.find_or_request_pull(run)
     if job is None or job.is_open:
         return
     if job.state == JobState.DONE:
@@ -231,7 +231,7 @@ def _wind_down(run: ManagedRun) -> None:
     if run.state in (RunState.QUEUED, RunState.PULLING):
         ended = {"ended_at": timezone.now(), "status_message": ""}
         if _move(run, old=[RunState.QUEUED, RunState.PULLING], new=RunState.STOPPED, **ended):
-            work.let_go(run)
+            work.let_go_of_pull(run)
             gpu_conflicts.leave_queue(run)
             _follow_up(run)
     elif run.state == RunState.CREATING:

@@ -226,7 +226,7 @@ def profile_build(request: PersonRequest, slug: str) -> HttpResponse:
     if faults or found.current is None:
         messages.error(request, " ".join(faults) or "The profile has no version yet.")
         return redirect("profile", slug=slug)
-    job = work.ask_to_build(box, inventory.tag(slug, launch), found.current, by=request.user)
+    job = work.ask_to_build(box, inventory.name_build(slug, launch), found.current, by=request.user)
     if job is None:
         messages.error(request, "It is being built there already.")
         return redirect("profile", slug=slug)
@@ -246,7 +246,7 @@ def profile_built(request: PersonRequest, slug: str) -> HttpResponse:
 def profile_use_build(request: PersonRequest, slug: str) -> HttpResponse:
     """Make a version of the profile that starts from the image that its Dockerfile makes."""
     found = find(request, slug)
-    tag = inventory.tag(slug, found.launch)
+    tag = inventory.name_build(slug, found.launch)
     if found.launch.image != tag:
         save_launch(
             found,
