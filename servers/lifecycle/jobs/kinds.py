@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from servers.events import Topic
-from servers.lifecycle.images import building, pulls, work
+from servers.lifecycle.images import arrivals, work
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.jobs.runner import JobRules, JobWork
 from servers.lifecycle.weights import fetch
@@ -57,8 +57,8 @@ KINDS: Mapping[JobKind, JobRules] = {
     JobKind.DELETE: _action(
         do=actions.delete, lane="aside", changes=("models",), wakes=(Topic.MODELS,)
     ),
-    JobKind.PULL: _of_image(pulls.pull, pulls.what_stays, wakes=(Topic.RUNS,)),
-    JobKind.BUILD: _of_image(building.build, lambda: building.STAYS),
+    JobKind.PULL: _of_image(arrivals.pull, arrivals.what_stays, wakes=(Topic.RUNS,)),
+    JobKind.BUILD: _of_image(arrivals.build, lambda: arrivals.STAYS),
     JobKind.MOVE: _of_image(work.move_tag, lambda: "Look which image the tag means now."),
     JobKind.PRUNE: _of_image(work.prune, lambda: "The list shows what is still there."),
     JobKind.DOWNLOAD: JobRules(
