@@ -1,39 +1,33 @@
 """Arrivals of images: pulls, looked at before they begin and told by layer, and builds with their log."""
+
 import logging
+import re
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
 from django.conf import settings
+
 from servers.host.docker.containers import ContainerError, DockerContainers, DockerFacts
 from servers.host.images import registry
+from servers.host.images.builds import BuildAnswer
 from servers.host.images.images import DockerStream, PullProgress, PullState
-from servers.host.images.registry import RegistryError, parse
+from servers.host.images.registry import RegistryError, familiar, parse
 from servers.host.kernel import resources
+from servers.judge.images import dockerfile
 from servers.judge.images import names as judge
 from servers.judge.memory.pools import GIB
-from servers.lifecycle.images import credentials
+from servers.launch.redaction import mask_tokens
+from servers.lifecycle.images import credentials, inventory
 from servers.lifecycle.images import work as images_work
 from servers.lifecycle.images.work import ImageWork
-from servers.lifecycle.jobs.runner import HeldError
+from servers.lifecycle.jobs.runner import HeldError, JobError
 from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.secret_env import SecretsError
-from servers.models import TagNews
-import re
-import threading
-from servers.host.docker.containers import ContainerError, DockerContainers
-from servers.host.images.builds import BuildAnswer
-from servers.host.images.images import DockerStream
-from servers.host.images.registry import familiar
-from servers.judge.images import dockerfile
-from servers.launch.redaction import mask_tokens
-from servers.lifecycle.images import inventory
-from servers.lifecycle.jobs.runner import JobError
-from servers.models import JobLog
+from servers.models import JobLog, TagNews
 
 log = logging.getLogger(__name__)
-
-
-
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +163,6 @@ def _tell(work: ImageWork, progress: PullState, sizes: Mapping[str, int], rate: 
         total=total,
         rate=rate.see(time.monotonic(), progress.done),
     )
-
 
 
 _LONGEST_LINE = 4000  # characters
