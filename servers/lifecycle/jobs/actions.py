@@ -26,7 +26,7 @@ from servers.lifecycle.images import arrivals, work
 from servers.lifecycle.jobs import commands
 from servers.lifecycle.jobs.runner import JobError, JobRules, JobWork
 from servers.lifecycle.memory import orphans
-from servers.lifecycle.runs import adoption, creation
+from servers.lifecycle.runs import creation, out_of_band
 from servers.lifecycle.weights import deletion, fetch
 from servers.models import Box, Download, ImageJob, Job, ModelInventory, Run, StoredCheckpoint, User
 from servers.models.jobs.job import JobKind, JobState
@@ -154,7 +154,7 @@ def _unlink(work: ActionWork, left: Orphan) -> str:
 
 
 def _adopt(work: ActionWork, left: Orphan) -> str:
-    run = adoption.adopt(work.box, left.container, by=work.job.asked_by)
+    run = out_of_band.adopt(work.box, left.container, by=work.job.asked_by)
     return (
         f"The container is the run of {run.server} again; inferdash asks its engine whether "
         "it is ready."
