@@ -17,7 +17,7 @@ from servers.launch.engines import ENGINES, parameters
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import Place
 from servers.lifecycle.profiles import path_reports
-from servers.lifecycle.runs import gpu_assignment
+from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import checkpoints, inventory
 from servers.models import (
     Box,
@@ -82,7 +82,7 @@ class LaunchContext:
 
     def choose_gpus(self) -> str:
         """As a start by nobody in particular gets them. Raises CardsError."""
-        return gpu_assignment.choose(self.launch, self.box, busy=self.knowledge.busy(self.box))
+        return creation.choose_gpus(self.launch, self.box, busy=self.knowledge.busy(self.box))
 
     @cached_property
     def rooms(self) -> tuple[GpuRoom, ...]:
@@ -213,7 +213,9 @@ class Knowledge:
     def busy(self, box: Box) -> set[int]:
         """GPUs that a start by nobody in particular finds taken or claimed."""
         if box.pk not in self._busy:
-            self._busy[box.pk] = gpu_assignment.busy(box, self.active(box), self._claims[box.pk])
+            self._busy[box.pk] = creation.find_busy_gpus(
+                box, self.active(box), self._claims[box.pk]
+            )
         return self._busy[box.pk]
 
     def image(self, start: LaunchContext) -> ImageFacts | None:

@@ -14,6 +14,7 @@ from servers import events
 from servers.host.docker.containers import Container, ContainerError
 from servers.judge.memory import room
 from servers.launch import durations
+from servers.launch.engines.placement import CardsError
 from servers.lifecycle.images import work
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.memory import releases
@@ -26,7 +27,6 @@ from servers.lifecycle.runs import (
     secret_env,
 )
 from servers.lifecycle.runs.creation import lock_creation
-from servers.lifecycle.runs.gpu_assignment import CardsError
 from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import Box, Run
 from servers.models.jobs.job import JobState
