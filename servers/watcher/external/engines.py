@@ -30,11 +30,17 @@ from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.secret_env import find_key_in
 from servers.models import Box, Run
 from servers.models.runs.run import ENDED, RunState
-from servers.watcher.external.discovery import DiscoveredLife, EngineDiscovery, EngineIdentity, Life
+from servers.watcher.external.discovery import (
+    ContainerCache,
+    DiscoveredLife,
+    EngineDiscovery,
+    EngineIdentity,
+    ExternalUsage,
+    Life,
+)
 from servers.watcher.external.other_workloads import OtherWorkloadsMonitor
 from servers.watcher.external.processes import BareEngines, EndedEngines, ProcessTree
 from servers.watcher.external.systemd_owners import NOBODY, SystemdOwner, SystemdOwners
-from servers.watcher.external.usage import ContainerCache, ExternalUsage
 from servers.watcher.logs import follower
 
 log = logging.getLogger(__name__)
