@@ -13,6 +13,7 @@ from servers.launch.engines import placement
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import CardsError, Gpu
 from servers.lifecycle.profiles.knowledge import LaunchContext
+from servers.lifecycle.runs.creation import settle_gpus
 from servers.models import Box
 from servers.models.runs.run import RunState
 from tests import factories
