@@ -20,7 +20,7 @@ from django.db import transaction
 from servers.host.docker.containers import Container, ContainerError, DockerContainers, Image, Spec
 from servers.host.files import paths
 from servers.host.files.box_files import BoxFiles
-from servers.host.kernel.ports import listener
+from servers.host.kernel.processes import listener
 from servers.host.weights import checkpoints
 from servers.judge.runs import limits
 from servers.launch.engines import ENGINES, placement

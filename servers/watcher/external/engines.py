@@ -10,7 +10,7 @@ from typing import Any
 from servers import events
 from servers.host.docker.containers import ContainerError, Event
 from servers.host.external.containers import NO_WISH, ExternalContainer
-from servers.host.kernel import ports
+from servers.host.kernel import processes
 from servers.host.kernel.proc import Kernel
 from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.launch import durations
@@ -289,6 +289,6 @@ def _carrier(other: ExternalContainer, others: list[ExternalContainer]) -> Exter
 
 def _is_its(container: str, named: tuple[int, ...], port: int) -> bool:
     """Whether it is this container that listens on a port of the box."""
-    who = ports.container_on(port, Kernel())
+    who = processes.container_on(port, Kernel())
     # Where the kernel does not tell, its own command is believed.
     return who == container or (who is None and port in named)
