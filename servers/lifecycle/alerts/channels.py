@@ -13,9 +13,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from servers import events
-from servers.host.alerts import payloads, webhooks
-from servers.host.alerts.payloads import AlertMessage
-from servers.host.alerts.webhooks import WebhookError
+from servers.host.alerts import webhooks
+from servers.host.alerts.webhooks import AlertMessage, WebhookError
 from servers.judge.alerts.case import ENDS
 from servers.models import (
     AuditEntry,
@@ -116,7 +115,7 @@ def deliver(channel: NotificationChannel, told: AlertMessage) -> None:
             webhooks.ping(address)
         else:
             now = timezone.now().timestamp()
-            made = payloads.build_payload(channel.kind, told, key=channel.key, now=now)
+            made = webhooks.build_payload(channel.kind, told, key=channel.key, now=now)
             webhooks.post(address, made.body, made.headers)
     except SecretError as error:
         raise WebhookError(str(error), may_pass=False) from error
