@@ -5,14 +5,13 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from servers.host.files import paths
+from servers.host.files import open_files, paths
 from servers.host.files.box_files import BoxFiles, OtherDiskError, RefusedFileError
-from servers.host.kernel.shm import is_stuck
 from servers.host.weights import checkpoints, stored
 
 MOST_ENTRIES = 20_000  # a model has hundreds; more is somebody's home
@@ -142,7 +141,7 @@ def users(made: DeletionPlan, files: BoxFiles, *, proc: Path = Path("/proc")) ->
         with suppress(OSError):
             seen = files.file(path)
             wanted.add((seen.st_dev, seen.st_ino))
-    return holders(wanted, proc)
+    return open_files.holders(wanted, proc)
 
 
 def _repository(path: PurePosixPath) -> PurePosixPath | None:
@@ -316,35 +315,3 @@ def _files(made: DeletionPlan, files: BoxFiles) -> Iterator[PurePosixPath]:
     for each in made.trees:
         with suppress(OSError, DiscardError):
             yield from (path for path, _seen in _walk_tree(PurePosixPath(each), files))
-
-
-def holders(wanted: Set[tuple[int, int]], proc: Path) -> list[str]:
-    """Processes that have a file open or mapped, of those with these devices and inodes.
-
-    `proc` is where this process sees the box's /proc. Whoever belongs to somebody else is left out.
-    """
-    found = []
-    for process in proc.glob("[0-9]*"):
-        try:
-            if not is_stuck(process) and wanted & _list_open_files(process):
-                name = (process / "comm").read_text(errors="replace").strip()
-                found.append(f"{name} (process {process.name})")
-        except OSError:
-            continue  # it has ended, or belongs to somebody else
-    return sorted(found)
-
-
-def _list_open_files(process: Path) -> set[tuple[int, int]]:
-    """Device and inode of the files that a process maps or has open."""
-    held = set()
-    with (process / "maps").open(errors="replace") as maps:
-        for line in maps:
-            _span, _may, _at, device, inode, *_name = line.split(maxsplit=5)
-            if inode != "0":
-                major, minor = device.split(":")
-                held.add((os.makedev(int(major, 16), int(minor, 16)), int(inode)))
-    for each in (process / "fd").iterdir():
-        with suppress(OSError):
-            seen = each.stat()
-            held.add((seen.st_dev, seen.st_ino))
-    return held
