@@ -17,7 +17,7 @@ from servers.launch.engines.launch import Launch
 from servers.lifecycle.people import backups
 from servers.lifecycle.people.backups import backup
 from servers.lifecycle.people.backups import backup as archives
-from servers.lifecycle.people.backups.tables import LEFT_OUT, TABLES
+from servers.lifecycle.people.backups.backup import LEFT_OUT, TABLES
 from servers.models import (
     AuditEntry,
     Box,

@@ -8,8 +8,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from servers.lifecycle.people import backups
-from servers.lifecycle.people.backups.backup import Archive
-from servers.lifecycle.people.backups.tables import TABLES
+from servers.lifecycle.people.backups.backup import TABLES, Archive
 from servers.management import console
 from servers.management.console import format_counts, size
 from servers.management.database import DatabaseCommand
