@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from servers.lifecycle.jobs.kinds import KINDS
+from servers.lifecycle.jobs.actions import KINDS
 from servers.lifecycle.jobs.runner import JobRunner
 from servers.models import Box
 from servers.models.jobs.job import JobKind

@@ -17,7 +17,7 @@ from servers.events.long_polling import wait_async
 from servers.gateway.app import Gateway
 from servers.gateway.asgi import Receive, Scope, Send
 from servers.gateway.legacy_port_listener import LegacyPortListener
-from servers.lifecycle.runs import port_holders
+from servers.lifecycle.profiles import knowledge
 from servers.models import Box, LegacyPort
 
 log = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class LegacyPorts:
 def _holder(port: int) -> str:
     """The engine that has it, "" where it is none: then the kernel says who has it."""
     box = Box.objects.filter(slug=settings.BOX).first()
-    return port_holders.of_all(box).get(port, "") if box else ""
+    return knowledge.of_all(box).get(port, "") if box else ""
 
 
 def _doors() -> list[LegacyPortListener]:

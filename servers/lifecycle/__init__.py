@@ -1,6 +1,7 @@
 """The verbs. People's (wishes) write rows; the worker's (moves) bring containers there."""
 
 from servers.lifecycle.external.monitoring import unwatch
+from servers.lifecycle.profiles.preflight import preview
 from servers.lifecycle.runs.commands import (
     QueueOptions,
     call_off,
@@ -11,7 +12,6 @@ from servers.lifecycle.runs.commands import (
     stop,
 )
 from servers.lifecycle.runs.out_of_band import take_up
-from servers.lifecycle.runs.preview import preview
 from servers.lifecycle.runs.reboots import note_boot
 from servers.lifecycle.runs.reconcile import (
     advance,

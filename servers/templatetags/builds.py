@@ -6,7 +6,7 @@ from django import template
 
 from servers.contexts.images import inventory
 from servers.judge.images import dockerfile
-from servers.lifecycle.images import build_names
+from servers.lifecycle.images.inventory import name_build
 from servers.models import Box, ImageJob, Profile, StoredImage
 
 register = template.Library()
@@ -47,7 +47,7 @@ def build_of(profile: Profile) -> Build | None:
     launch = profile.launch
     if not launch.dockerfile:
         return None
-    tag = build_names.tag(profile.slug, launch)
+    tag = name_build(profile.slug, launch)
     placed = Box.objects.filter(servers__profile=profile, servers__removed_at=None).distinct()
     return Build(
         tag=tag,

@@ -17,7 +17,7 @@ from servers.host.collector.parent import Collector
 from servers.host.docker.containers import ContainerError, Event
 from servers.lifecycle.alerts import alerts
 from servers.lifecycle.images import work
-from servers.lifecycle.jobs.kinds import KINDS
+from servers.lifecycle.jobs.actions import KINDS
 from servers.lifecycle.jobs.runner import JobRunner
 from servers.lifecycle.runs import creation, out_of_band
 from servers.models import Box, CapturedCall, Job, Request, Run

@@ -11,9 +11,8 @@ from email.utils import formatdate
 
 import pytest
 
-from servers.host.alerts import payloads, webhooks
-from servers.host.alerts.payloads import AlertMessage
-from servers.host.alerts.webhooks import WebhookError
+from servers.host.alerts import webhooks
+from servers.host.alerts.webhooks import AlertMessage, WebhookError
 from tests.alerts.receiver import Receiver, ReceiverResponse, receiver
 from tests.cases import table
 from tests.ports import free_port
@@ -42,7 +41,7 @@ def there() -> Iterator[Receiver]:
 
 
 def send(there: Receiver, kind: str = "json", message: AlertMessage = DIED, key: str = "") -> None:
-    made = payloads.build_payload(kind, message, key=key, now=1700000000.0)
+    made = webhooks.build_payload(kind, message, key=key, now=1700000000.0)
     webhooks.post(f"{there.url}/hook?room=1", made.body, made.headers)
 
 
@@ -111,7 +110,7 @@ def test_ntfy_gets_a_title_beyond_ascii_and_its_token(there: Receiver) -> None:
 
 def test_people_read_moments_and_programs_parse_them() -> None:
     assert DIED.paragraphs[-1] == "Since 21 Nov 20:00 UTC."
-    assert json.loads(payloads.build_payload("json", DIED, now=0).body)["since"] == DIED.since
+    assert json.loads(webhooks.build_payload("json", DIED, now=0).body)["since"] == DIED.since
 
 
 def test_what_is_over_says_so_and_gives_no_advice() -> None:
@@ -120,7 +119,7 @@ def test_what_is_over_says_so_and_gives_no_advice() -> None:
     assert over.headline == "Over: glm-5 on rtx8 died after 3 h"
     assert DIED.advice not in over.paragraphs
     assert (
-        json.loads(payloads.build_payload("discord", over, now=0).body)["embeds"][0]["color"]
+        json.loads(webhooks.build_payload("discord", over, now=0).body)["embeds"][0]["color"]
         == 0x2F855A
     )
 

@@ -14,10 +14,9 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.people import backups
 from servers.lifecycle.people.backups import backup
-from servers.lifecycle.people.backups import backup as archives
-from servers.lifecycle.people.backups.tables import LEFT_OUT, TABLES
+from servers.lifecycle.people.backups import restore as restoring
+from servers.lifecycle.people.backups.backup import LEFT_OUT, TABLES
 from servers.models import (
     AuditEntry,
     Box,
@@ -98,13 +97,13 @@ def content() -> dict[str, list[dict[str, Any]]]:
 @pytest.fixture
 def taken(full: Server, tmp_path: Path) -> Path:
     path = tmp_path / "monday.inferdash"
-    backups.take(path, passphrase=PHRASE)
+    backup.take(path, passphrase=PHRASE)
     return path
 
 
-def restore(path: Path, **how: Any) -> backups.Restored:
+def restore(path: Path, **how: Any) -> restoring.Restored:
     phrase = how.pop("passphrase", PHRASE)
-    return backups.restore(backups.check(backups.read_archive(path), passphrase=phrase), **how)
+    return restoring.restore(restoring.check(backup.read_archive(path), passphrase=phrase), **how)
 
 
 def test_all_that_people_have_made_comes_back(full: Server, taken: Path) -> None:
@@ -155,7 +154,7 @@ def test_without_the_passphrase_secrets_are_to_be_entered_again(taken: Path) -> 
 def test_another_passphrase_restores_nothing(taken: Path) -> None:
     empty()
 
-    with pytest.raises(backups.WrongPassphrase, match="the passphrase is another one"):
+    with pytest.raises(backup.WrongPassphrase, match="the passphrase is another one"):
         restore(taken, passphrase="not this one")
 
     assert not User.objects.exists()
@@ -175,8 +174,8 @@ def test_no_value_of_a_secret_stands_in_the_file_and_only_its_owner_reads_it(
 def test_a_file_that_is_there_already_stays(taken: Path) -> None:
     before = taken.read_bytes()
 
-    with pytest.raises(backups.BackupError, match="is there already"):
-        backups.take(taken, passphrase="")
+    with pytest.raises(backup.BackupError, match="is there already"):
+        backup.take(taken, passphrase="")
 
     assert taken.read_bytes() == before
     assert [each.name for each in taken.parent.iterdir()] == [taken.name]
@@ -186,7 +185,7 @@ def test_an_installation_that_is_not_empty_is_left_as_it_is(taken: Path) -> None
     Profile.objects.update(name="Changed since")
 
     with pytest.raises(
-        backups.BackupError, match=r"not empty: it has 2 people, 1 secret,.*--replace"
+        backup.BackupError, match=r"not empty: it has 2 people, 1 secret,.*--replace"
     ):
         restore(taken)
 
@@ -207,7 +206,7 @@ def test_replace_brings_it_back_to_what_it_was(taken: Path) -> None:
 def test_replace_does_not_lose_engines_that_run(full: Server, taken: Path) -> None:
     factories.run(full, RunState.READY)
 
-    with pytest.raises(backups.BackupError, match="1 engine runs by this installation"):
+    with pytest.raises(backup.BackupError, match="1 engine runs by this installation"):
         restore(taken, replace=True)
 
 
@@ -240,15 +239,15 @@ type Spoil = Callable[[dict[str, Any], dict[str, Any]], None]
 
 def spoiled(path: Path, spoil: Spoil, *, digest: bool = True) -> Path:
     """The same backup after somebody has changed manifest and rows."""
-    read = archives.read_archive(path)
+    read = backup.read_archive(path)
     manifest, rows = dict(read.manifest), json.loads(json.dumps(read.rows))
-    text, made = archives.pack_rows(rows)
+    text, made = backup.pack_rows(rows)
     spoil(manifest, rows)
-    text, made = archives.pack_rows(rows)
+    text, made = backup.pack_rows(rows)
     if digest:
         manifest["digest"] = made
     other = path.with_name("spoiled.inferdash")
-    archives.write_archive(other, manifest, text, read.secrets)
+    backup.write_archive(other, manifest, text, read.secrets)
     return other
 
 
@@ -280,7 +279,7 @@ def row_of(table: str, **values: Any) -> Spoil:
 def test_what_cannot_be_restored_is_refused_whole(taken: Path, spoil: Spoil, says: str) -> None:
     empty()
 
-    with pytest.raises(backups.BackupError, match=says):
+    with pytest.raises(backup.BackupError, match=says):
         restore(spoiled(taken, spoil), passphrase="")
 
     assert not User.objects.exists()
@@ -289,8 +288,8 @@ def test_what_cannot_be_restored_is_refused_whole(taken: Path, spoil: Spoil, say
 def test_rows_that_were_changed_are_noticed(taken: Path) -> None:
     other = spoiled(taken, row_of("people", role=4), digest=False)
 
-    with pytest.raises(backups.BackupError, match="is damaged"):
-        backups.read_archive(other)
+    with pytest.raises(backup.BackupError, match="is damaged"):
+        backup.read_archive(other)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 half a file", b"hello" * 100])
@@ -298,8 +297,8 @@ def test_what_is_no_backup_is_said_to_be_none(tmp_path: Path, content: bytes) ->
     path = tmp_path / "cake.inferdash"
     path.write_bytes(content)
 
-    with pytest.raises(backups.BackupError, match="no backup of inferdash"):
-        backups.read_archive(path)
+    with pytest.raises(backup.BackupError, match="no backup of inferdash"):
+        backup.read_archive(path)
 
 
 def test_a_column_that_came_later_gets_its_default(taken: Path) -> None:
@@ -358,9 +357,9 @@ def test_the_commands_say_what_came_and_what_this_box_lacks(
 def test_sizes_that_a_box_knew_are_told_by_another(full: Server, tmp_path: Path) -> None:
     factories.stored(full.box, "zai-org/GLM-5-FP8", size=700 * 2**30)
 
-    backups.take(tmp_path / "sized", passphrase="")
+    backup.take(tmp_path / "sized", passphrase="")
 
-    needs = archives.read_archive(tmp_path / "sized").manifest["needs"]
+    needs = backup.read_archive(tmp_path / "sized").manifest["needs"]
     assert needs["models"] == {"zai-org/GLM-5-FP8": 700 * 2**30}
 
 

@@ -21,17 +21,18 @@ Secret.seal("HF_TOKEN", "hf_verysecret", ada)
 """
 TAKE = """
 from pathlib import Path
-from servers.lifecycle.people import backups
-backups.take(Path({path!r}), passphrase="several words")
+from servers.lifecycle.people.backups import backup
+backup.take(Path({path!r}), passphrase="several words")
 """
 RESTORE = """
 import json
 from pathlib import Path
 from django.conf import settings
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.people import backups
+from servers.lifecycle.people.backups import backup
+from servers.lifecycle.people.backups import restore as restoring
 settings.BOX = "rtx8"
-backups.restore(backups.check(backups.read_archive(Path({path!r})), passphrase="several words"), replace=True)
+restoring.restore(restoring.check(backup.read_archive(Path({path!r})), passphrase="several words"), replace=True)
 last = max(Profile.objects.values_list("pk", flat=True))
 made = Profile.objects.create(slug="new", name="New")
 made.save_version(Launch(engine="vllm", image="x", checkpoint="y"), by=None)
@@ -47,7 +48,6 @@ DURING = """
 import threading
 from pathlib import Path
 from django.db import connection
-from servers.lifecycle.people import backups
 from servers.lifecycle.people.backups import backup
 
 rows_of, begun, changed = backup._row, threading.Event(), threading.Event()
@@ -68,7 +68,7 @@ def slowly(table, of):
 backup._row = slowly
 other = threading.Thread(target=change)
 other.start()
-backups.take(Path({path!r}), passphrase="")
+backup.take(Path({path!r}), passphrase="")
 other.join()
 found = backup.read_archive(Path({path!r})).rows
 print([len(found["people"]), len(found["servers"])])

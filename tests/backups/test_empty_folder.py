@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.lifecycle.people import backups
+from servers.lifecycle.people.backups import backup
 from tests import factories
 from tests.terminal import ROOT
 
@@ -26,7 +26,7 @@ def manage(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_a_backup_is_restored_where_there_are_no_tables_yet(tmp_path: Path) -> None:
     factories.server(factories.box())
     path = tmp_path / "monday.inferdash"
-    backups.take(path, passphrase="")
+    backup.take(path, passphrase="")
 
     said = manage(tmp_path / "var", "restore", str(path), "--without-secrets")
 

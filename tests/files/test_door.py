@@ -20,7 +20,6 @@ MAY = {
         *(
             "host/kernel/proc.py",
             "host/kernel/log.py",
-            "host/files/open_files.py",
         ),
         *(
             "host/kernel/shm.py",

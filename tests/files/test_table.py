@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from servers.host.files import box_files, digests, lookup
+from servers.host.files import box_files, lookup
 from servers.host.files.box_files import BoxFiles, RefusedFileError
-from servers.host.files.digests import DigestError
+from servers.host.files.lookup import DigestError
 from servers.host.weights import checkpoints, deletion, stored
 from servers.host.weights.deletion import DiscardError
 from servers.host.weights.inventory import Inventory
@@ -101,7 +101,7 @@ def everything(top: Path, files: BoxFiles) -> list[Any]:
         checkpoints.read_cache_size(hub, "org/model", files),
         checkpoints.sum_cache_sizes(hub, "org/model", files),
         lookup.look(f"{top}/mnt/gone/{named}", [str(top / "mnt")], files),
-        *(_tried(partial(digests.sha256, plain / each, files)) for each in ("chat.jinja", "original")),
+        *(_tried(partial(lookup.sha256, plain / each, files)) for each in ("chat.jinja", "original")),
         *(_tried(partial(deletion.plan, str(each), files)) for each in (plain, snapshot)),
         *(_tried(partial(files.room, each)) for each in (plain, snapshot)),
     ]  # fmt: skip

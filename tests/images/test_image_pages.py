@@ -8,7 +8,7 @@ from asgiref.sync import async_to_sync
 from django.test import Client
 from django.utils import timezone
 
-from servers.lifecycle.images import build_names, inventory, newer_builds, work
+from servers.lifecycle.images import inventory, newer_builds, work
 from servers.models import (
     AuditEntry,
     Box,
@@ -277,7 +277,7 @@ def test_a_dockerfile_is_kept_with_the_profile_and_built(box: Box) -> None:
         box, "minimax-m2.7", dockerfile="FROM vllm/vllm-openai:v0.20.2\nCOPY a.patch /\n",
         build_files={"a.patch": "--- a\n"},
     )  # fmt: skip
-    tag = build_names.tag(server.profile.slug, server.profile.launch)
+    tag = inventory.name_build(server.profile.slug, server.profile.launch)
     slug = server.profile.slug
     told = page(f"/profiles/{slug}/")
     assert tag in told

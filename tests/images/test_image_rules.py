@@ -11,7 +11,7 @@ from servers.launch.commandline import text_boxes
 from servers.launch.commandline.text_boxes import WordsError
 from servers.launch.engines.change import LaunchChange
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.images import build_names
+from servers.lifecycle.images import inventory
 from tests.cases import table
 
 GIB = 2**30
@@ -276,11 +276,11 @@ def test_files_beside_a_dockerfile_read_as_they_are_shown() -> None:
 def test_another_dockerfile_makes_another_name() -> None:
     one = Launch(engine="vllm", image="x", checkpoint="y", dockerfile="FROM x\n")
     other = Launch(engine="vllm", image="x", checkpoint="y", dockerfile="FROM z\n")
-    name = build_names.tag("glm-5", one)
+    name = inventory.name_build("glm-5", one)
     assert name.startswith("inferdash/glm-5:")
-    assert build_names.is_ours(name)
-    assert build_names.tag("glm-5", other) != name
-    assert not build_names.is_ours("vllm/vllm-openai:v0.20.2")
+    assert inventory.is_built_here(name)
+    assert inventory.name_build("glm-5", other) != name
+    assert not inventory.is_built_here("vllm/vllm-openai:v0.20.2")
 
 
 def test_a_build_tells_its_steps_and_little_of_the_pull_of_its_base() -> None:

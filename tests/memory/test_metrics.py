@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferdash.settings import env_token
-from servers.host.gateway.exposition import ExpositionError, Families
-from servers.host.runs import prometheus
+from servers.host.http import prometheus
+from servers.host.http.prometheus import ExpositionError, Families
 from servers.models import Alert, Key, Role, Run
 from servers.models.runs.run import RunState, Sleep
 from tests import factories, prometheus_text, samples

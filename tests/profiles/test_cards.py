@@ -13,7 +13,7 @@ from servers.launch.engines import placement
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import CardsError, Gpu
 from servers.lifecycle.profiles.knowledge import LaunchContext
-from servers.lifecycle.runs.gpu_assignment import settle
+from servers.lifecycle.runs.creation import settle_gpus
 from servers.models import Box
 from servers.models.runs.run import RunState
 from tests import factories
@@ -87,9 +87,9 @@ def test_a_start_takes_cards_that_no_other_server_uses(box: Box) -> None:
         factories.server(box, "second", gpus="2x RTX PRO 6000"), RunState.CREATING
     )
 
-    assert settle(first) == "1"
-    assert settle(second) == "2,3"
-    assert settle(first) == "1", "asked again, it is the same"
+    assert settle_gpus(first) == "1"
+    assert settle_gpus(second) == "2,3"
+    assert settle_gpus(first) == "1", "asked again, it is the same"
 
 
 @pytest.mark.django_db
@@ -97,7 +97,7 @@ def test_a_box_that_has_not_told_its_cards_is_no_empty_box() -> None:
     run = factories.run(factories.server(factories.box(), gpus="1x H200"), RunState.CREATING)
 
     with pytest.raises(CardsError, match="has not reported its GPUs yet"):
-        settle(run)
+        settle_gpus(run)
 
 
 @pytest.mark.django_db

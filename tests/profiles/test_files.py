@@ -11,7 +11,7 @@ import pytest
 
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
-from servers.host.files import digests
+from servers.host.files import lookup
 from servers.launch.commandline import text_boxes
 from servers.launch.commandline.text_boxes import WordsError
 from servers.launch.spec import Mount, Spec
@@ -72,7 +72,7 @@ def test_a_folder_of_patches_has_one_sum_as_the_shell_counts_it(
 def test_a_folder_of_weights_is_too_large(
     check: Callable[..., None], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(digests, "LARGEST", 3)
+    monkeypatch.setattr(lookup, "LARGEST", 3)
 
     with pytest.raises(SecretsError, match="It holds more than"):
         check("/t")

@@ -6,7 +6,7 @@ from django.test import Client
 from django.utils import timezone
 
 from servers.launch.engines.flaghelp import parse_help
-from servers.lifecycle.profiles import record
+from servers.lifecycle.profiles import attempts
 from servers.lifecycle.profiles.preflight import Count, of_profiles
 from servers.models import ImageFacts, Profile, Role, Run, Server
 from servers.models.profiles.profile import ProfileFilter, ProfileHealth
@@ -96,7 +96,7 @@ def test_runs_show_what_a_profile_is_worth() -> None:
         health__peak_memory=80 * GIB, health__peak_tokens_per_second=93.5
     )
 
-    shown = record.compute_record(profile)
+    shown = attempts.compute_record(profile)
 
     assert (shown.starts, shown.ready, shown.success) == (2, 1, 50)
     assert shown.memory == 80 * GIB
@@ -106,7 +106,7 @@ def test_runs_show_what_a_profile_is_worth() -> None:
 
 
 def test_a_profile_that_never_ran_claims_nothing() -> None:
-    shown = record.compute_record(Profile.objects.get(slug="rests"))
+    shown = attempts.compute_record(Profile.objects.get(slug="rests"))
 
     assert (shown.starts, shown.success, shown.memory) == (0, None, None)
 

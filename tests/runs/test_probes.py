@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from servers.host.http import connections
-from servers.host.runs import probes, prometheus
+from servers.host.http import connections, prometheus
+from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint, EngineError, HealthAnswer, PortKind
 from tests.cases import table
 from tests.ports import free_port

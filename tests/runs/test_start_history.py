@@ -7,7 +7,7 @@ from django.test import Client
 from django.utils import timezone
 
 from servers.judge.logs.phases import Reader
-from servers.lifecycle.profiles import record
+from servers.lifecycle.profiles import attempts
 from servers.models import Run, Server
 from servers.models.runs.run import RunState
 from tests import factories
@@ -43,7 +43,7 @@ def test_starts_are_told_with_their_parts_the_oldest_first() -> None:
     second = factories.run(server, RunState.FAILED, started_at=None, ended_at=timezone.now())
     stopped = factories.run(server, RunState.STOPPED, ready_at=None)
 
-    one, other = record.starts(server.profile)
+    one, other = attempts.starts(server.profile)
     assert [one.run, other.run] == [first.pk, second.pk]
     assert stopped.pk > second.pk
     assert one.parts == {
@@ -56,7 +56,7 @@ def test_a_start_without_phases_is_told_as_a_whole() -> None:
     server = placed()
     factories.run(server)
 
-    assert record.starts(server.profile)[0].parts == {}
+    assert attempts.starts(server.profile)[0].parts == {}
 
 
 def test_the_page_charts_starts_and_says_the_same_in_a_table(client: Client) -> None:

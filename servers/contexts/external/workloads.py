@@ -15,7 +15,7 @@ from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.images.names import find_image_name
 from servers.judge.memory.holders import memory_by_container
 from servers.launch.commandline import ray
-from servers.lifecycle.external.clusters import list_ray_runs
+from servers.lifecycle.runs.starts import list_ray_runs
 from servers.models import (
     Box,
     ExternalEngine,

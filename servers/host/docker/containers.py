@@ -28,7 +28,7 @@ from servers.host.docker.facts import (
     unix_time,
 )
 from servers.host.images.builds import Builds
-from servers.host.kernel.ports import listener
+from servers.host.kernel.processes import listener
 from servers.host.logs.log_stream import LogStream, LogStreamError
 from servers.launch import numbers
 from servers.launch.spec import Mount, Port, Spec

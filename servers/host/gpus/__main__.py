@@ -6,9 +6,9 @@ import json
 import sys
 import time
 
+from servers.host.gpus import Nvml
 from servers.host.gpus.answers import GpuError
 from servers.host.gpus.readings import CardReading
-from servers.host.gpus.session import Nvml
 from servers.host.kernel.proc import Kernel, KernelError
 
 GIB = 2**30

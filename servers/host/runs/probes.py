@@ -16,11 +16,10 @@ from typing import Any
 
 import httpx
 
-from servers.host.http import bounded, connections
+from servers.host.http import bounded, connections, prometheus
 from servers.host.http.bounded import BoundedResponse, BoundsError
 from servers.host.http.connections import PROBE_TIMEOUT
-from servers.host.runs import prometheus
-from servers.host.runs.prometheus import Exposed
+from servers.host.http.prometheus import Exposed
 
 _TOO_LONG = ("context size", "context length", "context window")
 # vLLM, of a model for texts alone and of --limit-mm-per-prompt; llama.cpp without a projector,

@@ -10,8 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from servers.host.files import open_files, paths
+from servers.host.files import paths
 from servers.host.files.box_files import BoxFiles, OtherDiskError, RefusedFileError
+from servers.host.kernel import shm
 from servers.host.weights import checkpoints, stored
 
 MOST_ENTRIES = 20_000  # a model has hundreds; more is somebody's home
@@ -141,7 +142,7 @@ def users(made: DeletionPlan, files: BoxFiles, *, proc: Path = Path("/proc")) ->
         with suppress(OSError):
             seen = files.file(path)
             wanted.add((seen.st_dev, seen.st_ino))
-    return open_files.holders(wanted, proc)
+    return shm.holders(wanted, proc)
 
 
 def _repository(path: PurePosixPath) -> PurePosixPath | None:

@@ -6,7 +6,7 @@ Labels are bounded: boxes, cards, servers and fixed words. Process ids and runs 
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from servers.host.gateway.exposition import Families
+from servers.host.http.prometheus import Families
 from servers.judge.memory import verdicts
 from servers.judge.memory.holders import GpuMemory, gpus
 from servers.judge.messages import say

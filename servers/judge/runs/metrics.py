@@ -23,7 +23,7 @@ from typing import Any, Self
 
 import yaml
 
-from servers.host.runs.prometheus import Exposed
+from servers.host.http.prometheus import Exposed
 from servers.judge.memory.history import Point
 
 FOLDER = Path(__file__).with_name("figures")

@@ -1,21 +1,29 @@
-"""Sending to notification channels, and its outcome."""
+"""Notification channels: what each person chooses, sending, and its outcome."""
 
 import logging
 import smtplib
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.core import mail
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
 from servers import events
-from servers.host.alerts import payloads, webhooks
-from servers.host.alerts.payloads import AlertMessage
-from servers.host.alerts.webhooks import WebhookError
+from servers.host.alerts import webhooks
+from servers.host.alerts.webhooks import AlertMessage, WebhookError
 from servers.judge.alerts.case import ENDS
-from servers.models import Box, Notification, NotificationChannel, User
+from servers.models import (
+    AuditEntry,
+    Box,
+    Notification,
+    NotificationChannel,
+    NotificationChoices,
+    User,
+)
 from servers.models.alerts.alert import PATIENCE, ChannelKind, What
 from servers.models.people.key import SecretError, mask
 
@@ -107,7 +115,7 @@ def deliver(channel: NotificationChannel, told: AlertMessage) -> None:
             webhooks.ping(address)
         else:
             now = timezone.now().timestamp()
-            made = payloads.build_payload(channel.kind, told, key=channel.key, now=now)
+            made = webhooks.build_payload(channel.kind, told, key=channel.key, now=now)
             webhooks.post(address, made.body, made.headers)
     except SecretError as error:
         raise WebhookError(str(error), may_pass=False) from error
@@ -254,3 +262,26 @@ def _mail(recipients: str, told: AlertMessage) -> None:
     except (smtplib.SMTPException, OSError) as error:
         words = f"The mail server cannot be used: {error}."
         raise WebhookError(words, may_pass=True) from error
+
+
+def choose(person: User, *, browser: Sequence[str], mail: Sequence[str], address: str) -> None:
+    """Keep the choice. Mail goes through a channel of the person's own, as to every channel."""
+    with transaction.atomic():
+        NotificationChoices.objects.update_or_create(
+            person=person,
+            defaults={"browser": list(browser), "mail": list(mail), "address": address},
+        )
+        channel = NotificationChannel.objects.filter(owner=person).first()
+        if mail and address:
+            channel = channel or NotificationChannel(
+                owner=person,
+                created_by=person,
+                kind=ChannelKind.EMAIL,
+                name=f"mail of person {person.pk}",
+            )
+            channel.keep(address, "", "")
+            channel.error = ""
+            channel.save()
+        elif channel is not None:
+            channel.delete()
+        AuditEntry.note(person, "change notifications", person)

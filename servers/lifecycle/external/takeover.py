@@ -34,7 +34,7 @@ from servers.launch.engines import placement
 from servers.launch.engines.placement import VolumeError
 from servers.launch.spec import Spec
 from servers.lifecycle import external
-from servers.lifecycle.external import import_diff, monitored_runs, monitoring
+from servers.lifecycle.external import import_diff, monitoring
 from servers.lifecycle.external.monitoring import ProfileError
 from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.runs import commands, creation, secret_env
@@ -103,7 +103,7 @@ class _OldContainer(_Old):
         theirs = ExternalContainers(creation.docker().install, creation.docker().host)
         try:
             # Whoever watches it must not take its end for a failure.
-            monitored_runs.note_wish_to_end(found.container)
+            monitoring.note_wish_to_end(found.container)
             theirs.stop(found.container, name=found.name, started_at=started_at)
         except ContainerError as error:
             is_left = " It was left as it is." if self.goes_on() else ""
@@ -166,7 +166,7 @@ class _OldProcess(_Old):
         # As they are now: the number of a worker that has ended since may be anybody's.
         now = Processes(kernel).read(set(found.pids))
         below = [each for each in now if _is_below(each, self.life, kernel)]
-        monitored_runs.note_wish_to_end(found.container)
+        monitoring.note_wish_to_end(found.container)
         try:
             processes.end_process(found.pid, start=self.life.start, container=None, grace=GRACE)
             # Its workers end with it; who does not is ended as what an engine has left behind.
@@ -208,7 +208,7 @@ def take_over(box: Box, job: Job, *, tell: Callable[[str], None]) -> str:
     except TakeOverError:
         if old.goes_on():
             Server.objects.filter(pk=server.pk).update(took_over=said_before)
-            monitored_runs.note_wish_to_end(old.found.container, is_told=False)
+            monitoring.note_wish_to_end(old.found.container, is_told=False)
         raise
     AuditEntry.note(by, "stop for take over", name, server=server.slug, box=box.slug)
     tell(f"{name} has ended. Waiting until its memory is given back.")
@@ -396,7 +396,7 @@ def _check_it_stays_away(old: _AnyOld) -> None:
 
 def _start(run: ManagedRun, server: Server, old: _AnyOld, by: User | None) -> str:
     for mine in server.runs.active().filter_external():
-        monitored_runs.look(mine)
+        monitoring.look(mine)
     with transaction.atomic():
         Server.objects.filter(pk=server.pk).update(watches={}, removed_at=None)
         server.watches, server.removed_at = {}, None

@@ -1,5 +1,8 @@
-"""The image inventory of a box, who uses which image, and which may be removed."""
+"""The image inventory of a box, who uses which image, which was built here, and which may be removed."""
 
+import hashlib
+import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -303,3 +306,18 @@ def _fate(
 def _names(profiles: list[Profile]) -> str:
     named = ", ".join(str(each) for each in profiles[:3])
     return named if len(profiles) <= 3 else f"{named} and {len(profiles) - 3} more"
+
+
+REPOSITORY = "inferdash"
+_HASH = 12
+
+
+def name_build(slug: str, launch: Launch) -> str:
+    """Of what a profile's own Dockerfile makes: another text, another image; the same, the same."""
+    said = json.dumps([launch.dockerfile, sorted(launch.build_files.items())])
+    return f"{REPOSITORY}/{slug}:{hashlib.sha256(said.encode()).hexdigest()[:_HASH]}"
+
+
+def is_built_here(reference: str) -> bool:
+    """Whether such a name is one that only a build here gives."""
+    return bool(re.fullmatch(rf"{REPOSITORY}/[a-z0-9_-]+:[0-9a-f]{{{_HASH}}}", reference))

@@ -15,7 +15,7 @@ from servers.judge.images import names
 from servers.judge.images.names import BuildVerdict, is_for
 from servers.judge.profiles.facts import LintFinding
 from servers.judge.profiles.lint import lint
-from servers.lifecycle.images import build_names, inventory
+from servers.lifecycle.images import inventory
 from servers.lifecycle.profiles.knowledge import LaunchContext, describe_subject
 from servers.models import (
     Box,
@@ -90,7 +90,7 @@ def tags(box: Box) -> list[str]:
     return sorted(
         each
         for each in named
-        if "@" not in each and not each.startswith("sha256:") and not build_names.is_ours(each)
+        if "@" not in each and not each.startswith("sha256:") and not inventory.is_built_here(each)
     )
 
 

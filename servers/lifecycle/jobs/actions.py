@@ -1,16 +1,19 @@
-"""Actions on a box: what is left behind there, others' engines, models on its disks.
+"""Kinds of jobs: how each is asked for, what does it, how many go on at once, what is said of a cut.
 
 Before it does anything the watcher looks again, and does only what it finds itself: whoever can
 write rows still cannot have a process ended that no engine has left behind.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
 
+from servers.events import Topic
 from servers.host.kernel import processes, shm
 from servers.host.kernel.processes import EndingError
 from servers.host.kernel.shm import SharedSegment, ShmError
@@ -19,13 +22,14 @@ from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.memory.orphans import Orphan
 from servers.judge.sizes import GIB, gib
 from servers.lifecycle.external import monitoring, takeover
+from servers.lifecycle.images import arrivals, work
 from servers.lifecycle.jobs import commands
-from servers.lifecycle.jobs.runner import JobError, JobWork
+from servers.lifecycle.jobs.runner import JobError, JobRules, JobWork
 from servers.lifecycle.memory import orphans
-from servers.lifecycle.runs import adoption, creation
-from servers.lifecycle.weights import deletion
-from servers.models import Box, Job, ModelInventory, Run, StoredCheckpoint, User
-from servers.models.jobs.job import JobKind
+from servers.lifecycle.runs import creation, out_of_band
+from servers.lifecycle.weights import deletion, fetch
+from servers.models import Box, Download, ImageJob, Job, ModelInventory, Run, StoredCheckpoint, User
+from servers.models.jobs.job import JobKind, JobState
 
 GONE = "It is not left behind any more: it has ended, or somebody was faster. Nothing was done."
 
@@ -150,7 +154,7 @@ def _unlink(work: ActionWork, left: Orphan) -> str:
 
 
 def _adopt(work: ActionWork, left: Orphan) -> str:
-    run = adoption.adopt(work.box, left.container, by=work.job.asked_by)
+    run = out_of_band.adopt(work.box, left.container, by=work.job.asked_by)
     return (
         f"The container is the run of {run.server} again; inferdash asks its engine whether "
         "it is ready."
@@ -170,4 +174,63 @@ _VERBS: dict[JobKind, Callable[[ActionWork, Orphan], str]] = {
     JobKind.UNLINK: _unlink,
     JobKind.ADOPT: _adopt,
     JobKind.REMOVE: _remove,
+}
+
+
+_CUT = "inferdash was ended in the middle of it."
+# Process ids are used again: what nobody has done by then is not done any more.
+GOOD_FOR = timedelta(seconds=60)
+
+_action = partial(
+    JobRules,
+    model=Job,
+    good_for=GOOD_FOR,
+    bad_end=JobState.REFUSED,
+    cut=lambda: f"{_CUT} Look whether it is done.",
+    broken="inferdash itself failed in the middle of it; its log says how. Look whether it is done.",
+)
+# Short, and done in the order in which they were asked for.
+_in_turn = partial(_action, lane="actions", at_once=1)
+
+
+def _of_image(
+    do: Callable[[JobWork[Any]], str], what: Callable[[], str], wakes: tuple[Topic, ...] = ()
+) -> JobRules:
+    """`what` is said of one that was cut off, or cancelled while it was done."""
+    return JobRules(
+        model=ImageJob,
+        do=do,
+        lane="images",
+        at_once=3,  # Docker shares its bandwidth among all: more make each of them slower
+        cut=lambda: f"{_CUT} {what()}",
+        stays=lambda work: what(),
+        changes=("images",),
+        wakes=wakes,
+    )
+
+
+KINDS: Mapping[JobKind, JobRules] = {
+    JobKind.KILL: _in_turn(do=end_orphan),
+    JobKind.UNLINK: _in_turn(do=end_orphan),
+    JobKind.ADOPT: _in_turn(do=end_orphan),
+    JobKind.REMOVE: _in_turn(do=end_orphan),
+    JobKind.RECLAIM: _in_turn(do=reclaim_memory),
+    JobKind.WATCH: _in_turn(do=start_monitoring),
+    JobKind.PROFILE: _in_turn(do=import_profile),
+    JobKind.TAKE_OVER: _action(do=take_over, lane="aside"),
+    JobKind.DELETE: _action(do=delete, lane="aside", changes=("models",), wakes=(Topic.MODELS,)),
+    JobKind.PULL: _of_image(arrivals.pull, arrivals.what_stays, wakes=(Topic.RUNS,)),
+    JobKind.BUILD: _of_image(arrivals.build, lambda: arrivals.STAYS),
+    JobKind.MOVE: _of_image(work.move_tag, lambda: "Look which image the tag means now."),
+    JobKind.PRUNE: _of_image(work.prune, lambda: "The list shows what is still there."),
+    JobKind.DOWNLOAD: JobRules(
+        model=Download,
+        do=fetch.fetch,
+        lane="downloads",
+        at_once=2,  # more share the line, and the disk
+        state=JobState.CHECKING,
+        stays=fetch.describe_rest,
+        changes=("models",),
+        wakes=(Topic.CHECKPOINTS, Topic.MODELS),
+    ),
 }

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from servers.host.docker.containers import Mount, Spec
-from servers.host.files import digests, paths
+from servers.host.files import lookup, paths
 from servers.host.files.box_files import BoxFiles
 from servers.judge.images import dockerfile
 from servers.judge.runs import hardening
@@ -256,8 +256,8 @@ def check_files(spec: Spec, wanted: Mapping[str, str]) -> None:
             source, real = _on_box(spec, path)
             # Whether that may be mounted at all is checked with the container.
             files = BoxFiles(below=(source,), root=settings.HOST_ROOT)
-            found = digests.sha256(real, files)
-        except (digests.DigestError, paths.PathError) as error:
+            found = lookup.sha256(real, files)
+        except (lookup.DigestError, paths.PathError) as error:
             raise SecretsError(f"{path}, which the profile depends on: {error}") from error
         if found != digest:
             raise SecretsError(

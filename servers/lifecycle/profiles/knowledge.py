@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from django.db.models import Max
 
+from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.memory import holders, room
 from servers.judge.memory.room import GpuRoom
 from servers.judge.profiles.facts import BoxKind, Subject, TargetGpu
@@ -16,7 +17,7 @@ from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch, fill_parameters
 from servers.launch.engines.placement import Place
 from servers.lifecycle.profiles import path_reports
-from servers.lifecycle.runs import gpu_assignment, port_holders
+from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import checkpoints, inventory
 from servers.models import (
     Box,
@@ -81,7 +82,7 @@ class LaunchContext:
 
     def choose_gpus(self) -> str:
         """As a start by nobody in particular gets them. Raises CardsError."""
-        return gpu_assignment.choose(self.launch, self.box, busy=self.knowledge.busy(self.box))
+        return creation.choose_gpus(self.launch, self.box, busy=self.knowledge.busy(self.box))
 
     @cached_property
     def rooms(self) -> tuple[GpuRoom, ...]:
@@ -212,7 +213,9 @@ class Knowledge:
     def busy(self, box: Box) -> set[int]:
         """GPUs that a start by nobody in particular finds taken or claimed."""
         if box.pk not in self._busy:
-            self._busy[box.pk] = gpu_assignment.busy(box, self.active(box), self._claims[box.pk])
+            self._busy[box.pk] = creation.find_busy_gpus(
+                box, self.active(box), self._claims[box.pk]
+            )
         return self._busy[box.pk]
 
     def image(self, start: LaunchContext) -> ImageFacts | None:
@@ -245,7 +248,7 @@ class Knowledge:
 
     def port_holders(self, box: Box) -> dict[int, str]:
         """ "the container speech-llm-1" by the port; of engines that others started."""
-        return port_holders.by_port(self._sightings[box.pk])
+        return by_port(self._sightings[box.pk])
 
     @cached_property
     def boxes(self) -> list[Box]:
@@ -387,3 +390,20 @@ def describe_subject(
 def _kind(kinds: set[BoxKind]) -> BoxKind:
     """The box's, where all of its cards are of one kind."""
     return kinds.pop() if len(kinds) == 1 else ""
+
+
+def of_others(box: Box) -> dict[int, str]:
+    """ "the container speech-llm-1" by the port; of engines that run and that others started."""
+    return by_port(box.external_engines.filter(has_ended=False))
+
+
+def by_port(external_engines: Iterable[ExternalEngine]) -> dict[int, str]:
+    found = (DiscoveredEngine.from_json(each.found) for each in external_engines)
+    return {each.port: f"the {each.what} {each.name}" for each in found if each.port}
+
+
+def of_all(box: Box) -> dict[int, str]:
+    """With "the server coder" for inferdash's own, which are named where both are."""
+    mine = Run.objects.active().filter(server__box=box).values_list("port", "server__slug")
+    own = {port: f"the server {slug}" for port, slug in mine if port}
+    return of_others(box) | own

@@ -1,14 +1,15 @@
-"""The preflight of a start, for pages, the API and commands."""
+"""The preflight of a start, and the docker run command that it would amount to, for pages, API, commands."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, Literal
 
 from django.utils import timezone
 
+from servers.host.docker.containers import kernels_volume
 from servers.judge.profiles import admission
 from servers.judge.profiles.facts import LintFinding
 from servers.judge.profiles.preflight import (
@@ -19,13 +20,102 @@ from servers.judge.profiles.preflight import (
     StartContext,
     preflight,
 )
+from servers.judge.runs import hardening, limits
+from servers.judge.runs.limits import Limits
 from servers.judge.weights.fit.result import Estimate
+from servers.launch.engines import placement, usual_entrypoint
+from servers.launch.engines.engine import secret_words
 from servers.launch.engines.launch import Launch, fill_parameters
-from servers.lifecycle.profiles import checks
+from servers.launch.engines.placement import CardsError, Volume, VolumeError
+from servers.launch.spec import Spec
+from servers.lifecycle.profiles import checks, path_reports
 from servers.lifecycle.profiles.knowledge import LaunchContext, share_knowledge
-from servers.lifecycle.runs import preview
 from servers.lifecycle.weights import checkpoints
 from servers.models import Box, HostResources, Profile
+from servers.models.people.key import mask
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    command: str = ""
+    volumes: list[Volume] | None = None  # resolved for the box
+    problem: str = ""
+
+
+def preview(context: LaunchContext) -> Preview:
+    launch = context.launch
+    try:
+        spec = _build_spec(context, kernels=kernels_volume(_image_id(context)))
+        volumes = placement.volumes(launch, _site(context))
+    except (VolumeError, CardsError) as error:
+        return Preview(problem=str(error))
+    secrets = {"HF_TOKEN", *launch.secret_env} & set(spec.env)
+    command = mask(spec.docker_run(mask=secrets), secret_words(launch.flags))
+    return Preview(command=command, volumes=volumes)
+
+
+def _image_id(context: LaunchContext) -> str:
+    """ "" while the box has not told it."""
+    host_resources = context.knowledge.host_resources(context.box)
+    there = host_resources.images.get(context.launch.image) if host_resources else None
+    return str(there["id"]) if there else context.image.image_id if context.image else ""
+
+
+def _build_spec(context: LaunchContext, *, kernels: str = "") -> Spec:
+    """The container of a start, with its secrets masked. Raises VolumeError, CardsError."""
+    launch, box, image = context.launch, context.box, context.image
+    usual = usual_entrypoint(launch.image)
+    spec = placement.spec(
+        launch,
+        _site(context),
+        # A copy with them would take the place of the run that a start makes.
+        name="",
+        labels={},
+        host_port=launch.host_port,
+        entrypoint=image.entrypoint_or(usual) if image else usual,
+        kernels_volume=kernels,
+        gpus=context.choose_gpus(),
+        known=image.flaglist if image else None,
+    )
+    return hardening.harden(
+        spec,
+        pids=box.facts.get("limits", {}).get("pids_limit", hardening.PIDS),
+        without=box.facts.get("left_out", ()),
+    )
+
+
+def _site(context: LaunchContext) -> placement.Site:
+    box = context.box
+    return placement.Site(
+        home=box.home,
+        hf_cache=box.hf_cache,
+        hf_token="masked" if box.hf_token_id else "",  # noqa: S106 - stands in for the token
+        secrets=dict.fromkeys(context.launch.secret_env, "masked"),
+    )
+
+
+def list_refusals(context: LaunchContext) -> tuple[str, ...]:
+    """Why the box would refuse its container, a sentence each; what it has not told yet refuses
+    nothing, and neither do devices, of which only the box knows where they lead."""
+    box = context.box
+    told: dict[str, Any] = box.facts.get("limits") or {}
+    try:
+        spec = _build_spec(context)
+    except (VolumeError, CardsError):
+        return ()  # said where the command is shown
+    allowed = Limits(
+        privileged=told.get("privileged", True),
+        host_network=told.get("host_network", True),
+        host_ipc=told.get("host_ipc", True),
+        host_pid=told.get("host_pid", True),
+        open_ports=told.get("open_ports", True),
+        cap_add=tuple(told.get("cap_add", spec.cap_add)),
+        security_opt=tuple(told.get("security_opt", spec.security_opt)),
+    )
+    manage = box.facts.get("manage") or limits.MANAGE
+    found = limits.refusals(replace(spec, mounts=(), devices=()), allowed, manage=manage)
+    return (*found, *path_reports.refusals(context.folders or ()))
+
 
 LOOKED_WITHIN = timedelta(minutes=3)
 REFUSED = "hf-token-required"  # the diagnosis of a run that Hugging Face gave nothing
@@ -213,7 +303,7 @@ def _build_start_context(context: LaunchContext) -> StartContext:
         checkpoint=there,
         missing=missing,
         remote=remote,
-        refusals=preview.list_refusals(context),
+        refusals=list_refusals(context),
         has_cache=bool(box.hf_cache),
         has_token=bool(box.hf_token_id and launch.pass_hf_token)
         or "HF_TOKEN" in launch.env

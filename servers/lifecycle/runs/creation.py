@@ -1,4 +1,4 @@
-"""Making the container of a run, from the profile's version and the box's own limits."""
+"""Making the container of a run, from the profile's version and the box's own limits, with its GPUs."""
 
 import fcntl
 import logging
@@ -6,7 +6,7 @@ import os
 import shlex
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -15,22 +15,23 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.db import transaction
 
 from servers.host.docker.containers import Container, ContainerError, DockerContainers, Image, Spec
 from servers.host.files import paths
 from servers.host.files.box_files import BoxFiles
-from servers.host.kernel.ports import listener
+from servers.host.kernel.processes import listener
 from servers.host.weights import checkpoints
 from servers.judge.runs import limits
 from servers.launch.engines import ENGINES, placement
 from servers.launch.engines.launch import Launch
-from servers.launch.engines.placement import VolumeError, resolve
-from servers.lifecycle.images import build_names, credentials
+from servers.launch.engines.placement import CardsError, Gpu, VolumeError, resolve
+from servers.lifecycle.images import credentials, inventory
 from servers.lifecycle.profiles import export_all
-from servers.lifecycle.runs import gpu_assignment, hardening
+from servers.lifecycle.runs import hardening
 from servers.lifecycle.runs.ownership import verb
 from servers.lifecycle.runs.secret_env import SecretsError, mask_secrets, remember, site
-from servers.models import Box, ImageFacts, Run
+from servers.models import Box, Claim, ImageFacts, Run
 from servers.models.runs.ownership import ManagedRun
 from servers.models.runs.run import ACTIVE
 
@@ -88,7 +89,7 @@ def image(run: Run) -> Image | None:
 
 def _find_named_image(run: Run, reference: str) -> Image | None:
     found = docker().image(reference)
-    if found is None and build_names.is_ours(reference):
+    if found is None and inventory.is_built_here(reference):
         raise SecretsError(
             f"{reference} is made by the Dockerfile of its profile, and it is not on "
             f"{run.server.box}. Build it on the page of {run.server.profile}, then start again."
@@ -113,8 +114,8 @@ def create(run: ManagedRun, /) -> CreatedContainer:
     here = site(run)
     remember(run, here)
     try:
-        gpus = gpu_assignment.settle(run)
-    except gpu_assignment.CardsError as error:
+        gpus = settle_gpus(run)
+    except CardsError as error:
         raise SecretsError(str(error)) from error
     kernels = docker().keep_kernels(found.id) if engine.serves_models else ""
     known = ImageFacts.objects.flaglist_of(run.server.box, launch.engine, found.id)
@@ -402,3 +403,50 @@ def _try_lock(file: TextIOWrapper, path: str) -> bool:
         return os.path.samestat(os.fstat(file.fileno()), os.stat(path))  # noqa: PTH116
     except (BlockingIOError, FileNotFoundError):
         return False
+
+
+def settle_gpus(run: Run) -> str:
+    """The GPUs of this run as Docker takes them; the first answer stays, and is on the row.
+
+    Raises CardsError.
+    """
+    with transaction.atomic():
+        # Two starts at once would both find the same cards idle.
+        box = Box.objects.select_for_update().get(pk=run.server.box_id)
+        said = Run.objects.values_list("gpus", flat=True).get(pk=run.pk)
+        if not said:
+            others = Run.objects.active().filter(server__box=box).exclude(pk=run.pk)
+            claims = box.claims.active().exclude(by=run.started_by_id)
+            taken = find_busy_gpus(box, others.select_related("version"), claims)
+            said = choose_gpus(run.version.launch, box, busy=taken)
+            Run.objects.filter(pk=run.pk).update(gpus=said)
+    run.gpus = said
+    return said
+
+
+def choose_gpus(launch: Launch, box: Box, *, busy: Collection[int]) -> str:
+    """ "all", "none" or indices. Raises CardsError when the box has too few, or says nothing yet."""
+    wanted = placement.parse_gpu_requirement(launch.gpus)
+    if wanted is None:
+        return launch.gpus
+    if box.gpus is None:
+        raise CardsError(
+            f"The profile wants {wanted}, and {box} has not reported its GPUs yet. Start again in a "
+            "minute; if it still has not, the box's page says what is missing."
+        )
+    there: list[tuple[int, Gpu]] = [
+        (card["index"], (card["name"] or "", card["compute_capability"] or "")) for card in box.gpus
+    ]
+    return ",".join(map(str, placement.choose_gpus(wanted, there, busy=busy)))
+
+
+def find_busy_gpus(box: Box, active: Iterable[Run], claims: Iterable[Claim]) -> set[int]:
+    """Cards that these runs have, or will get because their profiles name them, and claimed ones."""
+    used = {index for each in claims for index in each.gpus}
+    for other in active:
+        said = other.gpus or other.version.launch.gpus
+        if said == "all":
+            used.update(card["index"] for card in box.gpus or ())
+        elif said.replace(",", "").isdigit():
+            used.update(map(int, said.split(",")))
+    return used

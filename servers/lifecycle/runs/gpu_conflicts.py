@@ -25,11 +25,11 @@ from servers.judge.runs.gpu_conflicts import (
     find_conflict,
 )
 from servers.judge.weights.fit.result import on_this_box
+from servers.launch.engines.placement import CardsError
 from servers.lifecycle.memory import releases
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.profiles.knowledge import LaunchContext
-from servers.lifecycle.runs import creation, gpu_assignment
-from servers.lifecycle.runs.gpu_assignment import CardsError
+from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.ownership import verb
 from servers.lifecycle.runs.secret_env import SecretsError
 from servers.models import AuditEntry, Box, Run
@@ -170,7 +170,7 @@ def short_of(run: Run) -> str:
     wanted = run.version.launch.free_memory
     if not wanted:
         return ""
-    gpus = gpu_assignment.settle(run)
+    gpus = creation.settle_gpus(run)
     found = (
         None if gpus == "none" else room.compute_free(box_samples.newest(run.server.box.slug), gpus)
     )

@@ -14,19 +14,19 @@ from servers import events
 from servers.host.docker.containers import Container, ContainerError
 from servers.judge.memory import room
 from servers.launch import durations
+from servers.launch.engines.placement import CardsError
+from servers.lifecycle.images import work
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.memory import releases
 from servers.lifecycle.runs import (
     commands,
     creation,
     gpu_conflicts,
-    image_pull,
     out_of_band,
     restart_policy,
     secret_env,
 )
 from servers.lifecycle.runs.creation import lock_creation
-from servers.lifecycle.runs.gpu_assignment import CardsError
 from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import Box, Run
 from servers.models.jobs.job import JobState
@@ -97,7 +97,7 @@ def _has_room(run: ManagedRun) -> bool:
 
 def _await_pull(run: ManagedRun) -> None:
     """A pull can take an hour: it is a job of the watcher's, whose end wakes whoever calls this."""
-    job = image_pull.find_or_request(run)
+    job = work.find_or_request_pull(run)
     if job is None or job.is_open:
         return
     if job.state == JobState.DONE:
@@ -231,7 +231,7 @@ def _wind_down(run: ManagedRun) -> None:
     if run.state in (RunState.QUEUED, RunState.PULLING):
         ended = {"ended_at": timezone.now(), "status_message": ""}
         if _move(run, old=[RunState.QUEUED, RunState.PULLING], new=RunState.STOPPED, **ended):
-            image_pull.let_go(run)
+            work.let_go_of_pull(run)
             gpu_conflicts.leave_queue(run)
             _follow_up(run)
     elif run.state == RunState.CREATING:

@@ -1,5 +1,6 @@
-"""A run's start by its row: phases, their usual times, progress and deadlocks."""
+"""Starts of runs by their rows: phases, usual times, progress, deadlocks, and heads of Ray clusters."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from django.utils import timezone
@@ -13,6 +14,7 @@ from servers.judge.runs.start_progress import (
     TimelineStep,
     WeightsDownload,
 )
+from servers.launch.commandline import ray
 from servers.launch.engines.launch import Launch
 from servers.models import Run
 from servers.models.runs.run import RunState
@@ -108,3 +110,15 @@ def find_log_remarks(run: Run) -> tuple[parsing.LogPatternRemark, ...]:
     launch = run.version.launch
     wanted = launch.log_must if run.ready_at else ()
     return parsing.find_pattern_remarks(wanted, launch.log_must_not, run.log.found)
+
+
+def list_ray_heads() -> list[int]:
+    """Servers whose engines may have workers on other boxes, by their rows' numbers."""
+    return [run.server_id for run in list_ray_runs()]
+
+
+def list_ray_runs() -> Iterable[Run]:
+    active = Run.objects.active().filter(server__removed_at=None)
+    for run in active.select_related("server__box", "version").order_by("pk"):
+        if ray.uses_ray(run.launch, run.start.command):
+            yield run

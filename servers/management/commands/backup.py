@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from servers.lifecycle.people import backups
-from servers.lifecycle.people.backups.tables import TABLES
+from servers.lifecycle.people.backups import backup
+from servers.lifecycle.people.backups.backup import TABLES
 from servers.management import console
 from servers.management.console import format_counts
 from servers.management.database import DatabaseCommand
@@ -37,8 +37,8 @@ class Command(DatabaseCommand):
         elif not options["without_secrets"]:
             phrase = console.ask_new_passphrase()
         try:
-            taken = backups.take(options["file"], passphrase=phrase)
-        except backups.BackupError as error:
+            taken = backup.take(options["file"], passphrase=phrase)
+        except backup.BackupError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"{options['file']}: {format_counts(TABLES, taken.counts)}.")
         if taken.has_secrets:

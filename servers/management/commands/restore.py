@@ -7,9 +7,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from servers.lifecycle.people import backups
-from servers.lifecycle.people.backups.backup import Archive
-from servers.lifecycle.people.backups.tables import TABLES
+from servers.lifecycle.people.backups import backup
+from servers.lifecycle.people.backups import restore as restoring
+from servers.lifecycle.people.backups.backup import TABLES, Archive
 from servers.management import console
 from servers.management.console import format_counts, size
 from servers.management.database import DatabaseCommand
@@ -40,12 +40,12 @@ class Command(DatabaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            archive = backups.read_archive(options["file"])
-            checked = backups.check(archive, passphrase=_passphrase(archive, options))
-            done = backups.restore(
+            archive = backup.read_archive(options["file"])
+            checked = restoring.check(archive, passphrase=_passphrase(archive, options))
+            done = restoring.restore(
                 checked, replace=options["replace"], keep_boxes=options["keep_box"]
             )
-        except (backups.BackupError, backups.WrongPassphrase) as error:
+        except (backup.BackupError, backup.WrongPassphrase) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"Restored: {format_counts(TABLES, done.counts)}.")
         if done.renamed:
@@ -63,7 +63,7 @@ class Command(DatabaseCommand):
 
     def _tell_lacks(self, archive: Archive) -> None:
         box = Box.objects.filter(slug=settings.BOX).first() or Box(slug=settings.BOX)
-        found = backups.list_missing(box, archive.manifest.get("needs", {}))
+        found = restoring.list_missing(box, archive.manifest.get("needs", {}))
         for kind in ("image", "model"):
             lacks = [each for each in found if each.kind == kind]
             missing = [each for each in lacks if not each.why]

@@ -22,7 +22,7 @@ from servers.forms.legacy_port import LegacyPortForm
 from servers.gateway.clients import clients
 from servers.gateway.routes import list_models, look
 from servers.lifecycle.gateway import scale_to_zero
-from servers.lifecycle.runs import port_holders
+from servers.lifecycle.profiles import knowledge
 from servers.models import AuditEntry, Box, LegacyPort, Permission, Request
 from servers.models.gateway.request import LATEST
 from servers.views.access import PersonRequest, allow
@@ -107,7 +107,7 @@ def list_legacy_ports(request: PersonRequest) -> HttpResponse:
                 request.user, "open legacy port", made, model=made.model, sources=made.sources
             )
             transaction.on_commit(partial(events.publish_change, "ports"))
-        if holder := port_holders.of_all(box).get(made.port):
+        if holder := knowledge.of_all(box).get(made.port):
             messages.warning(
                 request,
                 f"Port {made.port} is kept, and opens once it is free: {holder} has it now.",

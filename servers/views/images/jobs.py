@@ -17,7 +17,7 @@ from servers.forms.image import PullForm
 from servers.judge.images import dockerfile
 from servers.judge.logs import parsing
 from servers.launch import numbers
-from servers.lifecycle.images import build_names, inventory, work
+from servers.lifecycle.images import inventory, work
 from servers.lifecycle.jobs import commands
 from servers.models import Box, ImageInventory, ImageJob, JobLog, Permission, TagNews
 from servers.views.access import PersonRequest, allow
@@ -226,7 +226,7 @@ def profile_build(request: PersonRequest, slug: str) -> HttpResponse:
     if faults or found.current is None:
         messages.error(request, " ".join(faults) or "The profile has no version yet.")
         return redirect("profile", slug=slug)
-    job = work.ask_to_build(box, build_names.tag(slug, launch), found.current, by=request.user)
+    job = work.ask_to_build(box, inventory.name_build(slug, launch), found.current, by=request.user)
     if job is None:
         messages.error(request, "It is being built there already.")
         return redirect("profile", slug=slug)
@@ -246,7 +246,7 @@ def profile_built(request: PersonRequest, slug: str) -> HttpResponse:
 def profile_use_build(request: PersonRequest, slug: str) -> HttpResponse:
     """Make a version of the profile that starts from the image that its Dockerfile makes."""
     found = find(request, slug)
-    tag = build_names.tag(slug, found.launch)
+    tag = inventory.name_build(slug, found.launch)
     if found.launch.image != tag:
         save_launch(
             found,

@@ -10,7 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_safe
 
-from servers.host.gateway.exposition import CONTENT_TYPE, Families
+from servers.host.http.prometheus import CONTENT_TYPE, Families
 from servers.judge.memory import exported
 from servers.launch import durations
 from servers.models import Alert, Box, Key, Permission, Run, Server

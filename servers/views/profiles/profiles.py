@@ -26,7 +26,7 @@ from servers.launch.engines.change import split_flags
 from servers.launch.engines.engine import SECRET_FLAGS, flag_value
 from servers.launch.engines.launch import Launch, fill_parameters
 from servers.launch.recipes import document
-from servers.lifecycle.profiles import preflight, record
+from servers.lifecycle.profiles import attempts, preflight
 from servers.lifecycle.profiles.export_all import document_of, without_keys
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.weights import checkpoints, download_offers
@@ -90,9 +90,9 @@ def profile(request: PersonRequest, slug: str) -> HttpResponse:
         {
             "profile": found,
             "launch": found.launch,
-            "record": record.compute_record(found),
+            "record": attempts.compute_record(found),
             "is_compared": ProfileImport.objects.filter(version__profile=found).exists(),
-            "chart": start_chart.chart(record.starts(found)),
+            "chart": start_chart.chart(attempts.starts(found)),
             "is_favourite": found.fans.filter(pk=request.user.pk).exists(),
             "versions": found.versions.select_related("author"),
             "runs": Run.objects.filter(server__profile=found).select_related(

@@ -10,7 +10,7 @@ from typing import Any
 from servers import events
 from servers.host.docker.containers import ContainerError, Event
 from servers.host.external.containers import NO_WISH, ExternalContainer
-from servers.host.kernel import ports
+from servers.host.kernel import processes
 from servers.host.kernel.proc import Kernel
 from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.launch import durations
@@ -25,17 +25,23 @@ from servers.lifecycle.external import (
     ExternalWorkload,
     ProcessWorkload,
     import_diff,
-    monitored_runs,
+    monitoring,
 )
 from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.secret_env import find_key_in
 from servers.models import Box, Run
 from servers.models.runs.run import ENDED, RunState
-from servers.watcher.external.discovery import DiscoveredLife, EngineDiscovery, EngineIdentity, Life
+from servers.watcher.external.discovery import (
+    ContainerCache,
+    DiscoveredLife,
+    EngineDiscovery,
+    EngineIdentity,
+    ExternalUsage,
+    Life,
+)
 from servers.watcher.external.other_workloads import OtherWorkloadsMonitor
 from servers.watcher.external.processes import BareEngines, EndedEngines, ProcessTree
 from servers.watcher.external.systemd_owners import NOBODY, SystemdOwner, SystemdOwners
-from servers.watcher.external.usage import ContainerCache, ExternalUsage
 from servers.watcher.logs import follower
 
 log = logging.getLogger(__name__)
@@ -93,7 +99,7 @@ class ExternalEngines:
             running = list(self._list_found(others))
             # Until this round has looked for them, too, those of the last one.
             external.saw([*running, *self._past])
-            monitored_runs.step(self.box, self._find_unmonitored(others, running), sample)
+            monitoring.step(self.box, self._find_unmonitored(others, running), sample)
             self._let_go()
         except ContainerError as error:
             if str(error) != self._trouble:
@@ -153,9 +159,9 @@ class ExternalEngines:
         self._looks.forget(event.container_id)
         if event.action == "kill":  # "stop" comes after the end, perhaps when it runs again
             if event.signal not in NO_WISH:
-                monitored_runs.note_wish_to_end(event.container_id)
-        elif (run := monitored_runs.of_container(self.box, event.container_id)) is not None:
-            monitored_runs.look_surely(run, exit_code=event.exit_code)
+                monitoring.note_wish_to_end(event.container_id)
+        elif (run := monitoring.of_container(self.box, event.container_id)) is not None:
+            monitoring.look_surely(run, exit_code=event.exit_code)
 
     def _let_go(self) -> None:
         """Logs of runs that nobody watches any more."""
@@ -284,6 +290,6 @@ def _carrier(other: ExternalContainer, others: list[ExternalContainer]) -> Exter
 
 def _is_its(container: str, named: tuple[int, ...], port: int) -> bool:
     """Whether it is this container that listens on a port of the box."""
-    who = ports.container_on(port, Kernel())
+    who = processes.container_on(port, Kernel())
     # Where the kernel does not tell, its own command is believed.
     return who == container or (who is None and port in named)

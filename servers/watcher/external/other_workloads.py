@@ -18,8 +18,7 @@ from servers.judge.external.missing_permissions import WatcherRights, unseen
 from servers.launch import durations
 from servers.launch.commandline.inspect import argv
 from servers.launch.commandline.ray import ray_start
-from servers.lifecycle.external import clusters
-from servers.lifecycle.runs import creation
+from servers.lifecycle.runs import creation, starts
 from servers.models import Box, OtherWorkloads
 from servers.watcher.external.processes import RayWorkerProcess
 from servers.watcher.external.systemd_owners import NOBODY, SystemdOwner
@@ -80,7 +79,7 @@ class OtherWorkloadsMonitor:
             events.publish_change("box", self.box.pk)
         if "containers" in values and (is_new or is_worker_new):
             # They stand on the card of the engine that they work for, on whichever box.
-            for server in clusters.list_ray_heads():
+            for server in starts.list_ray_heads():
                 events.publish_change("server", server)
 
 

@@ -17,7 +17,7 @@ from django.conf import settings
 
 from servers.host.docker.containers import ContainerError
 from servers.host.external.containers import ExternalContainer, StartedError, find_started_process
-from servers.host.kernel import ports, processes
+from servers.host.kernel import processes
 from servers.host.kernel.proc import Kernel, Process, Processes
 from servers.host.kernel.processes import ProcessId, unit
 from servers.judge.external.engines import DiscoveredEngine, Origin
@@ -220,7 +220,7 @@ def _ways(found: DiscoveredEngine, pids: Callable[[DiscoveredEngine], tuple[int,
     """
     words = tuple(found.command.split())
     said = _port(words)
-    own = ports.list_listening_sockets(pids(found))
+    own = processes.list_listening_sockets(pids(found))
     wanted = said or ENGINES[found.engine].default_port
     places = [(address, port) for _pid, address, port in own if port == wanted]
     if not places and not said:
@@ -228,7 +228,7 @@ def _ways(found: DiscoveredEngine, pids: Callable[[DiscoveredEngine], tuple[int,
     if places:
         return tuple(((_near(address), port),) for address, port in places)
     # Whose sockets others' are is told to root alone; then its words are believed.
-    nobody_told = not own and ports.listener(wanted) is None
+    nobody_told = not own and processes.listener(wanted) is None
     return ((("127.0.0.1", wanted),),) if nobody_told and os.geteuid() != 0 else ()
 
 

@@ -10,9 +10,9 @@ from typing import Literal
 
 from django.utils import timezone
 
+from servers.host.http.prometheus import Exposed
 from servers.host.runs import probes, questions
 from servers.host.runs.probes import Endpoint, HealthAnswer
-from servers.host.runs.prometheus import Exposed
 from servers.host.runs.questions import CompletionResult
 from servers.judge.runs import metrics
 from servers.judge.runs.health import HealthLook, HealthRecord, ProbeOutcome

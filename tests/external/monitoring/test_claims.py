@@ -2,7 +2,7 @@
 
 import pytest
 
-from servers.lifecycle.profiles import checks, record
+from servers.lifecycle.profiles import attempts, checks
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.models import Box, Run
 from servers.models.runs.run import RunState
@@ -26,7 +26,7 @@ def test_a_start_is_claimed_by_who_made_it(box: Box, is_watched: bool) -> None:
     profile = run.server.profile
     client = factories.log_in(factories.person())
 
-    found = record.compute_record(profile)
+    found = attempts.compute_record(profile)
     page = client.get(f"/profiles/{profile.slug}/").content.decode()
 
     assert (found.starts, found.ready) == ((0, 0) if is_watched else (1, 1))
@@ -39,4 +39,4 @@ def test_a_start_is_claimed_by_who_made_it(box: Box, is_watched: bool) -> None:
 def test_a_life_of_others_that_failed_is_no_start_of_ours(box: Box) -> None:
     run = rows.watched(box, state=RunState.FAILED, saw_start=True)
 
-    assert record.compute_record(run.server.profile).starts == 0
+    assert attempts.compute_record(run.server.profile).starts == 0

@@ -8,7 +8,7 @@ from servers.contexts.external import workloads as cluster_context
 from servers.judge.external import clusters
 from servers.launch.commandline import ray
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.external.clusters import list_ray_heads
+from servers.lifecycle.runs.starts import list_ray_heads
 from servers.models import HostResources, OtherWorkloads, Role, Run, Server
 from servers.models.runs.run import RunState
 from tests import factories

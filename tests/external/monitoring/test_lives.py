@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from servers.lifecycle.external.monitored_runs import LOOP, LOOPS
+from servers.lifecycle.external.monitoring import LOOP, LOOPS
 from servers.models import Run
 from servers.models.runs.run import RunState
 from tests.chaos.place import ChaosSite

@@ -10,18 +10,12 @@ import pytest
 from django.db.models import Model
 
 from servers import lifecycle
-from servers.lifecycle.external import ProcessWorkload, monitored_runs, monitoring
+from servers.lifecycle.external import ProcessWorkload, monitoring
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
+from servers.lifecycle.images import work
 from servers.lifecycle.memory import load_guard
-from servers.lifecycle.runs import (
-    commands,
-    creation,
-    gpu_conflicts,
-    image_pull,
-    reconcile,
-    restart_policy,
-)
+from servers.lifecycle.runs import commands, creation, gpu_conflicts, reconcile, restart_policy
 from servers.lifecycle.runs.ownership import ExternalRunError, require_external, require_managed
 from servers.models import Run, Server
 from servers.models.runs.ownership import ExternalRun, ExternalServer, ManagedRun, ManagedServer
@@ -46,8 +40,8 @@ VERBS: dict[str, Callable[[ExternalServer, ExternalRun], object]] = {
     "runs.reconcile.advance": lambda _, run: reconcile.advance(run),  # type: ignore[arg-type]
     "runs.reconcile.check_limit": lambda _, run: reconcile.check_limit(run),  # type: ignore[arg-type]
     "runs.reconcile.observe": lambda _, run: reconcile.observe(run),  # type: ignore[arg-type]
-    "runs.image_pull.find_or_request": lambda _, run: image_pull.find_or_request(run),  # type: ignore[arg-type]
-    "runs.image_pull.let_go": lambda _, run: image_pull.let_go(run),  # type: ignore[arg-type]
+    "images.work.find_or_request_pull": lambda _, run: work.find_or_request_pull(run),  # type: ignore[arg-type]
+    "images.work.let_go_of_pull": lambda _, run: work.let_go_of_pull(run),  # type: ignore[arg-type]
     "runs.creation.create": lambda _, run: creation.create(run),  # type: ignore[arg-type]
     "runs.creation.remove_predecessors": lambda _, run: creation.remove_predecessors(run),  # type: ignore[arg-type]
     "runs.creation.remove_container": lambda _, run: creation.remove_container(run),  # type: ignore[arg-type]
@@ -60,8 +54,8 @@ VERBS: dict[str, Callable[[ExternalServer, ExternalRun], object]] = {
 }
 # The few that there are for what somebody else has started.
 LOOKS: dict[str, Callable[[ManagedServer, ManagedRun], object]] = {
-    "external.monitored_runs.look": lambda _, run: monitored_runs.look(run),  # type: ignore[arg-type]
-    "external.monitored_runs.look_surely": lambda _, run: monitored_runs.look_surely(run),  # type: ignore[arg-type]
+    "external.monitoring.look": lambda _, run: monitoring.look(run),  # type: ignore[arg-type]
+    "external.monitoring.look_surely": lambda _, run: monitoring.look_surely(run),  # type: ignore[arg-type]
     "external.monitoring.go_on": lambda server, _: monitoring.go_on(server, LIFE),  # type: ignore[arg-type]
     "external.monitoring.unwatch": lambda server, _: monitoring.unwatch(server, by=None),  # type: ignore[arg-type]
 }

@@ -19,7 +19,7 @@ from servers.host.logs.log_stream import PrintedError
 from servers.judge.runs.health import is_orderly
 from servers.lifecycle import external
 from servers.models import LogChunk, Run, Server
-from servers.watcher.logs.file_follower import FileFollower
+from servers.watcher.logs.follower import FileFollower
 from tests import factories
 from tests.cases import table
 from tests.waiting import wait_until

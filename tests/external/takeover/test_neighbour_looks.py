@@ -7,7 +7,7 @@ import pytest
 from servers.host.docker.containers import DockerContainers
 from servers.host.external.containers import ExternalContainer
 from servers.lifecycle.runs import creation
-from servers.watcher.external.usage import ContainerCache
+from servers.watcher.external.discovery import ContainerCache
 from tests.external.monitoring.hands import Hands
 
 pytestmark = pytest.mark.docker

@@ -12,7 +12,7 @@ from docker import APIClient
 from servers.host.docker.containers import DockerContainers
 from servers.host.images.images import DockerStream
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.images import build_names, inventory, work
+from servers.lifecycle.images import inventory, work
 from servers.lifecycle.jobs import commands
 from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.secret_env import SecretsError
@@ -51,7 +51,7 @@ def patched(box: Box, text: str, **files: str) -> Server:
 def build(server: Server) -> ImageJob:
     version = server.profile.current
     assert version is not None
-    tag = build_names.tag(server.profile.slug, server.profile.launch)
+    tag = inventory.name_build(server.profile.slug, server.profile.launch)
     return done(work.ask_to_build(server.box, tag, version, by=factories.person()))
 
 
@@ -172,7 +172,7 @@ def test_a_build_is_cancelled(box: Box, docker: DockerContainers) -> None:
     )
     version = server.profile.current
     assert version is not None
-    tag = build_names.tag(server.profile.slug, server.profile.launch)
+    tag = inventory.name_build(server.profile.slug, server.profile.launch)
     job = work.ask_to_build(box, tag, version, by=factories.person())
     assert job is not None
     runner = jobs.runner(box)
@@ -198,7 +198,7 @@ def test_a_build_is_cancelled(box: Box, docker: DockerContainers) -> None:
 def test_a_profile_whose_image_was_not_built_does_not_ask_a_registry(box: Box) -> None:
     server = patched(box, f"FROM {BASE}\n")
     launch: Launch = server.profile.launch
-    tag = build_names.tag(server.profile.slug, launch)
+    tag = inventory.name_build(server.profile.slug, launch)
     server.profile.save_version(replace(launch, image=tag), by=None)
     server.profile.refresh_from_db()
     run = factories.run(server, RunState.QUEUED)

@@ -9,7 +9,7 @@ from asgiref.sync import async_to_sync
 from django.http import StreamingHttpResponse
 from django.test import Client
 
-from servers.host.runs.prometheus import totals
+from servers.host.http.prometheus import totals
 from servers.judge.runs.metrics import Figures
 from servers.models import Key, Profile, Role, Run
 from servers.state import engine_metrics

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.host.runs.prometheus import Exposed, read
+from servers.host.http.prometheus import Exposed, read
 from servers.judge.runs import metrics
 from servers.judge.runs.metrics import (
     EngineReading,

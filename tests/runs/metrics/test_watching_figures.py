@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from servers import events
+from servers.host.http.prometheus import read
 from servers.host.runs.probes import HealthAnswer
-from servers.host.runs.prometheus import read
 from servers.judge.memory.history import Point, unpack
 from servers.judge.runs import metrics
 from servers.models import Box, FiguresChunk, LogChunk, Run

@@ -16,8 +16,7 @@ from servers.judge.runs.limits import LimitsError
 from servers.launch.engines.launch import Launch, fill_parameters
 from servers.launch.engines.placement import VolumeError
 from servers.lifecycle.people.backups import backup
-from servers.lifecycle.people.backups.backup import Archive, BackupError
-from servers.lifecycle.people.backups.tables import BY_NAME, TABLES, Table
+from servers.lifecycle.people.backups.backup import BY_NAME, TABLES, Archive, BackupError, Table
 from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import checkpoints
 from servers.models import (
