@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 
 from servers import events
 from servers.consumers.guard import RECHECK, GuardedConsumer
-from servers.contexts.alerts import notices
+from servers.contexts import alerts
 
 # Busy servers change several times a second, and nobody reads notifications that fast.
 PAUSE = 1.0
@@ -37,7 +37,7 @@ class NoticesConsumer(GuardedConsumer):
             self.something.set()
 
     async def _send_notices(self) -> None:
-        sent: list[notices.BrowserNotice] | None = None
+        sent: list[alerts.BrowserNotice] | None = None
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.something.wait(), RECHECK)
@@ -46,7 +46,7 @@ class NoticesConsumer(GuardedConsumer):
             self.something.clear()
             if self.viewer is None:
                 return
-            found = await sync_to_async(notices.list_notices)(self.viewer)
+            found = await sync_to_async(alerts.list_notices)(self.viewer)
             if found != sent:
                 sent = found
                 told = {"notices": [asdict(each) for each in found]}

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from servers.contexts.alerts import needs
+from servers.contexts import alerts
 from servers.contexts.external import found, workloads
 from servers.contexts.gateway import requests
 from servers.contexts.images import inventory
@@ -139,7 +139,7 @@ def _panel(box: Box, sample: dict[str, Any] | None, slugs: Mapping[str, str]) ->
         health_word=box.health_word,
         is_silent=box.is_silent,
         seen_at=box.seen_at,
-        problems=needs.problems(box),
+        problems=alerts.problems(box),
         docker=str(box.facts.get("docker", {}).get("version", "")),
         driver=known.get("driver") or "",
         t=known.get("t"),
@@ -181,12 +181,12 @@ def render(
     # Not for every server that has changed: busy ones do each second, and boxes are looked at anyway.
     is_about_alerts = every_box or bool(keys & {("alerts", None), ("servers", None)})
     if page != "dashboard" and is_about_alerts:
-        notices = needs.now()
-        parts.append(needs.bell_html(len(needs.list_for(person, notices))))
+        notices = alerts.now()
+        parts.append(alerts.bell_html(len(alerts.list_for(person, notices))))
         if page == "alerts":
-            parts.append(needs.alerts_html(person, notices))
+            parts.append(alerts.alerts_html(person, notices))
     if page == "channels" and person.may_administer and (everything or ("alerts", None) in keys):
-        parts.append(needs.render_channels())
+        parts.append(alerts.render_channels())
     parts += requests.render_capture_parts(keys, person, page)
     parts += requests.parts(keys, person, page)
     parts += inventory.parts(keys, page)
@@ -243,8 +243,8 @@ def _dashboard(
     keys: set[Key], person: User, boxes: list[Box], changed_boxes: list[Box]
 ) -> list[str]:
     samples = {box.slug: box_samples.newest(box.slug) for box in boxes}
-    notices = needs.list_for(person, needs.attention(boxes, samples))
-    parts = [reboots.html(person), needs.list_html(tuple(notices)), needs.bell_html(len(notices))]
+    notices = alerts.list_for(person, alerts.attention(boxes, samples))
+    parts = [reboots.html(person), alerts.list_html(tuple(notices)), alerts.bell_html(len(notices))]
     cards = _cards(keys, person)
     if cards:
         parts += [*cards, recent.html(person)]

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from servers.contexts.alerts import needs
+from servers.contexts import alerts
 from servers.contexts.gateway import requests
 from servers.contexts.runs.published import published_port
 from servers.launch.engines import ENGINES
@@ -37,7 +37,7 @@ def is_simulated() -> bool:
 @register.simple_tag(takes_context=True)
 def attention_count(context: dict[str, Any]) -> int:
     """How much needs this person, for the navigation and the tab's title."""
-    return len(needs.list_for(context["request"].user, needs.now()))
+    return len(alerts.list_for(context["request"].user, alerts.now()))
 
 
 @register.simple_tag

@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.debug import sensitive_post_parameters
 
 from servers import events
-from servers.contexts.alerts import needs
+from servers.contexts import alerts as alert_context
 from servers.forms.notification_channel import NotificationChannelForm
 from servers.lifecycle.alerts import alerts as verbs
 from servers.lifecycle.alerts import channels as channel_actions
@@ -31,7 +31,7 @@ def alerts(request: PersonRequest) -> HttpResponse:
     box, kind = request.GET.get("box", ""), request.GET.get("kind", "")
     earlier = Paginator(_earlier(box, kind), PER_PAGE).get_page(request.GET.get("page"))
     context = {
-        **needs.page(person, needs.now()),
+        **alert_context.page(person, alert_context.now()),
         "earlier": earlier,
         "boxes": Box.objects.all(),
         "kinds": AlertKind.choices,
@@ -59,7 +59,7 @@ def alert_acknowledge(request: PersonRequest, pk: int) -> HttpResponse:
 @post("alerts/dismiss/", Permission.VIEW)
 def notice_dismiss(request: PersonRequest) -> HttpResponse:
     """From this person's dashboard and count; the page of alerts goes on showing it."""
-    needs.dismiss(request.user, request.POST.get("mark", ""))
+    alert_context.dismiss(request.user, request.POST.get("mark", ""))
     events.publish_person_change(request.user.pk)
     return respond_done()
 
@@ -67,7 +67,7 @@ def notice_dismiss(request: PersonRequest) -> HttpResponse:
 @get("settings/notifications/", Permission.ADMINISTER, name="channels")
 def list_channels(request: PersonRequest) -> HttpResponse:
     context: dict[str, Any] = {
-        "channels": needs.list_channels(),
+        "channels": alert_context.list_channels(),
         "url": settings.PUBLIC_URL,
         "mails": bool(settings.DEFAULT_FROM_EMAIL),
     }

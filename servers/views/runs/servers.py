@@ -10,8 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.text import slugify
 
 from servers import events
-from servers.contexts import pages
-from servers.contexts.alerts import needs
+from servers.contexts import alerts, pages
 from servers.contexts.people import recent
 from servers.contexts.runs import reboots
 from servers.forms.profile_values import opens_the_box
@@ -64,7 +63,7 @@ def dashboard(request: PersonRequest) -> HttpResponse:
             "person": request.user,
             "servers": servers,
             "panels": pages.panels(boxes, samples, is_folded=len(boxes) > pages.UNFOLDED),
-            "notices": needs.list_for(request.user, needs.attention(boxes, samples)),
+            "notices": alerts.list_for(request.user, alerts.attention(boxes, samples)),
             "ending_keys": list(Key.objects.ending_soon(request.user)),
             "recent": recent.list_recent(request.user),
             "reboots": reboots.lines(),
