@@ -12,17 +12,14 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from servers.contexts import alerts
+from servers.contexts import alerts, dashboard, disks
 from servers.contexts.external import found, workloads
 from servers.contexts.gateway import requests
-from servers.contexts.images import inventory
 from servers.contexts.memory import care, gpu_rows
 from servers.contexts.memory.care import HardwareReport, hardware
 from servers.contexts.memory.gpu_rows import GpuRow
-from servers.contexts.people import recent
-from servers.contexts.runs import reboots, server_page
+from servers.contexts.runs import server_page
 from servers.contexts.runs.owners import Owner, owners
-from servers.contexts.weights import downloads
 from servers.judge.memory import holders
 from servers.models import Box, Claim, ImageFacts, ModelInventory, Server, User
 from servers.state import box_samples
@@ -189,7 +186,7 @@ def render(
         parts.append(alerts.render_channels())
     parts += requests.render_capture_parts(keys, person, page)
     parts += requests.parts(keys, person, page)
-    parts += inventory.parts(keys, page)
+    parts += disks.render_images(keys, page)
     if page == "dashboard":
         parts += _dashboard(keys, person, boxes, changed_boxes)
     elif page == "servers":
@@ -214,7 +211,7 @@ def render(
             parts.append(_chat_html(person))
         if is_about_servers or changed_boxes:
             parts.append(requests.render_sidebar(person))
-    parts += downloads.parts(keys, person, page)
+    parts += disks.render_downloads(keys, person, page)
     parts += server_page.render_parts(keys, person, page, pk, host)
     return "".join(parts)
 
@@ -244,10 +241,14 @@ def _dashboard(
 ) -> list[str]:
     samples = {box.slug: box_samples.newest(box.slug) for box in boxes}
     notices = alerts.list_for(person, alerts.attention(boxes, samples))
-    parts = [reboots.html(person), alerts.list_html(tuple(notices)), alerts.bell_html(len(notices))]
+    parts = [
+        dashboard.render_reboots(person),
+        alerts.list_html(tuple(notices)),
+        alerts.bell_html(len(notices)),
+    ]
     cards = _cards(keys, person)
     if cards:
-        parts += [*cards, recent.html(person)]
+        parts += [*cards, dashboard.render_recent(person)]
     shown = panels(changed_boxes, samples, is_folded=len(boxes) > UNFOLDED)
     return parts + [_box_html(each) for each in shown]
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from django import template
 
-from servers.contexts.images import inventory
+from servers.contexts import disks
 from servers.judge.images import dockerfile
 from servers.lifecycle.images import build_names
 from servers.models import Box, ImageJob, Profile, StoredImage
@@ -38,7 +38,7 @@ class Build:
 @register.simple_tag
 def jobs_mark() -> str:
     """Another text whenever a pull or build of an image has come further."""
-    return inventory.jobs_mark()
+    return disks.jobs_mark()
 
 
 @register.simple_tag

@@ -2,12 +2,12 @@
 
 from django import template
 
-from servers.contexts.external import first_look
-from servers.contexts.external.first_look import BoxSummary
+from servers.contexts import dashboard
+from servers.contexts.dashboard import BoxSummary
 
 register = template.Library()
 
 
 @register.simple_tag
 def boxes_found() -> list[BoxSummary]:
-    return first_look.list_summaries()
+    return dashboard.list_summaries()

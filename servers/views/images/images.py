@@ -15,8 +15,8 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
 
 from servers import events
-from servers.contexts.images import inventory as image_context
-from servers.contexts.lists import Choice, DiskUse
+from servers.contexts import disks as image_context
+from servers.contexts.disks import Choice, DiskUse
 from servers.forms.image import RegistryCredentialForm
 from servers.judge.images import names
 from servers.judge.images.names import ARCHITECTURES

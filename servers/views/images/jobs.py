@@ -11,7 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
-from servers.contexts.images import inventory as image_context
+from servers.contexts import disks as image_context
 from servers.forms.image import PullForm
 from servers.judge.images import dockerfile
 from servers.judge.logs import parsing

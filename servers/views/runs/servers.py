@@ -11,8 +11,7 @@ from django.utils.text import slugify
 
 from servers import events
 from servers.contexts import alerts, pages
-from servers.contexts.people import recent
-from servers.contexts.runs import reboots
+from servers.contexts import dashboard as dashboard_context
 from servers.forms.profile_values import opens_the_box
 from servers.launch.engines import parameters
 from servers.lifecycle.runs.ownership import require_managed
@@ -65,8 +64,8 @@ def dashboard(request: PersonRequest) -> HttpResponse:
             "panels": pages.panels(boxes, samples, is_folded=len(boxes) > pages.UNFOLDED),
             "notices": alerts.list_for(request.user, alerts.attention(boxes, samples)),
             "ending_keys": list(Key.objects.ending_soon(request.user)),
-            "recent": recent.list_recent(request.user),
-            "reboots": reboots.lines(),
+            "recent": dashboard_context.list_recent(request.user),
+            "reboots": dashboard_context.list_reboots(),
             "is_open_unencrypted": settings.IS_OPEN_UNENCRYPTED,
             "certificate_days": encryption.days_left(),
         },

@@ -12,8 +12,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from servers import events, tasks
-from servers.contexts.weights import models as model_context
-from servers.contexts.weights.models import CheckpointRow
+from servers.contexts import disks as model_context
+from servers.contexts.disks import CheckpointRow
 from servers.launch.commandline.paste import read
 from servers.launch.commandline.tokens import PasteError
 from servers.lifecycle.jobs import actions
