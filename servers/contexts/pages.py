@@ -12,9 +12,8 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from servers.contexts import alerts, dashboard, disks
+from servers.contexts import alerts, dashboard, disks, gateway
 from servers.contexts.external import found, workloads
-from servers.contexts.gateway import requests
 from servers.contexts.memory import care, gpu_rows
 from servers.contexts.memory.care import HardwareReport, hardware
 from servers.contexts.memory.gpu_rows import GpuRow
@@ -174,7 +173,7 @@ def render(
     parts = [_dot_html(box) for box in changed_boxes]
     # With every look at the boxes, too: it ends by the clock, of which no message tells.
     if every_box or ("capture", None) in keys:
-        parts.append(requests.render_capture(person, page))
+        parts.append(gateway.render_capture(person, page))
     # Not for every server that has changed: busy ones do each second, and boxes are looked at anyway.
     is_about_alerts = every_box or bool(keys & {("alerts", None), ("servers", None)})
     if page != "dashboard" and is_about_alerts:
@@ -184,8 +183,8 @@ def render(
             parts.append(alerts.alerts_html(person, notices))
     if page == "channels" and person.may_administer and (everything or ("alerts", None) in keys):
         parts.append(alerts.render_channels())
-    parts += requests.render_capture_parts(keys, person, page)
-    parts += requests.parts(keys, person, page)
+    parts += gateway.render_capture_parts(keys, person, page)
+    parts += gateway.render_parts(keys, person, page)
     parts += disks.render_images(keys, page)
     if page == "dashboard":
         parts += _dashboard(keys, person, boxes, changed_boxes)
@@ -210,7 +209,7 @@ def render(
         if is_about_servers:
             parts.append(_chat_html(person))
         if is_about_servers or changed_boxes:
-            parts.append(requests.render_sidebar(person))
+            parts.append(gateway.render_sidebar(person))
     parts += disks.render_downloads(keys, person, page)
     parts += server_page.render_parts(keys, person, page, pk, host)
     return "".join(parts)
@@ -221,8 +220,8 @@ def _render_chat(keys: set[Key], person: User, page: str) -> str:
     everything = ("everything", None) in keys
     parts = []
     if everything or keys & {("capture", None), ("boxes", None)}:
-        parts.append(requests.render_capture(person, page))
-    parts += requests.parts(keys, person, page)
+        parts.append(gateway.render_capture(person, page))
+    parts += gateway.render_parts(keys, person, page)
     if page == "chat" and _is_about_servers(keys):
         parts.append(_chat_html(person))
     return "".join(parts)

@@ -10,8 +10,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from servers.contexts import alerts
-from servers.contexts.gateway import requests
+from servers.contexts import alerts, gateway
 from servers.contexts.runs.published import published_port
 from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch
@@ -43,7 +42,7 @@ def attention_count(context: dict[str, Any]) -> int:
 @register.simple_tag
 def all_captures() -> list[Capture]:
     """Those that are on: what programs ask is kept."""
-    return requests.captures()
+    return gateway.captures()
 
 
 @register.simple_tag(takes_context=True)
@@ -54,7 +53,7 @@ def in_playground(context: dict[str, Any]) -> bool:
 
 @register.simple_tag
 def captures_mark() -> str:
-    return requests.mark_capture()
+    return gateway.mark_capture()
 
 
 @register.simple_tag

@@ -17,7 +17,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from servers.contexts.gateway import requests
+from servers.contexts import gateway
 from servers.forms.chat_messages import BODY_LIMIT
 from servers.forms.conversation import COLUMNS, Ask, AskError, read_chat
 from servers.gateway import answers, calls
@@ -110,7 +110,7 @@ def build_context(request: PersonRequest) -> dict[str, Any]:
         "csrf_cookie": settings.CSRF_COOKIE_NAME,
         "parameters": sampling.PARAMETERS,
         "parameter_table": sampling.table(),
-        "standings": requests.describe_standings() if request.user.may_view else [],
+        "standings": gateway.describe_standings() if request.user.may_view else [],
         "person": request.user,
     }
 

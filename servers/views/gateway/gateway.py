@@ -15,8 +15,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from servers import events
-from servers.contexts.gateway import model_rows, requests
-from servers.contexts.gateway.requests import RECENT
+from servers.contexts import gateway as gateway_context
+from servers.contexts.gateway import RECENT
 from servers.forms.legacy_port import LegacyPortForm
 from servers.gateway.clients import clients
 from servers.gateway.routes import list_models, look
@@ -39,13 +39,13 @@ def gateway(request: PersonRequest) -> HttpResponse:
         "gateway/page.html",
         {
             **used,
-            "models": model_rows.list_models(used["ready"], used["absent"], person),
+            "models": gateway_context.list_models(used["ready"], used["absent"], person),
             # It tells of memory, and of who has started what.
             "on_request": scale_to_zero.list_on_demand() if person.may_view else [],
             "requests": Request.objects.visible_to(person)[:RECENT],
             "person": person,
             "usage": build_usage(request) if person.may_operate else None,
-            "mark": requests.names_mark(),
+            "mark": gateway_context.names_mark(),
         },
     )
 
