@@ -12,13 +12,11 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from servers.contexts import alerts, dashboard, disks, gateway
+from servers.contexts import alerts, dashboard, disks, gateway, server_page
 from servers.contexts.external import found, workloads
-from servers.contexts.memory import care, gpu_rows
+from servers.contexts.memory import care, gpu_owners
 from servers.contexts.memory.care import HardwareReport, hardware
-from servers.contexts.memory.gpu_rows import GpuRow
-from servers.contexts.runs import server_page
-from servers.contexts.runs.owners import Owner, owners
+from servers.contexts.memory.gpu_owners import GpuRow, Owner, list_server_owners
 from servers.judge.memory import holders
 from servers.models import Box, Claim, ImageFacts, ModelInventory, Server, User
 from servers.state import box_samples
@@ -46,7 +44,7 @@ class Panel:
     uptime: float | None  # seconds
     sees_all: bool  # processes of other PID namespaces too
     hardware: HardwareReport
-    owners: tuple[Owner, ...] = ()  # on the box's own page
+    list_server_owners: tuple[Owner, ...] = ()  # on the box's own page
     rows: tuple[GpuRow, ...] = ()
     is_folded: bool = False  # among so many boxes that each is a line, to be opened
     claims: tuple[Claim, ...] = ()
@@ -101,11 +99,11 @@ def panels(
     *,
     is_folded: bool = False,
 ) -> list[Panel]:
-    known, unmonitored = gpu_rows.read_owners(), workloads.count_unmonitored()
+    known, unmonitored = gpu_owners.read_owners(), workloads.count_unmonitored()
     found = []
     for box in boxes:
         shown = _panel(box, samples[box.slug], known.servers)
-        rows = gpu_rows.build_rows(box, shown.gpus, known)
+        rows = gpu_owners.build_rows(box, shown.gpus, known)
         found.append(
             replace(
                 shown,
@@ -119,10 +117,10 @@ def panels(
 
 def panel(box: Box) -> Panel:
     """With who is on its GPUs."""
-    known = gpu_rows.read_owners()
+    known = gpu_owners.read_owners()
     found = _panel(box, box_samples.newest(box.slug), known.servers)
-    rows = gpu_rows.build_rows(box, found.gpus, known)
-    return replace(found, owners=owners(box, found.gpus), rows=rows)
+    rows = gpu_owners.build_rows(box, found.gpus, known)
+    return replace(found, owners=list_server_owners(box, found.gpus), rows=rows)
 
 
 def _panel(box: Box, sample: dict[str, Any] | None, slugs: Mapping[str, str]) -> Panel:

@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from servers.contexts import alerts, gateway
-from servers.contexts.runs.published import published_port
+from servers.contexts.server_page import published_port
 from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch
 from servers.models import Box, Capture, Run, User

@@ -10,7 +10,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from servers import lifecycle, tasks
-from servers.contexts.profiles.gpu_choice import describe_gpus
+from servers.contexts.profile_form import describe_gpus
 from servers.forms import environment as start_form
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial

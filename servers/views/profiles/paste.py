@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 from django.http import HttpResponse
 from django.shortcuts import render
 
-from servers.contexts.profiles.import_summary import summarise_document, summarise_draft
+from servers.contexts.profile_form import summarise_document, summarise_draft
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.launch.commandline.draft import Draft, DraftError, UnknownEngineError, draft

@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.text import slugify
 
 from servers import events
-from servers.contexts.profiles.gpu_choice import describe_gpus
+from servers.contexts.profile_form import describe_gpus
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.launch.engines import change

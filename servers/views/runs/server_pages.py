@@ -5,7 +5,7 @@ from typing import Any
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 
-from servers.contexts.runs import run_comparison, server_page
+from servers.contexts import server_page
 from servers.launch import numbers
 from servers.models import Permission, Run, Server
 from servers.models.runs.run import PARTS
@@ -38,7 +38,7 @@ def server_runs(request: PersonRequest, slug: str) -> HttpResponse:
     """With ?compare= twice, what differs between two of them."""
     chosen = request.GET.getlist("compare")
     server = get_object_or_404(Server, slug=slug)
-    compared = run_comparison.compare_runs(server, chosen) if chosen else None
+    compared = server_page.compare_runs(server, chosen) if chosen else None
     return _show(request, slug, "server_runs", chosen=chosen, compared=compared)
 
 
