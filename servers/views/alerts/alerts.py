@@ -13,7 +13,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from servers import events
 from servers.contexts import alerts as alert_context
-from servers.forms.notification_channel import NotificationChannelForm
+from servers.forms.notifications import NotificationChannelForm
 from servers.lifecycle.alerts import alerts as verbs
 from servers.lifecycle.alerts import channels as channel_actions
 from servers.models import Alert, AuditEntry, Box, NotificationChannel, Permission

@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import Schema, Status
 
-from servers.forms import profile_values as values
+from servers.forms import profile as values
 from servers.forms.profile import ProfileForm
 from servers.launch.recipes.document import Document
 from servers.models import Box, Permission, Profile

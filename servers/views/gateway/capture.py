@@ -13,7 +13,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
 from servers import events
-from servers.forms.capture import CaptureForm
+from servers.forms.gateway import CaptureForm
 from servers.gateway.routes import look
 from servers.models import AuditEntry, Capture, CapturedCall, Permission
 from servers.models.gateway.capture import KEPT

@@ -17,7 +17,7 @@ from django.utils import timezone
 from servers import events
 from servers.contexts import gateway as gateway_context
 from servers.contexts.gateway import RECENT
-from servers.forms.legacy_port import LegacyPortForm
+from servers.forms.gateway import LegacyPortForm
 from servers.gateway.clients import clients
 from servers.gateway.routes import list_models, look
 from servers.lifecycle.gateway import scale_to_zero

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
-from servers.forms.keys import KeyForm
+from servers.forms.gateway import KeyForm
 from servers.models import AuditEntry, Key, Permission, Role, User
 from servers.views.access import PersonRequest, get, get_or_post
 from servers.views.gateway.gateway import use_from

@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from servers import tasks
-from servers.forms.notification_choices import NotificationChoicesForm
+from servers.forms.notifications import NotificationChoicesForm
 from servers.forms.people import BoxForm
 from servers.launch.engines.placement import resolve
 from servers.lifecycle.alerts.choices import choose

@@ -12,8 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from servers import lifecycle, tasks
 from servers.contexts.profile_form import describe_gpus
 from servers.forms import environment as start_form
-from servers.forms.profile import ProfileForm
-from servers.forms.profile_values import initial
+from servers.forms.profile import ProfileForm, initial
 from servers.judge.profiles import vocabulary
 from servers.judge.profiles.facts import LintFinding, Subject
 from servers.judge.runs.gpu_conflicts import GpuConflict

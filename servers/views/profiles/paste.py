@@ -10,8 +10,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 
 from servers.contexts.profile_form import summarise_document, summarise_draft
-from servers.forms.profile import ProfileForm
-from servers.forms.profile_values import initial
+from servers.forms.profile import ProfileForm, initial
 from servers.launch.commandline.draft import Draft, DraftError, UnknownEngineError, draft
 from servers.launch.commandline.environment_draft import HF_TOKENS
 from servers.launch.commandline.import_notes import ImportNote

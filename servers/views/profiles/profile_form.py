@@ -11,8 +11,7 @@ from django.utils.text import slugify
 
 from servers import events
 from servers.contexts.profile_form import describe_gpus
-from servers.forms.profile import ProfileForm
-from servers.forms.profile_values import initial
+from servers.forms.profile import ProfileForm, initial
 from servers.launch.engines import change
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes.document import Document

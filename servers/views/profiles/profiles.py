@@ -15,8 +15,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 
 from servers import events, lifecycle, tasks
 from servers.forms.environment import EnvironmentForm
-from servers.forms.profile import ProfileForm
-from servers.forms.profile_values import opens_the_box
+from servers.forms.profile import ProfileForm, opens_the_box
 from servers.judge.runs import start_chart
 from servers.launch import numbers
 from servers.launch.commandline import export

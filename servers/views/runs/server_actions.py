@@ -6,7 +6,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404
 
 from servers import lifecycle, tasks
-from servers.forms.profile_values import opens_the_box
+from servers.forms.profile import opens_the_box
 from servers.launch.engines import parameters
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses

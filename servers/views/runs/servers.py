@@ -12,7 +12,7 @@ from django.utils.text import slugify
 from servers import events
 from servers.contexts import alerts, pages
 from servers.contexts import dashboard as dashboard_context
-from servers.forms.profile_values import opens_the_box
+from servers.forms.profile import opens_the_box
 from servers.launch.engines import parameters
 from servers.lifecycle.runs.ownership import require_managed
 from servers.lifecycle.weights import checkpoints
