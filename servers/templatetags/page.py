@@ -10,7 +10,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from servers.contexts import alerts, gateway
+from servers.contexts import alerts, dashboard, gateway
+from servers.contexts.dashboard import BoxSummary
 from servers.contexts.server_page import published_port
 from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch
@@ -134,3 +135,8 @@ def asks_key(launch: Launch) -> bool:
     """Whether the engine asks callers for a key."""
     engine = ENGINES.get(launch.engine)
     return engine is not None and engine.has_key(launch)
+
+
+@register.simple_tag
+def boxes_found() -> list[BoxSummary]:
+    return dashboard.list_summaries()
