@@ -2,9 +2,8 @@
 
 from django.urls import URLPattern, path
 
-from servers.consumers.live import LiveConsumer
+from servers.consumers.live import LiveConsumer, NoticesConsumer
 from servers.consumers.log import LogConsumer
-from servers.consumers.notices import NoticesConsumer
 
 websocket_urlpatterns: list[URLPattern] = [
     path("ws/live/", LiveConsumer.as_asgi()),  # type: ignore[arg-type]

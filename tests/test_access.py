@@ -86,7 +86,7 @@ def test_every_address_has_a_row() -> None:
     missing = {str(each.name) for each in patterns(get_resolver())} - {row.name for row in ROWS}
 
     assert not missing, (
-        f"urls.py has addresses that no row of ROWS in {access_rows.__file__} names: {sorted(missing)}. "
+        f"There are addresses that no row of ROWS in {access_rows.__file__} names: {sorted(missing)}. "
         "Add a Row for each, with its method and the permission that it needs."
     )
 
@@ -99,8 +99,8 @@ def test_every_view_says_who_may_use_it() -> None:
             silent.append(str(each.name))
 
     assert not silent, (
-        f"These views say nothing about who may use them: {silent}. Put "
-        "@allow(Permission.…) of servers.views.access below @require_GET or @require_POST."
+        f"These views say nothing about who may use them: {silent}. Serve each with @get, @post or "
+        "@get_or_post of servers.views.access, which take a permission."
     )
 
 

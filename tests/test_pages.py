@@ -12,8 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from servers.contexts import pages
-from servers.contexts.alerts import needs
+from servers.contexts import alerts, pages
 from servers.lifecycle.runs import starts
 from servers.models import (
     Box,
@@ -388,7 +387,7 @@ def test_timings_of_a_run_are_told_by_the_moments_of_its_moves(db: Any) -> None:
 def test_a_box_that_was_never_seen_is_no_failure(db: Any) -> None:
     box = Box.objects.create(slug="new")
 
-    (notice,) = needs.attention([box], {"new": None})
+    (notice,) = alerts.attention([box], {"new": None})
 
     assert notice.level == "attention"
     assert "has never been seen" in notice.what

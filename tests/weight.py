@@ -102,7 +102,7 @@ def read_weights() -> PageWeights:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inferdash.settings")
     django.setup()
     from inferdash import static_files  # noqa: PLC0415 - needs the settings
-    from servers.contexts.runs import server_page  # noqa: PLC0415
+    from servers.contexts import server_page  # noqa: PLC0415
 
     folder = ROOT / "templates"
     files = {

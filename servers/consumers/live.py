@@ -1,15 +1,17 @@
-"""The socket of every page: sends each card and panel anew when it has changed."""
+"""The sockets of pages: each card and panel anew when it has changed, and a browser’s notifications."""
 
 import asyncio
 import contextlib
+import json
 import time
+from dataclasses import asdict
 from urllib.parse import parse_qsl
 
 from asgiref.sync import sync_to_async
 
 from servers import events
 from servers.consumers.guard import RECHECK, GuardedConsumer
-from servers.contexts import pages
+from servers.contexts import alerts, pages
 from servers.models import Permission
 
 # At most this many renderings a second: a burst of changes becomes one message.
@@ -76,3 +78,46 @@ class LiveConsumer(GuardedConsumer):
             if html:
                 await self.send(text_data=html)
             await asyncio.sleep(PAUSE)
+
+
+# Busy servers change several times a second, and nobody reads notifications that fast.
+NOTICES_PAUSE = 1.0
+NOTICES_ABOUT = frozenset({"alerts", "server", "servers"})
+
+
+class NoticesConsumer(GuardedConsumer):
+    """Sends what is news for its person whenever that has changed: {"notices": [{id, title, text, url}]}."""
+
+    async def connect(self) -> None:
+        self.viewer = await self.admit()
+        if self.viewer is None:
+            return
+        self.something = asyncio.Event()
+        self.something.set()
+        await self.channel_layer.group_add(events.LIVE, self.channel_name)
+        self.start(self._send_notices())
+
+    async def disconnect(self, code: int) -> None:
+        await super().disconnect(code)
+        await self.leave_group(events.LIVE)
+
+    async def send_change(self, message: events.ChangeEvent) -> None:
+        if message["kind"] in NOTICES_ABOUT:
+            self.something.set()
+
+    async def _send_notices(self) -> None:
+        sent: list[alerts.BrowserNotice] | None = None
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.something.wait(), RECHECK)
+            if not self.something.is_set():
+                self.viewer = await self.person()
+            self.something.clear()
+            if self.viewer is None:
+                return
+            found = await sync_to_async(alerts.list_notices)(self.viewer)
+            if found != sent:
+                sent = found
+                told = {"notices": [asdict(each) for each in found]}
+                await self.send(text_data=json.dumps(told))
+            await asyncio.sleep(NOTICES_PAUSE)

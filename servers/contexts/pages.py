@@ -12,17 +12,11 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from servers.contexts.alerts import needs
+from servers.contexts import alerts, dashboard, disks, gateway, server_page
 from servers.contexts.external import found, workloads
-from servers.contexts.gateway import requests
-from servers.contexts.images import inventory
-from servers.contexts.memory import care, gpu_rows
+from servers.contexts.memory import care, gpu_owners
 from servers.contexts.memory.care import HardwareReport, hardware
-from servers.contexts.memory.gpu_rows import GpuRow
-from servers.contexts.people import recent
-from servers.contexts.runs import reboots, server_page
-from servers.contexts.runs.owners import Owner, owners
-from servers.contexts.weights import downloads
+from servers.contexts.memory.gpu_owners import GpuRow, Owner, list_server_owners
 from servers.judge.memory import holders
 from servers.models import Box, Claim, ImageFacts, ModelInventory, Server, User
 from servers.state import box_samples
@@ -50,7 +44,7 @@ class Panel:
     uptime: float | None  # seconds
     sees_all: bool  # processes of other PID namespaces too
     hardware: HardwareReport
-    owners: tuple[Owner, ...] = ()  # on the box's own page
+    list_server_owners: tuple[Owner, ...] = ()  # on the box's own page
     rows: tuple[GpuRow, ...] = ()
     is_folded: bool = False  # among so many boxes that each is a line, to be opened
     claims: tuple[Claim, ...] = ()
@@ -105,11 +99,11 @@ def panels(
     *,
     is_folded: bool = False,
 ) -> list[Panel]:
-    known, unmonitored = gpu_rows.read_owners(), workloads.count_unmonitored()
+    known, unmonitored = gpu_owners.read_owners(), workloads.count_unmonitored()
     found = []
     for box in boxes:
         shown = _panel(box, samples[box.slug], known.servers)
-        rows = gpu_rows.build_rows(box, shown.gpus, known)
+        rows = gpu_owners.build_rows(box, shown.gpus, known)
         found.append(
             replace(
                 shown,
@@ -123,10 +117,10 @@ def panels(
 
 def panel(box: Box) -> Panel:
     """With who is on its GPUs."""
-    known = gpu_rows.read_owners()
+    known = gpu_owners.read_owners()
     found = _panel(box, box_samples.newest(box.slug), known.servers)
-    rows = gpu_rows.build_rows(box, found.gpus, known)
-    return replace(found, owners=owners(box, found.gpus), rows=rows)
+    rows = gpu_owners.build_rows(box, found.gpus, known)
+    return replace(found, owners=list_server_owners(box, found.gpus), rows=rows)
 
 
 def _panel(box: Box, sample: dict[str, Any] | None, slugs: Mapping[str, str]) -> Panel:
@@ -139,7 +133,7 @@ def _panel(box: Box, sample: dict[str, Any] | None, slugs: Mapping[str, str]) ->
         health_word=box.health_word,
         is_silent=box.is_silent,
         seen_at=box.seen_at,
-        problems=needs.problems(box),
+        problems=alerts.problems(box),
         docker=str(box.facts.get("docker", {}).get("version", "")),
         driver=known.get("driver") or "",
         t=known.get("t"),
@@ -177,19 +171,19 @@ def render(
     parts = [_dot_html(box) for box in changed_boxes]
     # With every look at the boxes, too: it ends by the clock, of which no message tells.
     if every_box or ("capture", None) in keys:
-        parts.append(requests.render_capture(person, page))
+        parts.append(gateway.render_capture(person, page))
     # Not for every server that has changed: busy ones do each second, and boxes are looked at anyway.
     is_about_alerts = every_box or bool(keys & {("alerts", None), ("servers", None)})
     if page != "dashboard" and is_about_alerts:
-        notices = needs.now()
-        parts.append(needs.bell_html(len(needs.list_for(person, notices))))
+        notices = alerts.now()
+        parts.append(alerts.bell_html(len(alerts.list_for(person, notices))))
         if page == "alerts":
-            parts.append(needs.alerts_html(person, notices))
+            parts.append(alerts.alerts_html(person, notices))
     if page == "channels" and person.may_administer and (everything or ("alerts", None) in keys):
-        parts.append(needs.render_channels())
-    parts += requests.render_capture_parts(keys, person, page)
-    parts += requests.parts(keys, person, page)
-    parts += inventory.parts(keys, page)
+        parts.append(alerts.render_channels())
+    parts += gateway.render_capture_parts(keys, person, page)
+    parts += gateway.render_parts(keys, person, page)
+    parts += disks.render_images(keys, page)
     if page == "dashboard":
         parts += _dashboard(keys, person, boxes, changed_boxes)
     elif page == "servers":
@@ -213,8 +207,8 @@ def render(
         if is_about_servers:
             parts.append(_chat_html(person))
         if is_about_servers or changed_boxes:
-            parts.append(requests.render_sidebar(person))
-    parts += downloads.parts(keys, person, page)
+            parts.append(gateway.render_sidebar(person))
+    parts += disks.render_downloads(keys, person, page)
     parts += server_page.render_parts(keys, person, page, pk, host)
     return "".join(parts)
 
@@ -224,8 +218,8 @@ def _render_chat(keys: set[Key], person: User, page: str) -> str:
     everything = ("everything", None) in keys
     parts = []
     if everything or keys & {("capture", None), ("boxes", None)}:
-        parts.append(requests.render_capture(person, page))
-    parts += requests.parts(keys, person, page)
+        parts.append(gateway.render_capture(person, page))
+    parts += gateway.render_parts(keys, person, page)
     if page == "chat" and _is_about_servers(keys):
         parts.append(_chat_html(person))
     return "".join(parts)
@@ -243,11 +237,15 @@ def _dashboard(
     keys: set[Key], person: User, boxes: list[Box], changed_boxes: list[Box]
 ) -> list[str]:
     samples = {box.slug: box_samples.newest(box.slug) for box in boxes}
-    notices = needs.list_for(person, needs.attention(boxes, samples))
-    parts = [reboots.html(person), needs.list_html(tuple(notices)), needs.bell_html(len(notices))]
+    notices = alerts.list_for(person, alerts.attention(boxes, samples))
+    parts = [
+        dashboard.render_reboots(person),
+        alerts.list_html(tuple(notices)),
+        alerts.bell_html(len(notices)),
+    ]
     cards = _cards(keys, person)
     if cards:
-        parts += [*cards, recent.html(person)]
+        parts += [*cards, dashboard.render_recent(person)]
     shown = panels(changed_boxes, samples, is_folded=len(boxes) > UNFOLDED)
     return parts + [_box_html(each) for each in shown]
 

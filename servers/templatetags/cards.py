@@ -1,14 +1,21 @@
-"""Cards of servers: their groups, their order, the GPUs they have, the fix of a failure."""
+"""Cards of servers: groups, order, GPUs, the fix of a failure, usage, claims, clusters."""
 
 from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
+from typing import Protocol
 
 from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
+from servers.contexts.external import workloads
+from servers.contexts.external.workloads import Cluster, RayWorker
 from servers.lifecycle.logs import diagnoses
-from servers.models import Run, Server
+from servers.lifecycle.people import claims
+from servers.models import Claim, Run, Server, User
 from servers.models.runs.run import RunState
+from servers.templatetags.format import ago, since
 from servers.templatetags.launches import change_words
 
 register = template.Library()
@@ -80,3 +87,60 @@ def _read_fix(pk: int, _created_at: datetime, _version: int) -> str:
     runs = Run.objects.select_related("server__profile__current", "server__box", "version", "log")
     change = diagnoses.find_first_change(runs.get(pk=pk))
     return change_words(change) if change else ""
+
+
+class RequestTimes(Protocol):
+    """What is told of a run."""
+
+    @property
+    def requests_running(self) -> int | None: ...
+    @property
+    def last_request_at(self) -> datetime | None: ...
+    @property
+    def ready_at(self) -> datetime | None: ...
+
+
+@register.filter
+def use_words(run: Run | RequestTimes) -> SafeString | str:
+    """ "2 requests running", "no request for 3 h 12 min"; what is not known is said to be so."""
+    use = run.health if isinstance(run, Run) else run
+    count, last = use.requests_running, use.last_request_at
+    if count:
+        return f"{count} request{'' if count == 1 else 's'} running"
+    if count is None and last:
+        said = "last used here {}; its engine does not report other users"
+        return format_html(said, ago(last))
+    if count is None:
+        return "usage unknown: metrics are off"
+    if last:
+        return format_html("no request for {}", since(last))
+    if run.ready_at:
+        return format_html("no requests yet, ready {}", ago(run.ready_at))
+    return "no request yet"
+
+
+@register.filter
+def of_gpu(found: Iterable[Claim], index: int) -> list[Claim]:
+    return [each for each in found if index in each.gpus]
+
+
+@register.filter
+def claims_on(server: Server) -> list[Claim]:
+    """Of it, or of the GPUs that its run has."""
+    return [each for each in server.box.current_claims if each.covers(server)]
+
+
+@register.filter
+def claims_against(server: Server, person: User) -> list[Claim]:
+    """Other people's, which a stop by this person would touch."""
+    return claims.against_stop(server, person)
+
+
+@register.simple_tag
+def cluster_of(server: Server) -> Cluster | None:
+    return workloads.cluster_of(server)
+
+
+@register.simple_tag
+def ray_workers(server: Server) -> tuple[RayWorker, ...]:
+    return workloads.ray_workers(server)

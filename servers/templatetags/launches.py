@@ -1,12 +1,14 @@
-"""Launches on pages: each flag and variable with its reason."""
+"""Launches on pages: each flag and variable with its reason, and builds of Dockerfiles."""
 
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from django import template
 
+from servers.contexts import disks
 from servers.forms.profile import ProfileForm
+from servers.judge.images import dockerfile
 from servers.judge.profiles.facts import LintFinding
 from servers.judge.profiles.preflight import PreflightItem
 from servers.launch import durations
@@ -16,9 +18,10 @@ from servers.launch.engines.change import Difference, LaunchChange, field_text, 
 from servers.launch.engines.engine import secret_words
 from servers.launch.engines.flagtext import FlagRow
 from servers.launch.engines.launch import FIELDS, Launch
+from servers.lifecycle.images.inventory import name_build
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.profiles.path_reports import PathReport
-from servers.models import ImageFacts, Server
+from servers.models import Box, ImageFacts, ImageJob, Profile, Server, StoredImage
 from servers.models.people.key import MASK, mask
 
 register = template.Library()
@@ -189,3 +192,58 @@ def field_title(name: str) -> str:
 def images_mark() -> str:
     """Another text whenever an image has said something, or the asking has come further."""
     return ImageFacts.objects.mark()
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnBox:
+    box: Box
+    image: StoredImage | None  # as the box's watcher has last seen it
+    job: ImageJob | None  # the newest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    tag: str
+    base: str
+    is_used: bool  # the profile starts from it
+    boxes: list[OnBox]
+
+    @property
+    def is_there(self) -> bool:
+        """On one box at least."""
+        return any(
+            each.image is not None or (each.job is not None and each.job.state == "done")
+            for each in self.boxes
+        )
+
+
+@register.simple_tag
+def jobs_mark() -> str:
+    """Another text whenever a pull or build of an image has come further."""
+    return disks.jobs_mark()
+
+
+@register.simple_tag
+def build_of(profile: Profile) -> Build | None:
+    """None for a profile without a Dockerfile."""
+    launch = profile.launch
+    if not launch.dockerfile:
+        return None
+    tag = name_build(profile.slug, launch)
+    placed = Box.objects.filter(servers__profile=profile, servers__removed_at=None).distinct()
+    return Build(
+        tag=tag,
+        base=dockerfile.base(launch.dockerfile),
+        is_used=launch.image == tag,
+        boxes=[_build_on_box(box, tag) for box in placed or Box.objects.all()],
+    )
+
+
+def _build_on_box(box: Box, tag: str) -> OnBox:
+    jobs = ImageJob.objects.filter(box=box, what=tag, kind=ImageJob.Kind.BUILD)
+    images = StoredImage.objects.filter(box=box)
+    return OnBox(
+        box=box,
+        image=next((each for each in images if tag in each.tags), None),
+        job=jobs.first(),
+    )

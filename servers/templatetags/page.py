@@ -10,9 +10,9 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from servers.contexts.alerts import needs
-from servers.contexts.gateway import requests
-from servers.contexts.runs.published import published_port
+from servers.contexts import alerts, dashboard, gateway
+from servers.contexts.dashboard import BoxSummary
+from servers.contexts.server_page import published_port
 from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch
 from servers.models import Box, Capture, Run, User
@@ -37,13 +37,13 @@ def is_simulated() -> bool:
 @register.simple_tag(takes_context=True)
 def attention_count(context: dict[str, Any]) -> int:
     """How much needs this person, for the navigation and the tab's title."""
-    return len(needs.list_for(context["request"].user, needs.now()))
+    return len(alerts.list_for(context["request"].user, alerts.now()))
 
 
 @register.simple_tag
 def all_captures() -> list[Capture]:
     """Those that are on: what programs ask is kept."""
-    return requests.captures()
+    return gateway.captures()
 
 
 @register.simple_tag(takes_context=True)
@@ -54,7 +54,7 @@ def in_playground(context: dict[str, Any]) -> bool:
 
 @register.simple_tag
 def captures_mark() -> str:
-    return requests.mark_capture()
+    return gateway.mark_capture()
 
 
 @register.simple_tag
@@ -135,3 +135,8 @@ def asks_key(launch: Launch) -> bool:
     """Whether the engine asks callers for a key."""
     engine = ENGINES.get(launch.engine)
     return engine is not None and engine.has_key(launch)
+
+
+@register.simple_tag
+def boxes_found() -> list[BoxSummary]:
+    return dashboard.list_summaries()

@@ -1,4 +1,6 @@
-"""Progress of starts, for cards and pages."""
+"""Progress of starts, failures and their fixes, for cards and pages."""
+
+import re
 
 from django import template
 from django.utils import timezone
@@ -7,15 +9,22 @@ from servers.judge.external.engines import Origin
 from servers.judge.logs.parsing import LogPatternRemark
 from servers.judge.logs.phases import PHASES
 from servers.judge.memory import release_words as sentences
+from servers.judge.memory.advice import REBOOT
+from servers.judge.memory.orphans import Orphan
 from servers.judge.memory.release import Release
+from servers.judge.profiles.facts import LintFinding
 from servers.judge.runs.start_chart import ChartedStart as Charted
 from servers.judge.runs.start_chart import StartBar
 from servers.judge.runs.start_progress import StartProgress, TimelineStep
 from servers.launch.engines.change import Difference
 from servers.lifecycle.gateway import scale_to_zero
+from servers.lifecycle.images import work
+from servers.lifecycle.logs.diagnoses import FixStep
 from servers.lifecycle.memory import releases
+from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import starts
 from servers.models import Box, Run
+from servers.models.jobs.job import JobKind
 from servers.templatetags.format import duration
 from servers.templatetags.launches import field_title
 
@@ -178,3 +187,38 @@ def how_far(run: Run) -> str:
     percent = starts.read_progress(run).percent if last.words else None
     words = last.words or last.state
     return f"{words}, {percent} %" if percent is not None else words
+
+
+MOST_KNOWN = 4
+
+
+@register.filter
+def known_of(run: Run, box: Box) -> list[LintFinding]:
+    """What is known to go wrong with such a launch, the worst first, some at most."""
+    found = checks.findings(run.launch, box, run.server.profile)
+    return [each for each in found if each.severity != "info"][:MOST_KNOWN]
+
+
+@register.filter
+def can_change(image: str) -> bool:
+    """Whether a pull may bring another image."""
+    return work.can_change(image)
+
+
+@register.simple_tag
+def reboot_command() -> str:
+    return REBOOT
+
+
+@register.filter
+def can_be_ended(box: Box) -> list[Orphan]:
+    """Processes that engines have left on the box, and that its page would end."""
+    found = [Orphan.from_json(said) for said in box.left_behind]
+    return [left for left in found if JobKind.KILL in left.actions]
+
+
+@register.filter
+def reclaim_level(step: FixStep) -> int:
+    """What is to be dropped by the words of a remedy: 1, 2 or 3, as the kernel counts."""
+    named = re.search(r"echo ([123])", step.says)
+    return int(named[1]) if named else 3

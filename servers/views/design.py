@@ -2,11 +2,10 @@
 
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
 
 from servers.models import Permission
 from servers.models.runs.run import RunState
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get
 
 SPACES = (4, 8, 12, 16, 24, 40)
 COLOURS = (
@@ -72,8 +71,7 @@ ICONS = (
 )
 
 
-@require_GET
-@allow(Permission.ADMINISTER)
+@get("design/", Permission.ADMINISTER, name="design")
 def show_design(request: PersonRequest) -> HttpResponse:
     return render(
         request,

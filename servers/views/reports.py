@@ -8,7 +8,6 @@ from typing import cast
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_POST
 
 from servers.judge.reports import document
 from servers.launch.engines import ENGINES
@@ -17,7 +16,7 @@ from servers.lifecycle.reports import MadeReport, ReportWishes
 from servers.models import AuditEntry, Box, Permission, Run, User
 from servers.models.runs.run import PARTS
 from servers.state import box_samples
-from servers.views.access import allow
+from servers.views.access import get_or_post, post
 
 _LONGEST_TRUTH = 500  # characters
 _MOST_WORDS = 40
@@ -27,8 +26,7 @@ _SHORTEST_WORD = 2
 _LINE = re.compile(r"[0-9]{1,12}")
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.VIEW)
+@get_or_post("runs/<int:run_id>/report/", Permission.VIEW)
 def run_report(request: HttpRequest, run_id: int) -> HttpResponse:
     """Of a failure; whoever may read its log may report it."""
     runs = Run.objects.select_related("server__box", "server__profile", "version", *PARTS)
@@ -47,8 +45,7 @@ def run_report(request: HttpRequest, run_id: int) -> HttpResponse:
     )
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.VIEW)
+@get_or_post("boxes/<slug:slug>/report/", Permission.VIEW)
 def box_report(request: HttpRequest, slug: str) -> HttpResponse:
     """Of the verdict on the memory of a GPU, which ?gpu= names by its UUID."""
     box = get_object_or_404(Box, slug=slug)
@@ -68,8 +65,7 @@ def box_report(request: HttpRequest, slug: str) -> HttpResponse:
     )
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("profiles/paste/report/", Permission.EDIT)
 def paste_report(request: HttpRequest) -> HttpResponse:
     """Of a paste that was read wrongly. The text comes along with every step: nothing is kept."""
     text = request.POST.get("text", "")

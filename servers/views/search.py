@@ -8,12 +8,11 @@ from operator import and_
 from django.db.models import Q, QuerySet
 from django.http import JsonResponse
 from django.urls import resolve, reverse
-from django.views.decorators.http import require_GET
 
 from servers.models import Box, Permission, Profile, Server, StoredCheckpoint, User
 from servers.models.profiles.profile import ProfileFilter
 from servers.models.runs.run import RunState
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get
 
 EACH = 5  # of a kind
 LONGEST, MOST_WORDS = 100, 6
@@ -137,8 +136,7 @@ def _answers(server: Server) -> bool:
     return is_ready and server.launch.serves_models
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("search.json", Permission.VIEW)
 def search(request: PersonRequest) -> JsonResponse:
     """Groups of hits for ?q=, those that have any."""
     words = request.GET.get("q", "")[:LONGEST].split()[:MOST_WORDS]

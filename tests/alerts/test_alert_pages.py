@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers.contexts.alerts import needs
+from servers.contexts import alerts
 from servers.models import Alert, AuditEntry, Box, Notification, NotificationChannel, Role
 from servers.models.runs.run import RunState
 from tests import factories
@@ -69,7 +69,7 @@ def test_what_only_an_alert_tells_needs_somebody_too(ada: Client, box: Box) -> N
         title="rtx8: GPU 1 is too hot",
         server_name="",
     )
-    [notice] = needs.attention([box], {"rtx8": None})
+    [notice] = alerts.attention([box], {"rtx8": None})
 
     assert (notice.about, notice.slug, notice.what) == ("box", "rtx8", "GPU 1 is too hot")
     assert (notice.level, notice.alert) == ("attention", hot.pk)
@@ -81,7 +81,7 @@ def test_two_alerts_of_one_box_and_what_is_seen_there_count_each_once(box: Box) 
     factories.alert(box, kind="box", subject="Docker cannot be used", server_name="")
     factories.alert(box, kind="leaked", subject="GPU-1", server_name="")
 
-    notices = needs.attention([box], {"rtx8": None})
+    notices = alerts.attention([box], {"rtx8": None})
 
     assert [notice.kind for notice in notices] == ["leaked", "box"]
 

@@ -10,7 +10,7 @@ from asgiref.sync import sync_to_async
 from django.utils import timezone
 
 from servers import events
-from servers.contexts.alerts import notices
+from servers.contexts import alerts as alert_context
 from servers.lifecycle.alerts import alerts
 from servers.lifecycle.alerts.channels import choose
 from servers.models import (
@@ -39,7 +39,7 @@ def ada(box: Box) -> User:
 
 
 def told(person: User) -> list[str]:
-    return [each.title for each in notices.list_notices(person)]
+    return [each.title for each in alert_context.list_notices(person)]
 
 
 def happen(box: Box, ada: User) -> None:
@@ -81,13 +81,13 @@ def test_each_is_told_what_they_have_chosen(box: Box, ada: User) -> None:
 def test_without_a_choice_one_is_told_of_ones_own_starts(box: Box, ada: User) -> None:
     ready = factories.run(factories.server(box, "glm-5"), RunState.READY, started_by=ada, age=100)
     Run.objects.filter(pk=ready.pk).write(ready_at=timezone.now())
-    [notice] = notices.list_notices(ada)
+    [notice] = alert_context.list_notices(ada)
     assert (notice.title, notice.url) == ("glm-5 is ready", "/servers/glm-5/")
     assert notice.text.startswith("On rtx8, after ")
 
     # The alert of a long start says the same: one notice.
     factories.alert(box, kind="ready", run=ready, severity="info", told_at=timezone.now())
-    assert len(notices.list_notices(ada)) == 1
+    assert len(alert_context.list_notices(ada)) == 1
     assert told(factories.person("grace")) == []
 
     Run.objects.filter(pk=ready.pk).write(ready_at=timezone.now() - timedelta(minutes=11))
@@ -98,18 +98,18 @@ def test_without_a_choice_one_is_told_of_ones_own_starts(box: Box, ada: User) ->
 def test_what_is_worse_is_news_again_and_what_is_over_is_none(box: Box, ada: User) -> None:
     choose(ada, browser=["box:rtx8"], mail=[], address="")
     alert = raised(box, HOT)
-    [first] = notices.list_notices(ada)
+    [first] = alert_context.list_notices(ada)
     Alert.objects.update(told_at=timezone.now() - timedelta(hours=1))
-    assert notices.list_notices(ada) == []
+    assert alert_context.list_notices(ada) == []
 
     critical = replace(HOT, severity="critical")
     alerts.worsen(alert, critical)
-    [again] = notices.list_notices(ada)
+    [again] = alert_context.list_notices(ada)
     assert again.id != first.id
 
     alert.refresh_from_db()
     alerts.clear(alert)
-    assert notices.list_notices(ada) == []
+    assert alert_context.list_notices(ada) == []
 
 
 def test_mail_goes_to_who_chose_it_and_stops_with_them(box: Box, ada: User, settings: Any) -> None:

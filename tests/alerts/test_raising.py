@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from servers.contexts.alerts import needs
+from servers.contexts import alerts
 from servers.judge.alerts import case
 from servers.judge.memory.hardware import HardwareFinding, Severity
 from servers.models import Alert, Box, Profile, Run, Server
@@ -163,7 +163,7 @@ def test_a_load_that_takes_the_last_memory_is_told_once(box: Box, server: Server
     AlertMonitor(box).step(little)
 
     assert told() == [("floor", "glm-5 on rtx8 leaves the machine little memory while it loads")]
-    assert [notice.what for notice in needs.attention([box], {box.slug: little})] == [
+    assert [notice.what for notice in alerts.attention([box], {box.slug: little})] == [
         "only 1.0 GiB of memory are left"
     ]
 
@@ -261,7 +261,7 @@ def test_a_download_that_fails_while_nobody_looks_is_told_until_it_is_there(box:
     assert (alert.detail, alert.severity) == ("No room.", "warning")
     assert alert.advice.startswith("Make room. Resume it on the page Models.")
     assert alert.get_absolute_url() == "/models/#downloads"
-    (notice,) = [each for each in needs.now() if each.about == "box" and each.alert]
+    (notice,) = [each for each in alerts.now() if each.about == "box" and each.alert]
     assert notice.what == "the download of Qwen/Qwen3-8B failed"
 
     # The same, asked for anew.

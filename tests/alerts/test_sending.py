@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from servers.contexts.alerts import needs
+from servers.contexts import alerts as alert_context
 from servers.judge.alerts.case import AlertCase
 from servers.lifecycle.alerts import alerts, channels
 from servers.models import Alert, Box, Notification, NotificationChannel
@@ -102,10 +102,10 @@ def test_an_address_that_was_wrong_gets_what_is_still_so_once_it_is_right(
     send(box)
     send(box)
     assert Notification.objects.filter(what=What.RAISED).exclude(gave_up_at=None).count() == 2
-    assert [each.lost for each in needs.list_channels()] == [1]
+    assert [each.lost for each in alert_context.list_channels()] == [1]
 
     channels.try_again(made)
-    assert [each.lost for each in needs.list_channels()] == [0]
+    assert [each.lost for each in alert_context.list_channels()] == [0]
     send(box)
     send(box)
 

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from servers.contexts import pages
-from servers.contexts.runs.published import PublishedPort, find_published_port
+from servers.contexts.server_page import PublishedPort, find_published_port
 from servers.models import Run
 from tests import factories
 

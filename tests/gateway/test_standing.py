@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from servers.contexts.gateway import requests
+from servers.contexts import gateway
 from servers.models import Role, Server, User
 from servers.models.runs.run import RunState
 from tests import factories
@@ -20,7 +20,7 @@ def server(db: None, own_redis: object) -> Server:
 
 def shown(**values: Any) -> str:
     person = User.objects.create(username="grace", role=Role.OPERATOR)
-    return " ".join(requests.render_sidebar(person).split())
+    return " ".join(gateway.render_sidebar(person).split())
 
 
 def test_a_ready_server_stands_with_its_gpus_and_work(server: Server) -> None:
@@ -29,7 +29,7 @@ def test_a_ready_server_stands_with_its_gpus_and_work(server: Server) -> None:
     own = [process(1, CONTAINER), process(2, CONTAINER), process(3, name="Xorg")]
     factories.tell(server.box, sample(gpus, own))
 
-    (found,) = requests.describe_standings()
+    (found,) = gateway.describe_standings()
 
     assert [each.index for each in found.cards] == [0, 1]
     assert found.names == "GPUs 0, 1"
@@ -45,7 +45,7 @@ def test_a_ready_server_stands_with_its_gpus_and_work(server: Server) -> None:
 def test_where_its_memory_is_not_known_nothing_is_claimed(server: Server) -> None:
     factories.run(server, container_id=CONTAINER)
 
-    (found,) = requests.describe_standings()
+    (found,) = gateway.describe_standings()
 
     assert (found.cards, found.held, found.used, found.util) == ((), None, None, None)
     assert "GPU" not in shown()

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from servers.forms.profile import ProfileForm
+from servers.forms.profile import SECTIONS, ProfileForm
 from servers.forms.profile_fields import list_boxes
-from servers.forms.profile_sections import SECTIONS
 from servers.launch.commandline import docker_options, export, paste
 from servers.launch.commandline.draft import draft
 from servers.launch.commandline.tokens import LaunchCommand

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 from django.utils.datastructures import MultiValueDict
 
-from servers.forms.profile import ProfileForm
+from servers.forms.profile import ProfileForm, initial
 from servers.forms.profile_fields import LONGEST_TEXT, image_reference
-from servers.forms.profile_values import initial
 from servers.launch.engines import flagtext
 from servers.launch.engines.launch import Launch
 from servers.models import Box, Profile, Role, Secret, User

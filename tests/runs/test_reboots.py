@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.contexts.runs import reboots as reboot_notices
+from servers.contexts import dashboard as reboot_notices
 from servers.judge.runs import reboot
 from servers.judge.runs.reboot import RebootReport, ServerAfterReboot
 from servers.lifecycle.runs import gpu_conflicts, reboots
@@ -52,7 +52,7 @@ def restart(box: Box) -> None:
 
 
 def told() -> RebootReport:
-    (line,) = reboot_notices.lines()
+    (line,) = reboot_notices.list_reboots()
     return line.told
 
 
@@ -166,7 +166,7 @@ def test_the_first_look_at_a_box_is_no_restart(box: Box) -> None:
 
     restart(box)
 
-    assert reboot_notices.lines() == []
+    assert reboot_notices.list_reboots() == []
 
 
 @pytest.mark.parametrize(
@@ -217,4 +217,4 @@ def test_the_next_restart_is_told_although_the_last_was_put_away(box: Box) -> No
 
     lifecycle.note_boot(box, "third", timezone.now(), seen_before=timezone.now())
 
-    assert [line.boot.boot_id for line in reboot_notices.lines()] == ["third"]
+    assert [line.boot.boot_id for line in reboot_notices.list_reboots()] == ["third"]

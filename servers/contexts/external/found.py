@@ -10,7 +10,7 @@ from django.db.models import Sum
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from servers.contexts.alerts import needs
+from servers.contexts import alerts
 from servers.contexts.external import workloads
 from servers.contexts.external.workloads import ExternalEngineCard, held_by, list_cards
 from servers.judge.external.engines import Origin
@@ -146,7 +146,7 @@ def found_on(box: Box, person: User) -> ExternalFindings:
 
 
 def _list_missing(box: Box) -> tuple[tuple[str, str], ...]:
-    found = needs.problems(box)
+    found = alerts.problems(box)
     host_resources = HostResources.objects.find(box)
     known = host_resources.found if host_resources else {}
     lacks = known.get("toolkit") is False and "nvidia" not in known.get("runtimes", ())

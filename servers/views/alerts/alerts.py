@@ -10,30 +10,28 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers import events
-from servers.contexts.alerts import needs
-from servers.forms.notification_channel import NotificationChannelForm
+from servers.contexts import alerts as alert_context
+from servers.forms.notifications import NotificationChannelForm
 from servers.lifecycle.alerts import alerts as verbs
 from servers.lifecycle.alerts import channels as channel_actions
 from servers.models import Alert, AuditEntry, Box, NotificationChannel, Permission
 from servers.models.alerts.alert import AlertKind
 from servers.models.people.key import SecretError
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.responses import respond_done
 
 PER_PAGE = 50
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("alerts/", Permission.VIEW)
 def alerts(request: PersonRequest) -> HttpResponse:
     person = request.user
     box, kind = request.GET.get("box", ""), request.GET.get("kind", "")
     earlier = Paginator(_earlier(box, kind), PER_PAGE).get_page(request.GET.get("page"))
     context = {
-        **needs.page(person, needs.now()),
+        **alert_context.page(person, alert_context.now()),
         "earlier": earlier,
         "boxes": Box.objects.all(),
         "kinds": AlertKind.choices,
@@ -52,36 +50,32 @@ def _earlier(box: str, kind: str) -> QuerySet[Alert]:
     return found
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("alerts/<int:pk>/acknowledge/", Permission.OPERATE)
 def alert_acknowledge(request: PersonRequest, pk: int) -> HttpResponse:
     verbs.acknowledge(get_object_or_404(Alert, pk=pk), by=request.user)
     return respond_done()
 
 
-@require_POST
-@allow(Permission.VIEW)
+@post("alerts/dismiss/", Permission.VIEW)
 def notice_dismiss(request: PersonRequest) -> HttpResponse:
     """From this person's dashboard and count; the page of alerts goes on showing it."""
-    needs.dismiss(request.user, request.POST.get("mark", ""))
+    alert_context.dismiss(request.user, request.POST.get("mark", ""))
     events.publish_person_change(request.user.pk)
     return respond_done()
 
 
-@require_GET
-@allow(Permission.ADMINISTER)
+@get("settings/notifications/", Permission.ADMINISTER, name="channels")
 def list_channels(request: PersonRequest) -> HttpResponse:
     context: dict[str, Any] = {
-        "channels": needs.list_channels(),
+        "channels": alert_context.list_channels(),
         "url": settings.PUBLIC_URL,
         "mails": bool(settings.DEFAULT_FROM_EMAIL),
     }
     return render(request, "alerts/channels.html", context)
 
 
+@get_or_post("settings/notifications/add/", Permission.ADMINISTER, name="channel_add")
 @sensitive_post_parameters("address", "key")
-@require_http_methods(["GET", "POST"])
-@allow(Permission.ADMINISTER)
 def add_channel(request: PersonRequest) -> HttpResponse:
     form = NotificationChannelForm(request.POST or None)
     if request.method == "GET" or not form.is_valid():
@@ -97,9 +91,8 @@ def add_channel(request: PersonRequest) -> HttpResponse:
     return redirect("channels")
 
 
+@get_or_post("settings/notifications/<int:pk>/", Permission.ADMINISTER, name="channel_edit")
 @sensitive_post_parameters("address", "key")
-@require_http_methods(["GET", "POST"])
-@allow(Permission.ADMINISTER)
 def edit_channel(request: PersonRequest, pk: int) -> HttpResponse:
     channel = get_object_or_404(NotificationChannel.objects.filter_team(), pk=pk)
     name = channel.name
@@ -127,8 +120,7 @@ def _save(request: PersonRequest, form: NotificationChannelForm) -> bool:
     return True
 
 
-@require_POST
-@allow(Permission.ADMINISTER)
+@post("settings/notifications/<int:pk>/delete/", Permission.ADMINISTER, name="channel_delete")
 def delete_channel(request: PersonRequest, pk: int) -> HttpResponse:
     channel = get_object_or_404(NotificationChannel.objects.filter_team(), pk=pk)
     with transaction.atomic():
@@ -139,8 +131,7 @@ def delete_channel(request: PersonRequest, pk: int) -> HttpResponse:
     return redirect("channels")
 
 
-@require_POST
-@allow(Permission.ADMINISTER)
+@post("settings/notifications/<int:pk>/test/", Permission.ADMINISTER, name="channel_test")
 def test_channel(request: PersonRequest, pk: int) -> HttpResponse:
     channel = get_object_or_404(NotificationChannel.objects.filter_team(), pk=pk)
     me = request.user

@@ -1,12 +1,16 @@
-"""Authentication by the key in the Authorization header."""
+"""Operations of the API, and the key in the Authorization header that each needs."""
 
-from asgiref.sync import sync_to_async
+from collections.abc import Callable
+from typing import Any
+
+from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.http import HttpRequest
+from ninja import Router
 from ninja.security import HttpBearer
 
 from servers.models import Key, Permission, User
 from servers.models.people.user import name_roles
-from servers.views.api.errors import ApiError
+from servers.views.api.errors import ApiError, Problem
 
 UNAUTHORIZED, FORBIDDEN = 401, 403
 
@@ -57,6 +61,37 @@ class ByKeyAsync(ByKey):
 
     async def authenticate(self, request: HttpRequest, token: str) -> Key:  # type: ignore[override]
         return await sync_to_async(super().authenticate)(request, token)
+
+
+class KeyRouter(Router):
+    def serve[View: Callable[..., Any]](
+        self,
+        method: str,
+        path: str,
+        permission: Permission,
+        answer: Any,
+        *errors: int,
+        operation_id: str | None = None,
+    ) -> Callable[[View], View]:
+        """Serve an operation to keys that have the permission.
+
+        `answer` is the schema of a 200, or schemas by status. Each of `errors` answers a Problem.
+        """
+        answers = answer if isinstance(answer, dict) else {200: answer}
+
+        def decorator(view: View) -> View:
+            authenticate = ByKeyAsync if iscoroutinefunction(view) else ByKey
+            operation = self.api_operation(
+                [method],
+                path,
+                response={**answers, **dict.fromkeys(errors, Problem)},
+                auth=authenticate(permission),
+                operation_id=operation_id,
+            )
+            served: View = operation(view)
+            return served
+
+        return decorator
 
 
 def person(request: HttpRequest) -> User:

@@ -1,7 +1,7 @@
 """Boxes: their GPUs, who holds which memory, and the models on their disks."""
 
 from django.http import HttpRequest
-from ninja import Router, Schema, Status
+from ninja import Schema, Status
 
 from servers import events
 from servers.contexts import pages
@@ -9,11 +9,11 @@ from servers.lifecycle.jobs import actions
 from servers.lifecycle.weights import deletion
 from servers.models import Box, Permission
 from servers.views.api import errors
-from servers.views.api.auth import ByKey, person
-from servers.views.api.errors import ApiError, Problem
+from servers.views.api.auth import KeyRouter, person
+from servers.views.api.errors import ApiError
 from servers.views.api.schemas import BoxOut, StoredOut
 
-router = Router()
+router = KeyRouter()
 ACCEPTED, CONFLICT, UNPROCESSABLE = 202, 409, 422
 
 
@@ -21,30 +21,24 @@ class DeletedOut(Schema):
     says: str
 
 
-@router.get("", response=list[BoxOut], auth=ByKey(Permission.VIEW))
+@router.serve("GET", "", Permission.VIEW, list[BoxOut])
 def boxes(request: HttpRequest) -> list[BoxOut]:
     return [BoxOut.from_panel(pages.panel(box)) for box in Box.objects.all()]
 
 
-@router.get("/{slug}", response={200: BoxOut, 404: Problem}, auth=ByKey(Permission.VIEW))
+@router.serve("GET", "/{slug}", Permission.VIEW, BoxOut, 404)
 def box(request: HttpRequest, slug: str) -> BoxOut:
     return BoxOut.from_panel(pages.panel(errors.find_named(Box.objects.all(), "box", slug)))
 
 
-@router.get(
-    "/{slug}/models", response={200: list[StoredOut], 404: Problem}, auth=ByKey(Permission.VIEW)
-)
+@router.serve("GET", "/{slug}/models", Permission.VIEW, list[StoredOut], 404)
 def models(request: HttpRequest, slug: str) -> list[StoredOut]:
     """The models on its disks, as its watcher has last seen them."""
     found = errors.find_named(Box.objects.all(), "box", slug)
     return [StoredOut.from_stored(each) for each in found.checkpoints.defer("texts")]
 
 
-@router.delete(
-    "/{slug}/models",
-    response={202: DeletedOut, 404: Problem, 409: Problem},
-    auth=ByKey(Permission.EDIT),
-)
+@router.serve("DELETE", "/{slug}/models", Permission.EDIT, {202: DeletedOut}, 404, 409)
 def delete_model(request: HttpRequest, slug: str, path: str) -> Status[DeletedOut]:
     """Have the box delete the model at this path; what came of it stands on its page."""
     box = errors.find_named(Box.objects.all(), "box", slug)

@@ -4,18 +4,18 @@ from datetime import timedelta
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Router, Schema
+from ninja import Schema
 from pydantic import Field
 
 from servers.lifecycle.people import claims
 from servers.models import Box, Claim, Permission, Server
 from servers.views.api import errors
-from servers.views.api.auth import ByKey, person
+from servers.views.api.auth import KeyRouter, person
 from servers.views.api.boxes import find_box
-from servers.views.api.errors import ApiError, Problem
+from servers.views.api.errors import ApiError
 from servers.views.api.schemas import ClaimOut
 
-router = Router()
+router = KeyRouter()
 CONFLICT = 409
 
 
@@ -27,22 +27,15 @@ class ClaimIn(Schema):
     note: str = Field(default="", max_length=200, description="What it is for.")
 
 
-@router.get(
-    "",
-    response=list[ClaimOut],
-    auth=ByKey(Permission.VIEW),
-    operation_id="servers_views_api_claims_listed",  # as clients know it
+@router.serve(
+    "GET", "", Permission.VIEW, list[ClaimOut], operation_id="servers_views_api_claims_listed"
 )
 def list_claims(request: HttpRequest) -> list[ClaimOut]:
     """Those that are in force, the first to end first."""
     return [ClaimOut.from_claim(each) for each in Claim.objects.active()]
 
 
-@router.post(
-    "",
-    response={200: ClaimOut, 403: Problem, 404: Problem, 409: Problem, 422: Problem},
-    auth=ByKey(Permission.OPERATE),
-)
+@router.serve("POST", "", Permission.OPERATE, ClaimOut, 403, 404, 409, 422)
 def claim(request: HttpRequest, wanted: ClaimIn) -> ClaimOut:
     """Claim GPUs or a server until a time. Claiming the same again sets its time and note anew."""
     server = None
@@ -68,11 +61,7 @@ def claim(request: HttpRequest, wanted: ClaimIn) -> ClaimOut:
     return ClaimOut.from_claim(made)
 
 
-@router.delete(
-    "/{pk}",
-    response={200: ClaimOut, 403: Problem, 404: Problem, 409: Problem},
-    auth=ByKey(Permission.OPERATE),
-)
+@router.serve("DELETE", "/{pk}", Permission.OPERATE, ClaimOut, 403, 404, 409)
 def release(request: HttpRequest, pk: int) -> ClaimOut:
     """End one's own; an admin ends anybody's."""
     there = Claim.objects.active()

@@ -4,18 +4,18 @@ from datetime import datetime
 
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest
-from ninja import Router, Schema, Status
+from ninja import Schema, Status
 from pydantic import Field
 
 from servers.lifecycle.weights import downloads as weights_downloads
 from servers.lifecycle.weights.downloads import DownloadRequestError
 from servers.models import Download, Permission
-from servers.views.api.auth import ByKey, ByKeyAsync, person
+from servers.views.api.auth import KeyRouter, person
 from servers.views.api.boxes import find_box
-from servers.views.api.errors import ApiError, Problem, find_one, wait_for_change
+from servers.views.api.errors import ApiError, find_one, wait_for_change
 from servers.views.api.schemas import RowOut
 
-router = Router()
+router = KeyRouter()
 OK, CREATED, UNPROCESSABLE = 200, 201, 422
 MOST_BYTES = 2**50
 
@@ -84,17 +84,13 @@ class DownloadOut(RowOut):
         )
 
 
-@router.get("", response=list[DownloadOut], auth=ByKey(Permission.VIEW))
+@router.serve("GET", "", Permission.VIEW, list[DownloadOut])
 def downloads(request: HttpRequest) -> list[DownloadOut]:
     """What goes on, then what came of those of the last day."""
     return [DownloadOut.from_download(each) for each in Download.objects.for_page()]
 
 
-@router.post(
-    "",
-    response={200: DownloadOut, 201: DownloadOut, 422: Problem},
-    auth=ByKey(Permission.OPERATE),
-)
+@router.serve("POST", "", Permission.OPERATE, {200: DownloadOut, 201: DownloadOut}, 422)
 def download(request: HttpRequest, given: DownloadIn) -> Status[DownloadOut]:
     """Ask for a model; 200 where the same is on its way already."""
     box = find_box(given.box)
@@ -112,7 +108,7 @@ def download(request: HttpRequest, given: DownloadIn) -> Status[DownloadOut]:
     return Status(CREATED if is_new else OK, DownloadOut.from_download(_find(made.pk)))
 
 
-@router.get("/{pk}", response={200: DownloadOut, 404: Problem}, auth=ByKeyAsync(Permission.VIEW))
+@router.serve("GET", "/{pk}", Permission.VIEW, DownloadOut, 404)
 async def one(request: HttpRequest, pk: int, seen: str = "", wait: float = 0.0) -> DownloadOut:
     """How far it is.
 
@@ -121,27 +117,21 @@ async def one(request: HttpRequest, pk: int, seen: str = "", wait: float = 0.0) 
     return await wait_for_change(lambda: _look(pk), seen=seen, wait=wait, kinds=["downloads"])
 
 
-@router.post(
-    "/{pk}/pause", response={200: DownloadOut, 404: Problem}, auth=ByKey(Permission.OPERATE)
-)
+@router.serve("POST", "/{pk}/pause", Permission.OPERATE, DownloadOut, 404)
 def pause(request: HttpRequest, pk: int) -> DownloadOut:
     """What is there stays."""
     weights_downloads.pause(_find(pk), by=person(request))
     return DownloadOut.from_download(_find(pk))
 
 
-@router.post(
-    "/{pk}/resume", response={200: DownloadOut, 404: Problem}, auth=ByKey(Permission.OPERATE)
-)
+@router.serve("POST", "/{pk}/resume", Permission.OPERATE, DownloadOut, 404)
 def resume(request: HttpRequest, pk: int) -> DownloadOut:
     """Go on with one that is paused, or try one again that has failed or was cancelled."""
     weights_downloads.resume(_find(pk), by=person(request))
     return DownloadOut.from_download(_find(pk))
 
 
-@router.post(
-    "/{pk}/cancel", response={200: DownloadOut, 404: Problem}, auth=ByKey(Permission.OPERATE)
-)
+@router.serve("POST", "/{pk}/cancel", Permission.OPERATE, DownloadOut, 404)
 def cancel(request: HttpRequest, pk: int, how: CancelIn | None = None) -> DownloadOut:
     """Files that are whole stay in any case."""
     drops = bool(how and how.delete_parts)
@@ -149,9 +139,7 @@ def cancel(request: HttpRequest, pk: int, how: CancelIn | None = None) -> Downlo
     return DownloadOut.from_download(_find(pk))
 
 
-@router.post(
-    "/{pk}/limit", response={200: DownloadOut, 404: Problem}, auth=ByKey(Permission.OPERATE)
-)
+@router.serve("POST", "/{pk}/limit", Permission.OPERATE, DownloadOut, 404)
 def limit(request: HttpRequest, pk: int, how: LimitIn) -> DownloadOut:
     """How fast it may come, from now on."""
     weights_downloads.limit(_find(pk), how.limit, by=person(request))

@@ -5,7 +5,7 @@ from typing import Literal
 from asgiref.sync import sync_to_async
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
-from ninja import P, Router, Schema, Status
+from ninja import P, Schema, Status
 from ninja.params import QueryEx
 from pydantic import Field
 
@@ -14,13 +14,13 @@ from servers.lifecycle.images import inventory, newer_builds, work
 from servers.lifecycle.jobs import commands
 from servers.models import Box, HostResources, ImageJob, Permission, StoredImage, TagNews, User
 from servers.views.api import errors
-from servers.views.api.auth import ByKey, ByKeyAsync, person
+from servers.views.api.auth import KeyRouter, person
 from servers.views.api.boxes import find_box
-from servers.views.api.errors import ApiError, Problem, wait_for_change
+from servers.views.api.errors import ApiError, wait_for_change
 from servers.views.api.image_schemas import NO_ENGINE, ImageJobOut, ImageOut, NewerOut
 from servers.views.images.images import list_tag_updates, rows
 
-router = Router()
+router = KeyRouter()
 OK, CREATED, ACCEPTED, CONFLICT, UNPROCESSABLE = 200, 201, 202, 409, 422
 _MOST_IMAGES = 100
 _SHORT = 12  # letters of an id, as Docker lists it
@@ -44,11 +44,7 @@ class MoveIn(Schema):
     to: Literal["newer", "before"]
 
 
-@router.get(
-    "/boxes/{slug}/images",
-    response={200: list[ImageOut], 404: Problem},
-    auth=ByKey(Permission.VIEW),
-)
+@router.serve("GET", "/boxes/{slug}/images", Permission.VIEW, list[ImageOut], 404)
 def images(request: HttpRequest, slug: str) -> list[ImageOut]:
     """What lies in its Docker, as its watcher has last seen it, the largest first."""
     box = errors.find_named(Box.objects.all(), "box", slug)
@@ -58,11 +54,7 @@ def images(request: HttpRequest, slug: str) -> list[ImageOut]:
     return [ImageOut.from_row(row, fates.get(row.image.pk)) for row in found]
 
 
-@router.delete(
-    "/boxes/{slug}/images",
-    response={202: ImageJobOut, 404: Problem, 409: Problem},
-    auth=ByKey(Permission.ADMINISTER),
-)
+@router.serve("DELETE", "/boxes/{slug}/images", Permission.ADMINISTER, {202: ImageJobOut}, 404, 409)
 def remove(
     request: HttpRequest,
     slug: str,
@@ -96,31 +88,21 @@ def _find_image(box: Box, called: str) -> StoredImage:
     return found[0]
 
 
-@router.get(
-    "/boxes/{slug}/images/newer",
-    response={200: list[NewerOut], 404: Problem},
-    auth=ByKey(Permission.VIEW),
-)
+@router.serve("GET", "/boxes/{slug}/images/newer", Permission.VIEW, list[NewerOut], 404)
 def newer(request: HttpRequest, slug: str) -> list[NewerOut]:
     """Tags of profiles with a newer build, with one to go back to, or that could not be asked about."""
     box = errors.find_named(Box.objects.all(), "box", slug)
     return [NewerOut.from_update(each) for each in list_tag_updates(box, person(request))]
 
 
-@router.post(
-    "/boxes/{slug}/images/newer", response={204: None, 404: Problem}, auth=ByKey(Permission.OPERATE)
-)
+@router.serve("POST", "/boxes/{slug}/images/newer", Permission.OPERATE, {204: None}, 404)
 def ask_registries(request: HttpRequest, slug: str) -> Status[None]:
     """Have the box ask the registries now what the tags of its profiles mean there."""
     newer_builds.want(errors.find_named(Box.objects.all(), "box", slug))
     return Status(204, None)
 
 
-@router.post(
-    "/boxes/{slug}/images/move",
-    response={202: ImageJobOut, 404: Problem, 409: Problem},
-    auth=ByKey(Permission.EDIT),
-)
+@router.serve("POST", "/boxes/{slug}/images/move", Permission.EDIT, {202: ImageJobOut}, 404, 409)
 def move(request: HttpRequest, slug: str, given: MoveIn) -> Status[ImageJobOut]:
     """Have a tag mean its newer build, or what it meant before; what runs is not touched."""
     box = errors.find_named(Box.objects.all(), "box", slug)
@@ -140,17 +122,15 @@ def _news(box: Box, reference: str) -> TagNews:
     return errors.find_one(TagNews.objects.all(), missing, box=box, reference=reference)
 
 
-@router.get("/image-jobs", response=list[ImageJobOut], auth=ByKey(Permission.VIEW))
+@router.serve("GET", "/image-jobs", Permission.VIEW, list[ImageJobOut])
 def image_jobs(request: HttpRequest) -> list[ImageJobOut]:
     """Pulls, builds, moved tags and removals: what goes on, and what has ended in the last day."""
     found = ImageJob.objects.for_page().seen_by(person(request)).select_related("box", "asked_by")
     return [ImageJobOut.from_job(each) for each in found]
 
 
-@router.post(
-    "/image-jobs",
-    response={200: ImageJobOut, 201: ImageJobOut, 404: Problem, 409: Problem, 422: Problem},
-    auth=ByKey(Permission.EDIT),
+@router.serve(
+    "POST", "/image-jobs", Permission.EDIT, {200: ImageJobOut, 201: ImageJobOut}, 404, 409, 422
 )
 def pull(request: HttpRequest, given: PullIn) -> Status[ImageJobOut]:
     """Ask for an image; 200 where the same is on its way already."""
@@ -171,9 +151,7 @@ def pull(request: HttpRequest, given: PullIn) -> Status[ImageJobOut]:
     return Status(CREATED, ImageJobOut.from_job(_find(job.pk, person(request))))
 
 
-@router.get(
-    "/image-jobs/{pk}", response={200: ImageJobOut, 404: Problem}, auth=ByKeyAsync(Permission.VIEW)
-)
+@router.serve("GET", "/image-jobs/{pk}", Permission.VIEW, ImageJobOut, 404)
 async def image_job(
     request: HttpRequest, pk: int, seen: str = "", wait: float = 0.0
 ) -> ImageJobOut:
@@ -186,11 +164,7 @@ async def image_job(
     return await wait_for_change(look, seen=seen, wait=wait, kinds=["jobs"])
 
 
-@router.post(
-    "/image-jobs/{pk}/cancel",
-    response={200: ImageJobOut, 403: Problem, 404: Problem},
-    auth=ByKey(Permission.EDIT),
-)
+@router.serve("POST", "/image-jobs/{pk}/cancel", Permission.EDIT, ImageJobOut, 403, 404)
 def cancel(request: HttpRequest, pk: int) -> ImageJobOut:
     """Nothing happens to one that has ended. What stays of a pull, it says itself."""
     by = person(request)
@@ -198,11 +172,7 @@ def cancel(request: HttpRequest, pk: int) -> ImageJobOut:
     return ImageJobOut.from_job(_find(pk, by))
 
 
-@router.post(
-    "/image-jobs/{pk}/go-on",
-    response={200: ImageJobOut, 403: Problem, 404: Problem, 409: Problem},
-    auth=ByKey(Permission.EDIT),
-)
+@router.serve("POST", "/image-jobs/{pk}/go-on", Permission.EDIT, ImageJobOut, 403, 404, 409)
 def go_on(request: HttpRequest, pk: int) -> ImageJobOut:
     """Do what it is held for all the same."""
     by = person(request)

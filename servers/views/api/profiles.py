@@ -5,23 +5,23 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
-from ninja import Router, Schema, Status
+from ninja import Schema, Status
 
-from servers.forms import profile_values as values
+from servers.forms import profile as values
 from servers.forms.profile import ProfileForm
 from servers.launch.recipes.document import Document
 from servers.models import Box, Permission, Profile
 from servers.models.profiles.profile import ProfileFilter
 from servers.views.api import errors, imports
-from servers.views.api.auth import ByKey, ByKeyAsync, person
+from servers.views.api.auth import KeyRouter, person
 from servers.views.api.boxes import find_box
-from servers.views.api.errors import ApiError, Problem
+from servers.views.api.errors import ApiError
 from servers.views.profiles import profile_form
 from servers.views.profiles import profiles as profiles_profiles
 from servers.views.profiles.profiles import save_launch
 from servers.views.threads import run_apart
 
-router = Router()
+router = KeyRouter()
 CREATED, UNPROCESSABLE = 201, 422
 
 
@@ -63,18 +63,18 @@ class ImportIn(Schema):
     message: str = ""  # of a new version: what is new
 
 
-@router.get("", response=list[ProfileOut], auth=ByKey(Permission.VIEW))
+@router.serve("GET", "", Permission.VIEW, list[ProfileOut])
 def profiles(request: HttpRequest, q: str = "") -> list[ProfileOut]:
     found = Profile.objects.for_list(person(request), ProfileFilter(text=q[:200]))
     return [ProfileOut.from_profile(each) for each in found]
 
 
-@router.get("/{slug}", response={200: ProfileOut, 404: Problem}, auth=ByKey(Permission.VIEW))
+@router.serve("GET", "/{slug}", Permission.VIEW, ProfileOut, 404)
 def profile(request: HttpRequest, slug: str) -> ProfileOut:
     return ProfileOut.from_profile(_find(request, slug))
 
 
-@router.get("/{slug}/export/{form}", response={404: Problem}, auth=ByKey(Permission.VIEW))
+@router.serve("GET", "/{slug}/export/{form}", Permission.VIEW, {}, 404)
 def export(request: HttpRequest, slug: str, form: str) -> HttpResponse:
     """As docker, compose, yaml or json. Values of secrets stay here."""
     if form not in profiles_profiles.FORMS:
@@ -87,11 +87,7 @@ def export(request: HttpRequest, slug: str, form: str) -> HttpResponse:
     )
 
 
-@router.post(
-    "",
-    response={201: ImportedOut, 403: Problem, 404: Problem, 422: Problem},
-    auth=ByKeyAsync(Permission.EDIT),
-)
+@router.serve("POST", "", Permission.EDIT, {201: ImportedOut}, 403, 404, 422)
 async def bring(request: HttpRequest, given: ImportIn) -> Status[ImportedOut]:
     """Make a profile of a document, a docker run line or a compose file."""
     read = await run_apart(imports.read, given.document, imports.page(request))
@@ -106,11 +102,7 @@ def _bring(request: HttpRequest, given: ImportIn, read: imports.Import) -> Statu
     return Status(CREATED, _describe_import(profile_form.create(form, by=person(request)), read))
 
 
-@router.put(
-    "/{slug}",
-    response={200: ImportedOut, 403: Problem, 404: Problem, 422: Problem},
-    auth=ByKeyAsync(Permission.EDIT),
-)
+@router.serve("PUT", "/{slug}", Permission.EDIT, ImportedOut, 403, 404, 422)
 async def replace(request: HttpRequest, slug: str, given: ImportIn) -> ImportedOut:
     """Make the document's launch the profile's newest version; secrets are kept, and so is what a
     docker run line or a compose file has no words for."""

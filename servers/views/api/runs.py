@@ -4,7 +4,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest
-from ninja import Router, Schema
+from ninja import Schema
 
 from servers import events
 from servers.events.long_polling import wait_async
@@ -12,11 +12,11 @@ from servers.judge.logs import failure_catalog
 from servers.lifecycle.logs import diagnoses
 from servers.models import LogChunk, Permission, Run
 from servers.models.logs.log import MOST_CHUNKS
-from servers.views.api.auth import ByKey, ByKeyAsync
-from servers.views.api.errors import Problem, find_one
+from servers.views.api.auth import KeyRouter
+from servers.views.api.errors import find_one
 from servers.views.api.schemas import RELATED, RunOut
 
-router = Router()
+router = KeyRouter()
 MOST_LINES = 5000
 
 
@@ -42,12 +42,12 @@ class WhyOut(Schema):
     fixes: list[str]  # what to do, best first
 
 
-@router.get("/{run_id}", response={200: RunOut, 404: Problem}, auth=ByKey(Permission.VIEW))
+@router.serve("GET", "/{run_id}", Permission.VIEW, RunOut, 404)
 def run(request: HttpRequest, run_id: int) -> RunOut:
     return RunOut.from_run(_find(run_id))
 
 
-@router.get("/{run_id}/why", response={200: WhyOut, 404: Problem}, auth=ByKey(Permission.VIEW))
+@router.serve("GET", "/{run_id}/why", Permission.VIEW, WhyOut, 404)
 def why(request: HttpRequest, run_id: int) -> WhyOut:
     found = _find(run_id)
     said: dict[str, Any] = found.log.diagnosis
@@ -61,7 +61,7 @@ def why(request: HttpRequest, run_id: int) -> WhyOut:
     )
 
 
-@router.get("/{run_id}/log", response={200: LogOut, 404: Problem}, auth=ByKeyAsync(Permission.VIEW))
+@router.serve("GET", "/{run_id}/log", Permission.VIEW, LogOut, 404)
 async def log(
     request: HttpRequest, run_id: int, start: int = 1, limit: int = 1000, wait: float = 0.0
 ) -> LogOut:

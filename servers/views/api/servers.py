@@ -6,7 +6,7 @@ from typing import Any, Literal
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Router, Schema
+from ninja import Schema
 from pydantic import Field
 
 from servers import lifecycle, tasks
@@ -18,11 +18,11 @@ from servers.lifecycle.runs import gpu_conflicts
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import Claim, Permission, Server
 from servers.views.api import errors
-from servers.views.api.auth import ByKey, ByKeyAsync, person
-from servers.views.api.errors import ApiError, Problem, wait_for_change
+from servers.views.api.auth import KeyRouter, person
+from servers.views.api.errors import ApiError, wait_for_change
 from servers.views.api.schemas import RELATED, ClaimOut, RunOut, ServerOut
 
-router = Router()
+router = KeyRouter()
 CONFLICT, FORBIDDEN = 409, 403
 
 
@@ -54,12 +54,12 @@ class StopIn(Schema):
     despite_claim: bool = Field(default=False, description=_DESPITE_CLAIM)
 
 
-@router.get("", response=list[ServerOut], auth=ByKey(Permission.VIEW))
+@router.serve("GET", "", Permission.VIEW, list[ServerOut])
 def servers(request: HttpRequest) -> list[ServerOut]:
     return [ServerOut.from_server(each) for each in Server.objects.for_dashboard()]
 
 
-@router.get("/{slug}", response={200: ServerOut, 404: Problem}, auth=ByKeyAsync(Permission.VIEW))
+@router.serve("GET", "/{slug}", Permission.VIEW, ServerOut, 404)
 async def server(request: HttpRequest, slug: str, seen: str = "", wait: float = 0.0) -> ServerOut:
     """Where it is.
 
@@ -75,26 +75,20 @@ def _look(slug: str) -> ServerOut:
     return ServerOut.from_server(_find(slug))
 
 
-@router.get("/{slug}/runs", response={200: list[RunOut], 404: Problem}, auth=ByKey(Permission.VIEW))
+@router.serve("GET", "/{slug}/runs", Permission.VIEW, list[RunOut], 404)
 def runs(request: HttpRequest, slug: str, limit: int = 20) -> list[RunOut]:
     """The newest first."""
     found = _find(slug).runs.select_related(*RELATED)
     return [RunOut.from_run(each) for each in found[: max(1, min(limit, 100))]]
 
 
-@router.get(
-    "/{slug}/fit", response={200: dict[str, Any], 404: Problem}, auth=ByKey(Permission.VIEW)
-)
+@router.serve("GET", "/{slug}/fit", Permission.VIEW, dict[str, Any], 404)
 def fit(request: HttpRequest, slug: str) -> dict[str, Any]:
     """Whether a start would do: every check, what is known to fail, and the estimate of memory."""
     return _report_preflight(LaunchContext.of_server(_find(slug))).to_json()
 
 
-@router.post(
-    "/{slug}/start",
-    response={200: ServerOut, 403: Problem, 404: Problem, 409: Problem},
-    auth=ByKey(Permission.OPERATE),
-)
+@router.serve("POST", "/{slug}/start", Permission.OPERATE, ServerOut, 403, 404, 409)
 def start(request: HttpRequest, slug: str, how: StartIn | None = None) -> ServerOut:
     """Nothing happens to one that runs already."""
     how = how or StartIn()
@@ -159,11 +153,7 @@ def _refuse_claimed(found: list[Claim]) -> None:
         )
 
 
-@router.post(
-    "/{slug}/stop",
-    response={200: ServerOut, 403: Problem, 404: Problem, 409: Problem},
-    auth=ByKey(Permission.OPERATE),
-)
+@router.serve("POST", "/{slug}/stop", Permission.OPERATE, ServerOut, 403, 404, 409)
 def stop(request: HttpRequest, slug: str, how: StopIn | None = None) -> ServerOut:
     """Nothing happens to one that does not run."""
     found = require_managed(_find(slug))
@@ -177,11 +167,7 @@ def stop(request: HttpRequest, slug: str, how: StopIn | None = None) -> ServerOu
     return ServerOut.from_server(_find(slug))
 
 
-@router.post(
-    "/{slug}/restart",
-    response={200: ServerOut, 403: Problem, 404: Problem, 409: Problem},
-    auth=ByKey(Permission.OPERATE),
-)
+@router.serve("POST", "/{slug}/restart", Permission.OPERATE, ServerOut, 403, 404, 409)
 def restart(request: HttpRequest, slug: str, how: RestartIn | None = None) -> ServerOut:
     """Of one that does not run, a start."""
     found = require_managed(_find(slug))

@@ -2,7 +2,6 @@
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_POST
 
 from servers import lifecycle
 from servers.contexts.external import found
@@ -12,13 +11,12 @@ from servers.lifecycle.external import import_diff
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.runs.ownership import require_external
 from servers.models import Box, Permission, ProfileImport, Server
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, post
 from servers.views.profiles.profiles import find
 from servers.views.responses import respond_done, respond_requested, respond_text
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("found/", Permission.VIEW, name="found")
 def show_found(request: PersonRequest) -> HttpResponse:
     """The first page of the first admin: what is on the box. A box that is not there yet appears
     on the dashboard."""
@@ -26,8 +24,7 @@ def show_found(request: PersonRequest) -> HttpResponse:
     return redirect("box_found", slug=first.slug) if first else redirect("dashboard")
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("boxes/<slug:slug>/found/", Permission.VIEW)
 def box_found(request: PersonRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     person = request.user
@@ -39,8 +36,7 @@ def box_found(request: PersonRequest, slug: str) -> HttpResponse:
     return render(request, "external/page.html", context)
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("profiles/<slug:slug>/compared/", Permission.VIEW)
 def profile_compared(request: PersonRequest, slug: str) -> HttpResponse:
     """What the container or process was that a profile was made of, beside what it would start."""
     profile = find(request, slug)
@@ -67,8 +63,7 @@ def _newest(profile: int) -> int:
 
 
 # Watching makes a profile, which is an editor's to make.
-@require_GET
-@allow(Permission.EDIT)
+@get("boxes/<slug:slug>/others/<slug:key>/ask/", Permission.EDIT)
 def box_watch_ask(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """What it means to watch it, and the button that does it."""
     box = get_object_or_404(Box, slug=slug)
@@ -76,8 +71,7 @@ def box_watch_ask(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     return render(request, "memory/_watch.html", context)
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("boxes/<slug:slug>/others/<slug:key>/watch/", Permission.EDIT)
 def box_watch(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     found = _find_watchable(box, key)
@@ -86,8 +80,7 @@ def box_watch(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     return respond_requested(actions.ask_to_watch(box, found, by=request.user))
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("servers/<slug:slug>/unwatch/", Permission.EDIT)
 def server_unwatch(request: PersonRequest, slug: str) -> HttpResponse:
     server = get_object_or_404(Server.objects.select_related("box"), slug=slug)
     if not server.is_watched:
@@ -96,8 +89,7 @@ def server_unwatch(request: PersonRequest, slug: str) -> HttpResponse:
     return respond_done()
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("boxes/<slug:slug>/others/<slug:key>/profile/", Permission.EDIT)
 def box_profile(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """A profile of what was seen, running or not; it is read by the box's watcher."""
     box = get_object_or_404(Box, slug=slug)
@@ -107,8 +99,7 @@ def box_profile(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     return respond_requested(actions.ask_for_profile(box, found, by=request.user))
 
 
-@require_GET
-@allow(Permission.EDIT)
+@get("boxes/<slug:slug>/others/<slug:key>/takeover/ask/", Permission.EDIT)
 def box_take_over_ask(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """What will be done, what would bring the old one back, and the button, once it is named."""
     box = get_object_or_404(Box, slug=slug)
@@ -122,8 +113,7 @@ def box_take_over_ask(request: PersonRequest, slug: str, key: str) -> HttpRespon
     return render(request, "external/_take_over.html", context)
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("boxes/<slug:slug>/others/<slug:key>/takeover/", Permission.EDIT)
 def box_take_over(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     found = _find_running(box, key)

@@ -11,14 +11,13 @@ from django.db import transaction
 from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers import events
-from servers.forms.capture import CaptureForm
+from servers.forms.gateway import CaptureForm
 from servers.gateway.routes import look
 from servers.models import AuditEntry, Capture, CapturedCall, Permission
 from servers.models.gateway.capture import KEPT
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.responses import send_file
 
 PER_PAGE = 25
@@ -30,8 +29,7 @@ ABOUT = (
 )
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.ADMINISTER)
+@get_or_post("gateway/capture/", Permission.ADMINISTER)
 def capture(request: PersonRequest) -> HttpResponse:
     form = CaptureForm(request.POST or None, names=_names())
     if request.method == "POST" and form.is_valid():
@@ -80,8 +78,7 @@ def _switch_on(request: PersonRequest, said: dict[str, Any]) -> None:
     messages.success(request, "Capture is on. Every page says so, to everybody.")
 
 
-@require_POST
-@allow(Permission.ADMINISTER)
+@post("gateway/capture/<int:pk>/end/", Permission.ADMINISTER)
 def capture_end(request: PersonRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(Capture, pk=pk)
     with transaction.atomic():
@@ -96,15 +93,13 @@ def capture_end(request: PersonRequest, pk: int) -> HttpResponse:
     return redirect("capture")
 
 
-@require_GET
-@allow(Permission.ADMINISTER)
+@get("gateway/captured/<int:pk>/", Permission.ADMINISTER, name="captured")
 def show_captured(request: PersonRequest, pk: int) -> HttpResponse:
     exchange = get_object_or_404(CapturedCall.objects.recent().for_table(), pk=pk)
     return render(request, "gateway/captured.html", {"exchange": exchange, "days": KEPT.days})
 
 
-@require_GET
-@allow(Permission.ADMINISTER)
+@get("gateway/captured.jsonl", Permission.ADMINISTER)
 def captured_download(request: PersonRequest) -> StreamingHttpResponse:
     """What is kept, or of it what matches: JSON, one exchange a line."""
     text = request.GET.get("q", "")[:200]
@@ -136,8 +131,7 @@ async def _lines(text: str) -> AsyncIterator[str]:
         yield json.dumps(said, ensure_ascii=False) + "\n"
 
 
-@require_POST
-@allow(Permission.ADMINISTER)
+@post("gateway/captured/delete/", Permission.ADMINISTER)
 def captured_delete(request: PersonRequest) -> HttpResponse:
     with transaction.atomic():
         count, _of_which = CapturedCall.objects.all().delete()

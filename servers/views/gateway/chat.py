@@ -15,10 +15,9 @@ from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_POST
 from redis.exceptions import RedisError
 
-from servers.contexts.gateway import requests
+from servers.contexts import gateway
 from servers.forms.chat_messages import BODY_LIMIT
 from servers.forms.conversation import COLUMNS, Ask, AskError, read_chat
 from servers.gateway import answers, calls
@@ -46,7 +45,7 @@ from servers.models import (
 )
 from servers.models.runs.run import DesiredState, RunState
 from servers.templatetags.launches import change_words
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, post
 from servers.views.profiles.profiles import find, save_launch
 from servers.views.responses import respond_done
 
@@ -70,8 +69,8 @@ class ChatTarget:
     wakes_within: int | None  # seconds for which a question to one that sleeps waits; None: awake
 
 
-@require_GET
-@allow(Permission.CHAT)
+@get("chat/", Permission.CHAT)
+@get("chat/<slug:key>/", Permission.CHAT, name="chat_conversation")
 def chat(request: PersonRequest, key: str = "") -> HttpResponse:
     """A new conversation; or the person's own with that key. Others' are not there for them."""
     if key:
@@ -82,8 +81,8 @@ def chat(request: PersonRequest, key: str = "") -> HttpResponse:
     return render(request, "gateway/chat/page.html", context)
 
 
-@require_GET
-@allow(Permission.CHAT)
+@get("chat/compare/", Permission.CHAT)
+@get("chat/compare/<slug:key>/", Permission.CHAT, name="comparison")
 def compare(request: PersonRequest, key: str = "") -> HttpResponse:
     """A new comparison; or the person's own with that key."""
     columns = list(
@@ -111,13 +110,12 @@ def build_context(request: PersonRequest) -> dict[str, Any]:
         "csrf_cookie": settings.CSRF_COOKIE_NAME,
         "parameters": sampling.PARAMETERS,
         "parameter_table": sampling.table(),
-        "standings": requests.describe_standings() if request.user.may_view else [],
+        "standings": gateway.describe_standings() if request.user.may_view else [],
         "person": request.user,
     }
 
 
-@require_POST
-@allow(Permission.CHAT)
+@post("chat/completions/", Permission.CHAT)
 async def chat_completions(request: PersonRequest) -> StreamingHttpResponse:
     """Stream the engine's own events; everything that fails becomes an event named error."""
     try:
@@ -136,8 +134,7 @@ async def chat_completions(request: PersonRequest) -> StreamingHttpResponse:
     return _stream(events)
 
 
-@require_GET
-@allow(Permission.CHAT)
+@get("chat/answers/<slug:conversation>/<slug:key>/", Permission.CHAT)
 async def chat_answer(request: PersonRequest, conversation: str, key: str) -> HttpResponseBase:
     """An answer from its beginning, and on as it arrives."""
     name = answers.Name(request.user.pk, conversation, key)
@@ -150,8 +147,7 @@ async def chat_answer(request: PersonRequest, conversation: str, key: str) -> Ht
     return _stream(answers.follow(name))
 
 
-@require_POST
-@allow(Permission.CHAT)
+@post("chat/answers/<slug:conversation>/<slug:key>/stop/", Permission.CHAT)
 async def chat_answer_stop(request: PersonRequest, conversation: str, key: str) -> HttpResponse:
     try:
         await answers.stop(answers.Name(request.user.pk, conversation, key))
@@ -363,8 +359,7 @@ async def _only_error(message: str) -> AsyncGenerator[bytes]:
     yield told_error(message)
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("chat/fixes/<slug:slug>/<slug:key>/", Permission.OPERATE)
 def chat_fix(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """Save the fix as the profile's newest version. What runs goes on as it is."""
     shown = Server.objects.select_related(

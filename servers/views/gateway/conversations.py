@@ -12,7 +12,6 @@ from django.http import HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from redis.exceptions import RedisError
 
 from servers.forms.conversation import BODY_LIMIT, KEY, KeepError, Kept, read
@@ -20,7 +19,7 @@ from servers.gateway import answers
 from servers.launch import numbers
 from servers.models import ChatMessage, Conversation, Permission
 from servers.models.gateway.conversation import ConversationQuerySet, text_of, title_of
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.responses import respond_done
 
 A_PAGE = 50
@@ -32,8 +31,7 @@ class ChangedError(Exception):
     """Another tab has saved it since, or deleted it: nothing was kept."""
 
 
-@require_GET
-@allow(Permission.CHAT)
+@get("chat/conversations/", Permission.CHAT)
 def conversations(request: PersonRequest) -> JsonResponse:
     """The newest, or those before ?before=, as far as they match ?q=."""
     mine = Conversation.objects.owned_by(request.user).search(request.GET.get("q", "")[:200]).once()
@@ -49,8 +47,7 @@ def conversations(request: PersonRequest) -> JsonResponse:
     return JsonResponse({"conversations": [_line(each) for each in shown], "before": more})
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.CHAT)
+@get_or_post("chat/conversations/<slug:key>/", Permission.CHAT)
 def conversation(request: PersonRequest, key: str) -> HttpResponse:
     """All of it; or what has changed in it, from a browser."""
     if request.method == "POST":
@@ -70,8 +67,7 @@ def conversation(request: PersonRequest, key: str) -> HttpResponse:
     )
 
 
-@require_POST
-@allow(Permission.CHAT)
+@post("chat/conversations/<slug:key>/delete/", Permission.CHAT)
 def conversation_delete(request: PersonRequest, key: str) -> HttpResponse:
     Conversation.objects.forget_deleted()
     all_of = _all_of(request, key).filter(deleted_at=None)
@@ -90,8 +86,7 @@ def _forget_answers(person: int, key: str) -> None:
         logger.exception("The answers of a deleted conversation could not be erased")
 
 
-@require_POST
-@allow(Permission.CHAT)
+@post("chat/conversations/<slug:key>/restore/", Permission.CHAT)
 def conversation_restore(request: PersonRequest, key: str) -> HttpResponse:
     get_object_or_404(Conversation, person=request.user, key=key)
     _all_of(request, key).update(deleted_at=None, revision=secrets.token_hex(8))
@@ -105,23 +100,20 @@ def _all_of(request: PersonRequest, key: str) -> ConversationQuerySet:
     return mine.filter(Q(key=key) | Q(comparison__in=group))
 
 
-@require_POST
-@allow(Permission.CHAT)
+@post("chat/conversations/<slug:key>/share/", Permission.CHAT)
 def conversation_share(request: PersonRequest, key: str) -> JsonResponse:
     found = get_object_or_404(Conversation.objects.owned_by(request.user), key=key)
     found.share()
     return JsonResponse({"link": _link(request, found)})
 
 
-@require_POST
-@allow(Permission.CHAT)
+@post("chat/conversations/<slug:key>/unshare/", Permission.CHAT)
 def conversation_unshare(request: PersonRequest, key: str) -> HttpResponse:
     get_object_or_404(Conversation.objects.owned_by(request.user), key=key).share_no_more()
     return respond_done()
 
 
-@require_GET
-@allow(Permission.ACCOUNT)
+@get("chat/shared/<str:token>/", Permission.ACCOUNT)
 def conversation_shared(request: PersonRequest, token: str) -> HttpResponse:
     """For whoever is logged in and has the link."""
     shared = Conversation.objects.filter(deleted_at=None).select_related("person")

@@ -13,24 +13,22 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers import events
-from servers.contexts.gateway import model_rows, requests
-from servers.contexts.gateway.requests import RECENT
-from servers.forms.legacy_port import LegacyPortForm
+from servers.contexts import gateway as gateway_context
+from servers.contexts.gateway import RECENT
+from servers.forms.gateway import LegacyPortForm
 from servers.gateway.clients import clients
 from servers.gateway.routes import list_models, look
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.profiles import knowledge
 from servers.models import AuditEntry, Box, LegacyPort, Permission, Request
 from servers.models.gateway.request import LATEST
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.gateway.usage import build_usage
 
 
-@require_GET
-@allow(Permission.CHAT)
+@get("gateway/", Permission.CHAT)
 def gateway(request: PersonRequest) -> HttpResponse:
     person = request.user
     if "q" in request.GET or "page" in request.GET:
@@ -41,19 +39,18 @@ def gateway(request: PersonRequest) -> HttpResponse:
         "gateway/page.html",
         {
             **used,
-            "models": model_rows.list_models(used["ready"], used["absent"], person),
+            "models": gateway_context.list_models(used["ready"], used["absent"], person),
             # It tells of memory, and of who has started what.
             "on_request": scale_to_zero.list_on_demand() if person.may_view else [],
             "requests": Request.objects.visible_to(person)[:RECENT],
             "person": person,
             "usage": build_usage(request) if person.may_operate else None,
-            "mark": requests.names_mark(),
+            "mark": gateway_context.names_mark(),
         },
     )
 
 
-@require_GET
-@allow(Permission.CHAT)
+@get("gateway/requests/", Permission.CHAT, name="requests")
 def list_requests(request: PersonRequest) -> HttpResponse:
     text = request.GET.get("q", "")[:200]
     page = Paginator(
@@ -95,8 +92,7 @@ LATELY = timedelta(days=30)
 MOST = 20  # addresses a port
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.ADMINISTER)
+@get_or_post("gateway/ports/", Permission.ADMINISTER, name="legacy_ports")
 def list_legacy_ports(request: PersonRequest) -> HttpResponse:
     box = get_object_or_404(Box, slug=settings.BOX)
     form = LegacyPortForm(request.POST or None, box=box)
@@ -130,8 +126,7 @@ def _askers(port: LegacyPort) -> list[dict[str, Any]]:
     return [dict(row) for row in found.order_by("-last")[:MOST]]
 
 
-@require_POST
-@allow(Permission.ADMINISTER)
+@post("gateway/ports/<int:pk>/close/", Permission.ADMINISTER, name="legacy_port_close")
 def close_legacy_port(request: PersonRequest, pk: int) -> HttpResponse:
     port = get_object_or_404(LegacyPort, pk=pk)
     with transaction.atomic():

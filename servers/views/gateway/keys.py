@@ -7,17 +7,15 @@ from django.contrib import messages
 from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_http_methods
 
-from servers.forms.keys import KeyForm
+from servers.forms.gateway import KeyForm
 from servers.models import AuditEntry, Key, Permission, Role, User
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, get_or_post
 from servers.views.gateway.gateway import use_from
 from servers.views.responses import render_question, respond_text
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.ACCOUNT)
+@get_or_post("keys/", Permission.ACCOUNT)
 def keys(request: PersonRequest) -> HttpResponse:
     if request.method == "GET":
         return _page(request)
@@ -68,8 +66,7 @@ def _page(request: PersonRequest, more: dict[str, Any] | None = None) -> HttpRes
     return render(request, "people/keys.html", context)
 
 
-@require_GET
-@allow(Permission.ACCOUNT)
+@get("keys/new/", Permission.ACCOUNT)
 def key_new(request: PersonRequest) -> HttpResponse:
     """The form of a key; `?here`: the page that asks shows the new one itself."""
     form = KeyForm(person=request.user)
@@ -77,8 +74,7 @@ def key_new(request: PersonRequest) -> HttpResponse:
     return render_question(request, "New key", "people/_key_form.html", context)
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.ACCOUNT)
+@get_or_post("keys/<int:pk>/revoke/", Permission.ACCOUNT)
 def key_revoke(request: PersonRequest, pk: int) -> HttpResponse:
     """One's own, and as an admin anybody's."""
     person = request.user

@@ -10,7 +10,6 @@ from django.http import HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers.forms.conversation import (
     BODY_LIMIT,
@@ -22,7 +21,7 @@ from servers.forms.conversation import (
 )
 from servers.models import AuditEntry, Permission, PromptAnswer, PromptRun, PromptSet, Run
 from servers.models.runs.run import DesiredState, RunState
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.gateway.chat import build_context
 from servers.views.responses import respond_done
 
@@ -30,8 +29,7 @@ LISTED = 50  # rounds that one may choose from
 BESIDE = 2  # that are shown where nobody has chosen
 
 
-@require_GET
-@allow(Permission.OPERATE)
+@get("chat/prompts/", Permission.OPERATE)
 def prompt_sets(request: PersonRequest) -> HttpResponse:
     found = PromptSet.objects.select_related("by")
     found = found.annotate(asked=Count("prompt_runs"), asked_at=Max("prompt_runs__at"))
@@ -46,14 +44,12 @@ def prompt_sets(request: PersonRequest) -> HttpResponse:
     )
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.OPERATE)
+@get_or_post("chat/prompts/new/", Permission.OPERATE)
 def prompt_set_new(request: PersonRequest) -> HttpResponse:
     return _form(request, PromptSet())
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.OPERATE)
+@get_or_post("chat/prompts/<int:pk>/edit/", Permission.OPERATE)
 def prompt_set_edit(request: PersonRequest, pk: int) -> HttpResponse:
     return _form(request, get_object_or_404(PromptSet, pk=pk))
 
@@ -68,8 +64,7 @@ def _form(request: PersonRequest, found: PromptSet) -> HttpResponse:
     return render(request, "gateway/prompts/form.html", {"form": form, "set": found})
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("chat/prompts/<int:pk>/delete/", Permission.OPERATE)
 def prompt_set_delete(request: PersonRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(PromptSet, pk=pk)
     AuditEntry.note(request.user, "delete prompt set", found, rounds=found.prompt_runs.count())
@@ -78,8 +73,7 @@ def prompt_set_delete(request: PersonRequest, pk: int) -> HttpResponse:
     return redirect("prompt_sets")
 
 
-@require_GET
-@allow(Permission.OPERATE)
+@get("chat/prompts/<int:pk>/", Permission.OPERATE)
 def prompt_set(request: PersonRequest, pk: int) -> HttpResponse:
     """The chosen rounds side by side; the newest two where none is."""
     found = get_object_or_404(PromptSet, pk=pk)
@@ -108,8 +102,7 @@ def prompt_set(request: PersonRequest, pk: int) -> HttpResponse:
     )
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("chat/prompts/<int:pk>/rounds/", Permission.OPERATE)
 def round_begin(request: PersonRequest, pk: int) -> JsonResponse:
     """A round of the set as it is now; the page that shows it asks."""
     found = get_object_or_404(PromptSet, pk=pk)
@@ -128,8 +121,7 @@ def round_begin(request: PersonRequest, pk: int) -> JsonResponse:
     return JsonResponse({"url": f"{reverse('prompt_set', args=[found.pk])}?ask={made.pk}"})
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("chat/rounds/<int:pk>/answers/<int:place>/", Permission.OPERATE)
 def round_answer(request: PersonRequest, pk: int, place: int) -> HttpResponse:
     """One answer of a round of one's own, as it came."""
     found = get_object_or_404(PromptRun, pk=pk, by=request.user)
@@ -143,8 +135,7 @@ def round_answer(request: PersonRequest, pk: int, place: int) -> HttpResponse:
     return respond_done()
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("chat/rounds/<int:pk>/delete/", Permission.OPERATE)
 def round_delete(request: PersonRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(PromptRun.objects.select_related("prompt_set", "run__server"), pk=pk)
     AuditEntry.note(request.user, "delete round", found.run.server, set=found.prompt_set.name)

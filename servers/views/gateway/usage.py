@@ -9,14 +9,13 @@ from asgiref.sync import sync_to_async
 from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
-from django.views.decorators.http import require_GET
 
 from servers.judge.gateway import usage_chart
 from servers.launch import numbers
 from servers.models import Permission, Usage
 from servers.models.gateway.usage import COUNTS, GROUPS, ServedNames
 from servers.views import spreadsheet
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get
 
 # Days, with today.
 SPANS = {1: "Today", 7: "7 days", 30: "30 days", 365: "A year"}
@@ -32,8 +31,7 @@ _NAMELESS = {
 }
 
 
-@require_GET
-@allow(Permission.OPERATE)
+@get("gateway/usage/", Permission.OPERATE)
 def usage(request: PersonRequest) -> HttpResponse:
     return render(request, "gateway/usage.html", build_usage(request))
 
@@ -63,8 +61,7 @@ def build_usage(request: PersonRequest) -> dict[str, Any]:
     }
 
 
-@require_GET
-@allow(Permission.OPERATE)
+@get("gateway/usage.csv", Permission.OPERATE)
 async def usage_csv(request: PersonRequest) -> StreamingHttpResponse:
     days = _days(request)
     today = timezone.localdate()

@@ -13,11 +13,10 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers import events
-from servers.contexts.images import inventory as image_context
-from servers.contexts.lists import Choice, DiskUse
+from servers.contexts import disks as image_context
+from servers.contexts.disks import Choice, DiskUse
 from servers.forms.image import RegistryCredentialForm
 from servers.judge.images import names
 from servers.judge.images.names import ARCHITECTURES
@@ -40,7 +39,7 @@ from servers.models import (
     TagNews,
     User,
 )
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.responses import render_form, respond_done
 
 SORTS = {"name": "name", "size": "size", "made": "newest", "used": "last used"}
@@ -96,8 +95,7 @@ class BoxImages:
 ENGINE_IMAGES, OTHERS = "", "others"
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("images/", Permission.VIEW)
 def images(request: PersonRequest) -> HttpResponse:
     text = request.GET.get("q", "")[:200]
     sort = request.GET.get("sort", "")
@@ -234,8 +232,7 @@ def _filter_checked(each: TagNews, person: User) -> list[BuildForServer]:
     return newer_builds.check(each, person) if each.newer_id else []
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("images/<int:pk>/", Permission.VIEW)
 def image(request: PersonRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(StoredImage.objects.select_related("box"), pk=pk)
     person = request.user
@@ -258,8 +255,7 @@ def image(request: PersonRequest, pk: int) -> HttpResponse:
     )
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("images/<int:pk>/ask/", Permission.OPERATE)
 def image_ask(request: PersonRequest, pk: int) -> HttpResponse:
     """Have an image that no profile names asked for its engine's version and flags."""
     found = get_object_or_404(StoredImage.objects.exclude(engine=""), pk=pk)
@@ -269,8 +265,7 @@ def image_ask(request: PersonRequest, pk: int) -> HttpResponse:
     return respond_done()
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("images/on/<slug:slug>/look/", Permission.OPERATE)
 def images_look(_request: PersonRequest, slug: str) -> HttpResponse:
     """Ask a box to look at its images now; the page changes by itself when it has."""
     box = get_object_or_404(Box, slug=slug)
@@ -280,16 +275,14 @@ def images_look(_request: PersonRequest, slug: str) -> HttpResponse:
     return respond_done()
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("images/on/<slug:slug>/news/", Permission.OPERATE)
 def images_news(_request: PersonRequest, slug: str) -> HttpResponse:
     """Ask a box to ask the registries now what the tags of its profiles mean there."""
     newer_builds.want(get_object_or_404(Box, slug=slug))
     return respond_done()
 
 
-@require_GET
-@allow(Permission.ADMINISTER)
+@get("settings/registries/", Permission.ADMINISTER, name="registry_logins")
 def list_credentials(request: PersonRequest) -> HttpResponse:
     context = {
         "logins": RegistryCredential.objects.select_related("created_by", "tested_on"),
@@ -298,9 +291,8 @@ def list_credentials(request: PersonRequest) -> HttpResponse:
     return render(request, "images/logins.html", context)
 
 
+@get_or_post("settings/registries/add/", Permission.ADMINISTER, name="registry_login_add")
 @sensitive_post_parameters("password")
-@require_http_methods(["GET", "POST"])
-@allow(Permission.ADMINISTER)
 def login_add(request: PersonRequest) -> HttpResponse:
     form = RegistryCredentialForm(request.POST or None)
     if request.method == "GET" or not form.is_valid():
@@ -316,9 +308,8 @@ def login_add(request: PersonRequest) -> HttpResponse:
     return redirect("registry_logins")
 
 
+@get_or_post("settings/registries/<int:pk>/", Permission.ADMINISTER, name="registry_login_edit")
 @sensitive_post_parameters("password")
-@require_http_methods(["GET", "POST"])
-@allow(Permission.ADMINISTER)
 def login_edit(request: PersonRequest, pk: int) -> HttpResponse:
     login = get_object_or_404(RegistryCredential, pk=pk)
     name = login.registry
@@ -334,8 +325,7 @@ def login_edit(request: PersonRequest, pk: int) -> HttpResponse:
     return render_form(request, "images/login.html", {"form": form, "pk": pk, "name": name})
 
 
-@require_POST
-@allow(Permission.ADMINISTER)
+@post("settings/registries/<int:pk>/delete/", Permission.ADMINISTER, name="registry_login_delete")
 def login_delete(request: PersonRequest, pk: int) -> HttpResponse:
     login = get_object_or_404(RegistryCredential, pk=pk)
     with transaction.atomic():
@@ -347,8 +337,7 @@ def login_delete(request: PersonRequest, pk: int) -> HttpResponse:
     return redirect("registry_logins")
 
 
-@require_POST
-@allow(Permission.ADMINISTER)
+@post("settings/registries/<int:pk>/test/", Permission.ADMINISTER, name="registry_login_test")
 def login_test(request: PersonRequest, pk: int) -> HttpResponse:
     verbs.ask_for_test(get_object_or_404(RegistryCredential, pk=pk), by=request.user)
     return respond_done()

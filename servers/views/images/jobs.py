@@ -10,9 +10,8 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_POST
 
-from servers.contexts.images import inventory as image_context
+from servers.contexts import disks as image_context
 from servers.forms.image import PullForm
 from servers.judge.images import dockerfile
 from servers.judge.logs import parsing
@@ -20,7 +19,7 @@ from servers.launch import numbers
 from servers.lifecycle.images import inventory, work
 from servers.lifecycle.jobs import commands
 from servers.models import Box, ImageInventory, ImageJob, JobLog, Permission, TagNews
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, post
 from servers.views.images.images import list_jobs, list_tag_updates
 from servers.views.profiles.profiles import find, save_launch
 from servers.views.responses import respond_done, respond_text, send_file
@@ -29,23 +28,20 @@ BUSY = "It is being pulled or moved already: its line on the page of images says
 _LINES = 2000  # of a log at once
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("images/jobs/", Permission.VIEW)
 def image_jobs(request: PersonRequest) -> HttpResponse:
     """What goes on and what has ended lately; a page asks for it whenever that changes."""
     return render(request, "images/_jobs.html", {"jobs": list_jobs(request.user)})
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("images/jobs/<int:pk>/", Permission.VIEW)
 def image_job(request: PersonRequest, pk: int) -> HttpResponse:
     job = _find_job(request, pk)
     context = {"job": job, "jobs_mark": image_context.jobs_mark()}
     return render(request, "images/job.html", context)
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("images/jobs/<int:pk>/log/", Permission.VIEW)
 def image_job_log(request: PersonRequest, pk: int) -> HttpResponse:
     """The lines of a build after a number, and where the next ones are asked for."""
     job = _find_job(request, pk)
@@ -69,8 +65,7 @@ def image_job_log(request: PersonRequest, pk: int) -> HttpResponse:
     )
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("images/jobs/<int:pk>/log.txt", Permission.VIEW)
 def image_job_text(request: PersonRequest, pk: int) -> StreamingHttpResponse:
     """`?raw` keeps what a terminal would obey."""
     job = _find_job(request, pk)
@@ -88,8 +83,7 @@ def _find_job(request: PersonRequest, pk: int) -> ImageJob:
     return get_object_or_404(seen.select_related("box", "asked_by", "version__profile"), pk=pk)
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("images/pull/", Permission.EDIT)
 def image_pull(request: PersonRequest) -> HttpResponse:
     box = get_object_or_404(Box, slug=request.POST.get("box", ""))
     form = PullForm(request.POST)
@@ -103,8 +97,7 @@ def image_pull(request: PersonRequest) -> HttpResponse:
     return redirect("images")
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("images/jobs/<int:pk>/cancel/", Permission.EDIT)
 def image_job_cancel(request: PersonRequest, pk: int) -> HttpResponse:
     job = _find_job(request, pk)
     _check_may(request, job)
@@ -113,8 +106,7 @@ def image_job_cancel(request: PersonRequest, pk: int) -> HttpResponse:
     return respond_done()
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("images/jobs/<int:pk>/again/", Permission.EDIT)
 def image_job_again(request: PersonRequest, pk: int) -> HttpResponse:
     """The same once more after its end; of what was held, all the same."""
     job = _find_job(request, pk)
@@ -126,8 +118,7 @@ def image_job_again(request: PersonRequest, pk: int) -> HttpResponse:
     return respond_done()
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("images/jobs/<int:pk>/away/", Permission.OPERATE)
 def image_job_away(request: PersonRequest, pk: int) -> HttpResponse:
     """Somebody has read what came of it."""
     commands.dismiss(_find_job(request, pk))
@@ -139,8 +130,7 @@ def _check_may(request: PersonRequest, job: ImageJob) -> None:
         raise PermissionDenied("This needs the role admin, as the request did.")
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("images/news/<int:pk>/pull/", Permission.EDIT)
 def news_pull(request: PersonRequest, pk: int) -> HttpResponse:
     """Pull the newer build of a tag beside the one that the tag means."""
     news = get_object_or_404(TagNews.objects.select_related("box"), pk=pk)
@@ -150,8 +140,7 @@ def news_pull(request: PersonRequest, pk: int) -> HttpResponse:
     return respond_text(BUSY) if job is None else respond_done()
 
 
-@require_GET
-@allow(Permission.EDIT)
+@get("images/news/<int:pk>/move/<slug:way>/ask/", Permission.EDIT)
 def news_move_ask(request: PersonRequest, pk: int, way: str) -> HttpResponse:
     """What moving the tag would do, and the button that does it."""
     news = get_object_or_404(TagNews.objects.select_related("box"), pk=pk)
@@ -162,8 +151,7 @@ def news_move_ask(request: PersonRequest, pk: int, way: str) -> HttpResponse:
     return render(request, "images/_move.html", context)
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("images/news/<int:pk>/move/<slug:way>/", Permission.EDIT)
 def news_move(request: PersonRequest, pk: int, way: str) -> HttpResponse:
     news = get_object_or_404(TagNews.objects.select_related("box"), pk=pk)
     target = _target(news, way)
@@ -177,8 +165,7 @@ def _target(news: TagNews, way: str) -> str:
     return {"newer": news.newer_id, "back": news.before_id}.get(way, "")
 
 
-@require_GET
-@allow(Permission.ADMINISTER)
+@get("images/on/<slug:slug>/prune/", Permission.ADMINISTER)
 def images_prune(request: PersonRequest, slug: str) -> HttpResponse:
     """What would go, what stays and why: nothing is removed before somebody has said so."""
     box = get_object_or_404(Box, slug=slug)
@@ -199,8 +186,7 @@ def images_prune(request: PersonRequest, slug: str) -> HttpResponse:
     )
 
 
-@require_POST
-@allow(Permission.ADMINISTER)
+@post("images/on/<slug:slug>/prune/now/", Permission.ADMINISTER)
 def images_prune_now(request: PersonRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     may_go = {
@@ -215,8 +201,7 @@ def images_prune_now(request: PersonRequest, slug: str) -> HttpResponse:
     return redirect("images")
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("profiles/<slug:slug>/build/", Permission.EDIT)
 def profile_build(request: PersonRequest, slug: str) -> HttpResponse:
     """Build the image of a profile's Dockerfile on a box."""
     found = find(request, slug)
@@ -233,16 +218,14 @@ def profile_build(request: PersonRequest, slug: str) -> HttpResponse:
     return redirect("image_job", pk=job.pk)
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("profiles/<slug:slug>/built/", Permission.VIEW)
 def profile_built(request: PersonRequest, slug: str) -> HttpResponse:
     """The part of a profile's page that tells of its own image."""
     found = find(request, slug)
     return render(request, "profiles/_build.html", {"profile": found, "launch": found.launch})
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("profiles/<slug:slug>/build/use/", Permission.EDIT)
 def profile_use_build(request: PersonRequest, slug: str) -> HttpResponse:
     """Make a version of the profile that starts from the image that its Dockerfile makes."""
     found = find(request, slug)

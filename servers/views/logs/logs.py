@@ -7,27 +7,24 @@ from asgiref.sync import sync_to_async
 from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import aget_object_or_404, get_object_or_404, redirect
 from django.urls import reverse
-from django.views.decorators.http import require_GET
 
 from servers.judge.logs import parsing
 from servers.models import LogChunk, Permission, Run
 from servers.models.logs.log import MOST_CHUNKS
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get
 from servers.views.responses import send_file
 
 _GZIP = 31  # zlib's window for a gzip file
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("runs/<int:run_id>/", Permission.VIEW)
 def run(request: PersonRequest, run_id: int) -> HttpResponse:
     """The server's page with this run; browsers take #L1234 along."""
     found = get_object_or_404(Run.objects.select_related("server"), pk=run_id)
     return redirect(f"{reverse('server', args=[found.server.slug])}?run={found.pk}")
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("runs/<int:run_id>/log/", Permission.VIEW)
 async def run_log(request: PersonRequest, run_id: int) -> StreamingHttpResponse:
     """`?raw` keeps colours and all else that a terminal obeys, `?timestamps` puts Docker's timestamp
     before each line, `?gz` packs."""

@@ -8,7 +8,6 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
-from django.views.decorators.http import require_GET, require_POST
 
 from servers.contexts import pages
 from servers.contexts.external import workloads
@@ -23,7 +22,7 @@ from servers.lifecycle.memory import orphans
 from servers.models import Box, Permission, Server
 from servers.models.jobs.job import ACTIONS, JobKind
 from servers.state import box_samples
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, post
 from servers.views.responses import respond_requested, respond_text
 
 # In the order of what they would give away.
@@ -44,8 +43,7 @@ PERMISSIONS = (
 )
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("boxes/<slug:slug>/", Permission.VIEW)
 def box(request: PersonRequest, slug: str) -> HttpResponse:
     found = get_object_or_404(Box, slug=slug)
     context = {
@@ -57,15 +55,13 @@ def box(request: PersonRequest, slug: str) -> HttpResponse:
     return _render_tab(request, found, "overview", context)
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("boxes/<slug:slug>/hardware/", Permission.VIEW)
 def box_hardware(request: PersonRequest, slug: str) -> HttpResponse:
     """Its clocks, limits, links, identifiers and set-up, and what is checked of them."""
     return _render_tab(request, get_object_or_404(Box, slug=slug), "hardware", {})
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("boxes/<slug:slug>/permissions/", Permission.VIEW)
 def box_permissions(request: PersonRequest, slug: str) -> HttpResponse:
     """What box.toml lets containers do, and which of it is wider than need be."""
     found = get_object_or_404(Box, slug=slug)
@@ -85,8 +81,7 @@ def _render_tab(
     return render(request, f"memory/{tab}.html", shared | context)
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("boxes/<slug:slug>/history.json", Permission.VIEW)
 def box_history(request: PersonRequest, slug: str) -> JsonResponse:
     """The last 15 minutes of every GPU, one list a figure."""
     found = get_object_or_404(Box, slug=slug)
@@ -95,8 +90,7 @@ def box_history(request: PersonRequest, slug: str) -> JsonResponse:
     )
 
 
-@require_GET
-@allow(Permission.OPERATE)
+@get("boxes/<slug:slug>/actions/<slug:kind>/<slug:key>/ask/", Permission.OPERATE)
 def box_action_ask(request: PersonRequest, slug: str, kind: str, key: str) -> HttpResponse:
     """What the action will do, and the button that does it."""
     box, wanted = _check_allowed(request, slug, kind)
@@ -116,8 +110,7 @@ def box_action_ask(request: PersonRequest, slug: str, kind: str, key: str) -> Ht
     return render(request, "memory/_action.html", context)
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("boxes/<slug:slug>/actions/<slug:kind>/<slug:key>/", Permission.OPERATE)
 def box_action(request: PersonRequest, slug: str, kind: str, key: str) -> HttpResponse:
     box, wanted = _check_allowed(request, slug, kind)
     by = request.user

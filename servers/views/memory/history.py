@@ -10,7 +10,6 @@ from django.db.models import Q
 from django.http import Http404, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import aget_object_or_404, get_object_or_404, render
 from django.urls import reverse
-from django.views.decorators.http import require_GET
 
 from servers.contexts import pages
 from servers.contexts.memory import history as chunks
@@ -21,7 +20,7 @@ from servers.lifecycle.runs import starts
 from servers.models import Alert, Box, FiguresChunk, HistoryChunk, Permission, Run
 from servers.state import box_samples
 from servers.views import spreadsheet
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get
 from servers.views.runs import metrics
 
 MOST_POINTS = 1000
@@ -42,8 +41,7 @@ SPANS = (
 )
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("boxes/<slug:slug>/history/", Permission.VIEW)
 def history(request: PersonRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     gpus = _gpus(box)
@@ -78,8 +76,7 @@ def shorten(name: str) -> str:
     return name
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("boxes/<slug:slug>/history/points.json", Permission.VIEW)
 def history_points(request: PersonRequest, slug: str) -> JsonResponse:
     """At most 1000 points of a range: ?from= and ?to= in unix seconds, ?gpu= a UUID or all,
     ?server= whose engine, or all."""
@@ -183,8 +180,7 @@ def _reboots(box: Box, since: int, until: int) -> list[dict[str, Any]]:
     ]
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("boxes/<slug:slug>/history/points.csv", Permission.VIEW)
 async def history_csv(request: PersonRequest, slug: str) -> StreamingHttpResponse:
     """Every point of a range as finely as it is kept, a line a GPU and moment; ?of=servers: what
     engines told, a line a server and moment."""

@@ -4,11 +4,9 @@ import time
 from collections.abc import Iterable
 
 from django.conf import settings
-from django.contrib.auth.decorators import login_not_required
 from django.db.models import Count, Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare
-from django.views.decorators.http import require_safe
 
 from servers.host.http.prometheus import CONTENT_TYPE, Families
 from servers.judge.memory import exported
@@ -16,12 +14,13 @@ from servers.launch import durations
 from servers.models import Alert, Box, Key, Permission, Run, Server
 from servers.models.runs.run import RunState
 from servers.state import box_samples, engine_metrics
+from servers.views.access import serve_public
 
 UNAUTHORIZED = 401
 
 
-@require_safe
-@login_not_required  # it asks for a token of its own
+# It asks for a token of its own.
+@serve_public("metrics", "GET", "HEAD")
 def metrics(request: HttpRequest) -> HttpResponse:
     """With the token of the settings, or with a key that may look at boxes; without either there is no page."""
     keys = Key.objects.usable().for_more_than_models().select_related("person")

@@ -10,11 +10,10 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
-from django.views.decorators.http import require_GET
 
 from servers.models import AuditEntry, Permission, Server, User
 from servers.views import spreadsheet
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get
 
 PER_PAGE = 100
 # What actions of a kind begin with; all others are changes.
@@ -44,8 +43,7 @@ class ActivityDay:
     rows: tuple[ActivityRow, ...]
 
 
-@require_GET
-@allow(Permission.ADMINISTER)
+@get("activity/", Permission.ADMINISTER)
 def activity(request: PersonRequest) -> HttpResponse:
     page = Paginator(_filter_entries(request), PER_PAGE).get_page(request.GET.get("page"))
     asked = {name: request.GET.get(name, "") for name in ("q", "kind", "who")}
@@ -59,8 +57,7 @@ def activity(request: PersonRequest) -> HttpResponse:
     return render(request, "people/activity.html", context)
 
 
-@require_GET
-@allow(Permission.ADMINISTER)
+@get("activity.csv", Permission.ADMINISTER)
 async def activity_csv(request: PersonRequest) -> StreamingHttpResponse:
     entries = _filter_entries(request)
     head = ["when", "who", "what", "to what", "more"]

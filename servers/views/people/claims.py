@@ -2,24 +2,21 @@
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
-from django.views.decorators.http import require_http_methods, require_POST
 
 from servers.forms.people import ClaimForm
 from servers.lifecycle.people import claims
 from servers.models import Box, Claim, Permission, Server
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get_or_post, post
 from servers.views.responses import ask_in_dialog, respond_done, respond_text
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.OPERATE)
+@get_or_post("boxes/<slug:slug>/claims/", Permission.OPERATE)
 def box_claim(request: PersonRequest, slug: str) -> HttpResponse:
     """The dialog that claims GPUs of a box."""
     return _claim(request, get_object_or_404(Box, slug=slug), None)
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.OPERATE)
+@get_or_post("servers/<slug:slug>/claims/", Permission.OPERATE)
 def server_claim(request: PersonRequest, slug: str) -> HttpResponse:
     """The dialog that claims a server."""
     server = get_object_or_404(Server.objects.select_related("box"), slug=slug, removed_at=None)
@@ -51,8 +48,7 @@ def _claim(request: PersonRequest, box: Box, server: Server | None) -> HttpRespo
     return show(request, "people/claims/dialog.html", context)
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("claims/<int:pk>/end/", Permission.OPERATE)
 def claim_end(request: PersonRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(Claim.objects.select_related("by", "server", "box"), pk=pk)
     try:

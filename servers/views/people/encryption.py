@@ -7,10 +7,10 @@ from pathlib import Path
 
 from cryptography import x509
 from django.conf import settings
-from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
-from django.views.decorators.http import require_GET
+
+from servers.views.access import serve_public
 
 ENDS_SOON = 14  # days: whoever renews by a program does so 30 days before
 
@@ -46,8 +46,8 @@ def days_left() -> int | None:
     return left if left < ENDS_SOON else None
 
 
-@require_GET
-@login_not_required  # it is for everybody who comes here, and a browser that warns comes first
+# A browser that warns of the certificate comes before any login.
+@serve_public("ca.crt", "GET", name="authority")
 def download_authority(_request: HttpRequest) -> HttpResponse:
     found = show_authority()
     if found is None:

@@ -6,12 +6,11 @@ from django.db.models import Q
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers import events
 from servers.forms.people import RoleForm
 from servers.models import AuditEntry, Invite, Permission, Role, User
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.responses import render_form
 
 LAST_ADMIN = (
@@ -22,8 +21,7 @@ LAST_ADMIN = (
 NO_ROLE = "There is no such role. Choose one of the list."
 
 
-@require_GET
-@allow(Permission.ADMINISTER)
+@get("settings/people/", Permission.ADMINISTER, name="settings_people")
 def list_people(request: PersonRequest) -> HttpResponse:
     return _page(request)
 
@@ -44,8 +42,7 @@ def _address(request: PersonRequest, token: str) -> str:
     return request.build_absolute_uri(reverse("join", args=[token]))
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.ADMINISTER)
+@get_or_post("settings/people/invite/", Permission.ADMINISTER)
 def person_invite(request: PersonRequest) -> HttpResponse:
     form = RoleForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
@@ -56,8 +53,7 @@ def person_invite(request: PersonRequest) -> HttpResponse:
     return render_form(request, "people/settings/invite.html", {"form": form})
 
 
-@require_POST
-@allow(Permission.ADMINISTER)
+@post("settings/invites/<int:pk>/end/", Permission.ADMINISTER)
 def invite_end(request: PersonRequest, pk: int) -> HttpResponse:
     invite = get_object_or_404(Invite, pk=pk)
     if Invite.objects.filter(pk=pk).end():
@@ -68,8 +64,7 @@ def invite_end(request: PersonRequest, pk: int) -> HttpResponse:
     return redirect("settings_people")
 
 
-@require_POST
-@allow(Permission.ADMINISTER)
+@post("settings/people/<int:pk>/reset/", Permission.ADMINISTER)
 def person_reset(request: PersonRequest, pk: int) -> HttpResponse:
     person = get_object_or_404(User, pk=pk)
     if not person.is_active:
@@ -81,8 +76,7 @@ def person_reset(request: PersonRequest, pk: int) -> HttpResponse:
     return _page(request, link=made)
 
 
-@require_POST
-@allow(Permission.ADMINISTER)
+@post("settings/people/<int:pk>/role/", Permission.ADMINISTER)
 def person_role(request: PersonRequest, pk: int) -> HttpResponse:
     person = get_object_or_404(User, pk=pk)
     form = RoleForm(request.POST)
@@ -106,8 +100,7 @@ def person_role(request: PersonRequest, pk: int) -> HttpResponse:
     return redirect("settings_people")
 
 
-@require_POST
-@allow(Permission.ADMINISTER)
+@post("settings/people/<int:pk>/active/", Permission.ADMINISTER)
 def person_active(request: PersonRequest, pk: int) -> HttpResponse:
     """Disable a person, or let a disabled one in again, as the form says."""
     person = get_object_or_404(User, pk=pk)

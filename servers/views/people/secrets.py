@@ -5,16 +5,14 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers.forms.people import SecretForm, SecretValueForm
 from servers.models import AuditEntry, Box, EnvironmentGroup, Permission, Profile, Run, Secret
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.responses import render_form
 
 
-@require_GET
-@allow(Permission.ADMINISTER)
+@get("settings/secrets/", Permission.ADMINISTER, name="settings_secrets")
 def list_secrets(request: PersonRequest) -> HttpResponse:
     uses = find_uses()
     found = Secret.objects.select_related("created_by").order_by("name", "pk")
@@ -22,9 +20,8 @@ def list_secrets(request: PersonRequest) -> HttpResponse:
     return render(request, "people/settings/secrets.html", {"secrets": secrets})
 
 
+@get_or_post("settings/secrets/add/", Permission.ADMINISTER)
 @sensitive_post_parameters("value")
-@require_http_methods(["GET", "POST"])
-@allow(Permission.ADMINISTER)
 def secret_add(request: PersonRequest) -> HttpResponse:
     form = SecretForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
@@ -39,9 +36,8 @@ def secret_add(request: PersonRequest) -> HttpResponse:
     return render_form(request, "people/settings/secret_form.html", {"form": form})
 
 
+@get_or_post("settings/secrets/<int:pk>/replace/", Permission.ADMINISTER)
 @sensitive_post_parameters("value")
-@require_http_methods(["GET", "POST"])
-@allow(Permission.ADMINISTER)
 def secret_replace(request: PersonRequest, pk: int) -> HttpResponse:
     secret = get_object_or_404(Secret, pk=pk)
     form = SecretValueForm(request.POST or None)
@@ -56,8 +52,7 @@ def secret_replace(request: PersonRequest, pk: int) -> HttpResponse:
     return render_form(request, "people/settings/secret_form.html", context)
 
 
-@require_POST
-@allow(Permission.ADMINISTER)
+@post("settings/secrets/<int:pk>/delete/", Permission.ADMINISTER)
 def secret_delete(request: PersonRequest, pk: int) -> HttpResponse:
     secret = get_object_or_404(Secret, pk=pk)
     if uses := find_uses().get(pk):

@@ -4,19 +4,17 @@ from django.contrib import messages
 from django.contrib.auth import login as log_in
 from django.contrib.auth import logout as log_out
 from django.contrib.auth import update_session_auth_hash
-from django.contrib.auth.decorators import login_not_required
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_POST
 
 from servers import events
 from servers.forms.people import NAME_TAKEN, JoinForm, LoginForm, OwnPasswordForm, PasswordForm
 from servers.models import AuditEntry, Invite, LoginFailure, Permission, Role, User
 from servers.state import data_disk
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get_or_post, post, serve_public
 
 GONE = 410
 
@@ -25,9 +23,8 @@ class _LinkIsOver(Exception):
     """Somebody else was faster."""
 
 
+@serve_public("login/", "GET", "POST")
 @sensitive_post_parameters("password")
-@require_http_methods(["GET", "POST"])
-@login_not_required
 def login(request: HttpRequest) -> HttpResponse:
     target = _safe_next(request)
     if request.user.is_authenticated:
@@ -42,8 +39,7 @@ def login(request: HttpRequest) -> HttpResponse:
     return render(request, "people/login.html", {"form": form, "next": target})
 
 
-@require_POST
-@allow(Permission.ACCOUNT)
+@post("logout/", Permission.ACCOUNT)
 def logout(request: PersonRequest) -> HttpResponse:
     pk = request.user.pk
     log_out(request)
@@ -51,9 +47,8 @@ def logout(request: PersonRequest) -> HttpResponse:
     return redirect("login")
 
 
+@serve_public("join/<str:token>/", "GET", "POST")
 @sensitive_post_parameters("password", "again")
-@require_http_methods(["GET", "POST"])
-@login_not_required
 def join(request: HttpRequest, token: str) -> HttpResponse:
     invite = Invite.objects.for_token(token)
     if invite is None:
@@ -96,9 +91,8 @@ def _let_in(invite: Invite, form: PasswordForm) -> User:
     return person
 
 
+@get_or_post("password/", Permission.ACCOUNT)
 @sensitive_post_parameters("current", "password", "again")
-@require_http_methods(["GET", "POST"])
-@allow(Permission.ACCOUNT)
 def password(request: PersonRequest) -> HttpResponse:
     person = request.user
     form = OwnPasswordForm(request.POST or None, request=request, person=person)

@@ -9,28 +9,25 @@ from django.db import transaction
 from django.db.models import Count, Sum
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers import tasks
-from servers.forms.notification_choices import NotificationChoicesForm
+from servers.forms.notifications import NotificationChoicesForm
 from servers.forms.people import BoxForm
 from servers.launch.engines.placement import resolve
 from servers.lifecycle.alerts.channels import choose
 from servers.models import AuditEntry, Box, Permission, RunLog
 from servers.models.alerts.choices import find_choices
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.people import encryption
 from servers.views.people.secrets import find_uses
 
 
-@require_GET
-@allow(Permission.ACCOUNT)
+@get("settings/", Permission.ACCOUNT)
 def settings(request: PersonRequest) -> HttpResponse:
     return _show_you(request, NotificationChoicesForm(choices=find_choices(request.user)))
 
 
-@require_POST
-@allow(Permission.VIEW)
+@post("settings/mine/", Permission.VIEW, name="notification_choices")
 def save_notifications(request: PersonRequest) -> HttpResponse:
     form = NotificationChoicesForm(request.POST, choices=find_choices(request.user))
     if not form.is_valid():
@@ -51,15 +48,13 @@ def _show_you(request: PersonRequest, form: NotificationChoicesForm) -> HttpResp
     return render(request, "people/settings/you.html", context)
 
 
-@require_GET
-@allow(Permission.ADMINISTER)
+@get("settings/boxes/", Permission.ADMINISTER, name="settings_boxes")
 def list_boxes(request: PersonRequest) -> HttpResponse:
     boxes = Box.objects.select_related("hf_token")
     return render(request, "people/settings/boxes.html", {"boxes": boxes})
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.ADMINISTER)
+@get_or_post("settings/boxes/<slug:slug>/", Permission.ADMINISTER)
 def box_settings(request: PersonRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     limits = box.facts.get("limits")
@@ -89,8 +84,7 @@ def _save(request: PersonRequest, form: BoxForm) -> None:
         AuditEntry.note(request.user, "change box", box, **changed)
 
 
-@require_GET
-@allow(Permission.ACCOUNT)
+@get("settings/about/", Permission.ACCOUNT, name="settings_about")
 def show_about(request: PersonRequest) -> HttpResponse:
     context: dict[str, Any] = {"version": configured.VERSION}
     if request.user.may_administer:

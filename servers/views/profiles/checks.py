@@ -8,13 +8,11 @@ from typing import Any, cast
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_POST
 
 from servers import lifecycle, tasks
-from servers.contexts.profiles.gpu_choice import describe_gpus
+from servers.contexts.profile_form import describe_gpus
 from servers.forms import environment as start_form
-from servers.forms.profile import ProfileForm
-from servers.forms.profile_values import initial
+from servers.forms.profile import ProfileForm, initial
 from servers.judge.profiles import vocabulary
 from servers.judge.profiles.facts import LintFinding, Subject
 from servers.judge.runs.gpu_conflicts import GpuConflict
@@ -24,7 +22,7 @@ from servers.lifecycle.profiles.knowledge import LaunchContext, describe_subject
 from servers.lifecycle.runs import gpu_conflicts
 from servers.models import Box, Permission, Profile, ProfileVersion, Server
 from servers.state import box_samples
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, post
 from servers.views.profiles.profile_form import render_form
 from servers.views.profiles.profiles import find, save_launch
 from servers.views.responses import ask_in_dialog
@@ -35,8 +33,7 @@ ANSWERS_WITHIN = 4  # seconds
 TRIES = 20
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("profiles/check/", Permission.EDIT)
 def profile_check(request: PersonRequest) -> HttpResponse:
     """What the form's launch would run into, and the command that it amounts to."""
     form, profile = _form(request)
@@ -109,8 +106,7 @@ def _marks(form: ProfileForm, start: LaunchContext | None) -> str:
     )
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("profiles/paths/", Permission.EDIT)
 def profile_paths(request: PersonRequest) -> HttpResponse:
     """Which folders and files of the form's launch its box has."""
     form, profile = _form(request)
@@ -125,8 +121,7 @@ def profile_paths(request: PersonRequest) -> HttpResponse:
     return render(request, "profiles/_places.html", _places(context) | asked)
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("profiles/fit/", Permission.EDIT)
 def profile_fit(request: PersonRequest) -> HttpResponse:
     """Whether the form's launch fits, once its box has looked at the checkpoint."""
     form, profile = _form(request)
@@ -166,8 +161,7 @@ def _places(context: LaunchContext | None) -> dict[str, Any]:
     return {"wanted": context.needed_paths, "places": context.folders}
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("profiles/fix/<slug:rule>/", Permission.EDIT)
 def profile_fix_form(request: PersonRequest, rule: str) -> HttpResponse:
     """The form again, with a finding's fix applied to what is typed. Nothing is saved."""
     form, profile = _form(request)
@@ -186,8 +180,7 @@ def profile_fix_form(request: PersonRequest, rule: str) -> HttpResponse:
     return render_form(request, form, profile, is_changed=True)
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("profiles/<slug:slug>/fix/<slug:rule>/", Permission.OPERATE)
 def profile_fix(request: PersonRequest, slug: str, rule: str) -> HttpResponse:
     """Save a published fix as a new version: what an operator may do without an editor."""
     found = find(request, slug)

@@ -4,20 +4,18 @@ from typing import Any
 
 from django.http import JsonResponse
 from django.shortcuts import get_object_or_404
-from django.views.decorators.http import require_GET
 
 from servers.judge.weights import checkpoints as judge
 from servers.launch import numbers
 from servers.lifecycle.weights import inventory
 from servers.models import Box, HostResources, Permission, StoredCheckpoint
 from servers.templatetags.format import gib
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get
 
 _STATES = {"complete": "complete", "partial": "not complete"}
 
 
-@require_GET
-@allow(Permission.EDIT)
+@get("profiles/models.json", Permission.EDIT)
 def profile_models(request: PersonRequest) -> JsonResponse:
     """Those on the box's disks, as the combobox of models lists them."""
     box = _find_box(request)
@@ -49,8 +47,7 @@ def _describe(stored: StoredCheckpoint, box: Box) -> dict[str, Any]:
     }
 
 
-@require_GET
-@allow(Permission.EDIT)
+@get("profiles/images.json", Permission.EDIT)
 def profile_images(request: PersonRequest) -> JsonResponse:
     """Those in the box's Docker that profiles name, or that have told their flags."""
     box = _find_box(request)

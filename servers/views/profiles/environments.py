@@ -9,7 +9,6 @@ from django.http import HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers.forms.environment import LIMIT, EnvironmentForm, PresetError, check_room, read_preset
 from servers.launch.engines import change
@@ -25,7 +24,7 @@ from servers.models import (
     Server,
 )
 from servers.models.profiles.versioned import Stale
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.profiles.profiles import describe_unversioned, find
 from servers.views.responses import respond_done
 
@@ -38,15 +37,13 @@ class GroupUser:
     missing: tuple[Difference, ...]  # what laying the group over it would change
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("groups/", Permission.VIEW)
 def groups(request: PersonRequest) -> HttpResponse:
     found = EnvironmentGroup.objects.select_related("current__author")
     return render(request, "profiles/groups/list.html", {"groups": found})
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("groups/<slug:slug>/", Permission.VIEW)
 def group(request: PersonRequest, slug: str) -> HttpResponse:
     found = find_group(slug)
     if wanted := request.GET.get("over", ""):
@@ -84,9 +81,8 @@ def _differences(old: EnvironmentVersion | None, new: EnvironmentVersion) -> lis
     return change.compare_launches(old.variables, new.variables) if old else []
 
 
+@get_or_post("groups/new/", Permission.OPERATE)
 @sensitive_post_parameters("env")
-@require_http_methods(["GET", "POST"])
-@allow(Permission.OPERATE)
 def group_new(request: PersonRequest) -> HttpResponse:
     """An empty one, or ?from= a profile's variables, of which a person leaves out what is its own."""
     person, wanted = request.user, request.GET.get("from", "")
@@ -107,9 +103,8 @@ def group_new(request: PersonRequest) -> HttpResponse:
     return render(request, "profiles/groups/form.html", {"form": form, "source": source})
 
 
+@get_or_post("groups/<slug:slug>/edit/", Permission.OPERATE)
 @sensitive_post_parameters("env")
-@require_http_methods(["GET", "POST"])
-@allow(Permission.OPERATE)
 def group_edit(request: PersonRequest, slug: str) -> HttpResponse:
     found, person = find_group(slug), request.user
     form = EnvironmentForm(request.POST or None, person=person, group=found)
@@ -146,8 +141,7 @@ def _save(request: PersonRequest, found: EnvironmentGroup, form: EnvironmentForm
         AuditEntry.note(person, "edit environment group", found)
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("groups/<slug:slug>/versions/<int:number>/restore/", Permission.OPERATE)
 def group_restore(request: PersonRequest, slug: str, number: int) -> HttpResponse:
     """Save what an older version says as a new one."""
     found, person = find_group(slug), request.user
@@ -169,8 +163,7 @@ def group_restore(request: PersonRequest, slug: str, number: int) -> HttpRespons
     return redirect("group", slug=found.slug)
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("groups/<slug:slug>/delete/", Permission.OPERATE)
 def group_delete(request: PersonRequest, slug: str) -> HttpResponse:
     found = find_group(slug)
     with transaction.atomic():
@@ -186,8 +179,7 @@ def find_group(slug: str) -> EnvironmentGroup:
     return get_object_or_404(EnvironmentGroup.objects.select_related("current"), slug=slug)
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.OPERATE)
+@get_or_post("chat/presets/<slug:slug>/", Permission.OPERATE)
 def presets(request: PersonRequest, slug: str) -> HttpResponse:
     """Those of the server's profile; or one more, or another one under the same name."""
     server = _server(slug)
@@ -213,8 +205,7 @@ def presets(request: PersonRequest, slug: str) -> HttpResponse:
     )
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("chat/presets/<slug:slug>/<int:pk>/delete/", Permission.OPERATE)
 def preset_delete(request: PersonRequest, slug: str, pk: int) -> HttpResponse:
     server = _server(slug)
     found = get_object_or_404(server.profile.presets, pk=pk)

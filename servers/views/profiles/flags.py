@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from django.http import Http404, JsonResponse
-from django.views.decorators.http import require_GET
 
 from servers.judge.profiles.vocabulary import ENV_PREFIXES
 from servers.launch import numbers
@@ -19,7 +18,7 @@ from servers.launch.engines.flaglist import (
 )
 from servers.launch.engines.launch import Launch
 from servers.models import Box, ImageFacts, Permission
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get
 from servers.views.profiles.profiles import find
 
 
@@ -30,8 +29,7 @@ class ImageFlags:
     asked: Literal["", "answered", "failed"] = ""
 
 
-@require_GET
-@allow(Permission.EDIT)
+@get("profiles/flags.json", Permission.EDIT)
 def profile_flags(request: PersonRequest) -> JsonResponse:
     """The flags, variables and earlier names of ?engine= in ?image= on a box.
 

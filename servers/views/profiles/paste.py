@@ -8,11 +8,9 @@ from typing import cast
 from asgiref.sync import sync_to_async
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_http_methods
 
-from servers.contexts.profiles.import_summary import summarise_document, summarise_draft
-from servers.forms.profile import ProfileForm
-from servers.forms.profile_values import initial
+from servers.contexts.profile_form import summarise_document, summarise_draft
+from servers.forms.profile import ProfileForm, initial
 from servers.launch.commandline.container_draft import HF_TOKENS
 from servers.launch.commandline.draft import Draft, DraftError, UnknownEngineError, draft
 from servers.launch.commandline.import_notes import ImportNote
@@ -30,7 +28,7 @@ from servers.launch.recipes import vllm_project
 from servers.launch.recipes.document import Document
 from servers.launch.recipes.notation import DocumentError
 from servers.models import Box, Permission, Run
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get_or_post
 from servers.views.profiles.profile_form import find_free_name, of_document, render_form
 from servers.views.threads import run_apart
 
@@ -41,8 +39,7 @@ _OF_VLLM_PROJECT = re.compile(r"(?ms)\A(?=.*^meta:)(?=.*^model:)(?=.*^variants:)
 _GENERATIONS = {"9": "hopper", "10": "blackwell", "12": "blackwell"}
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.EDIT)
+@get_or_post("profiles/paste/", Permission.EDIT)
 async def profile_paste(request: PersonRequest) -> HttpResponse:
     """Nothing is kept between the steps but what the page sends again: the text itself."""
     text = request.POST.get("text", "")

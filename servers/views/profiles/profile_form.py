@@ -8,12 +8,10 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.text import slugify
-from django.views.decorators.http import require_http_methods
 
 from servers import events
-from servers.contexts.profiles.gpu_choice import describe_gpus
-from servers.forms.profile import ProfileForm
-from servers.forms.profile_values import initial
+from servers.contexts.profile_form import describe_gpus
+from servers.forms.profile import ProfileForm, initial
 from servers.launch.engines import change
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes.document import Document
@@ -30,14 +28,13 @@ from servers.models import (
 from servers.models.people.key import MASK
 from servers.models.profiles.versioned import Stale
 from servers.state import box_samples
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get_or_post
 from servers.views.profiles.profiles import describe_unversioned, find
 from servers.views.profiles.recipes import find_recipe
 from servers.views.runs import starts
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.EDIT)
+@get_or_post("profiles/new/", Permission.EDIT)
 def profile_new(request: PersonRequest) -> HttpResponse:
     person = request.user
     source = Profile.objects.seen_by(person).filter(slug=request.GET.get("from", "")).first()
@@ -140,8 +137,7 @@ def create(form: ProfileForm, *, by: User) -> Profile:
     return made
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.EDIT)
+@get_or_post("profiles/<slug:slug>/edit/", Permission.EDIT)
 def profile_edit(request: PersonRequest, slug: str) -> HttpResponse:
     found = find(request, slug)
     form = ProfileForm(request.POST or None, person=request.user, profile=found)

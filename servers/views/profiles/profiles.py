@@ -12,12 +12,10 @@ from django.core.paginator import Paginator
 from django.db import transaction
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_POST
 
 from servers import events, lifecycle, tasks
 from servers.forms.environment import EnvironmentForm
-from servers.forms.profile import ProfileForm
-from servers.forms.profile_values import opens_the_box
+from servers.forms.profile import ProfileForm, opens_the_box
 from servers.judge.runs import start_chart
 from servers.launch import numbers
 from servers.launch.commandline import export
@@ -43,14 +41,13 @@ from servers.models import (
 from servers.models.profiles.environment import EnvironmentVersion
 from servers.models.profiles.profile import ProfileFilter, ProfileHealth, ProfileVersion
 from servers.models.profiles.versioned import Stale
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, post
 
 A_PAGE = 100
 LATEST = 10  # runs on a profile's page
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("profiles/", Permission.VIEW)
 def profiles(request: PersonRequest) -> HttpResponse:
     wanted = ProfileFilter(
         text=request.GET.get("q", "")[:200],
@@ -79,8 +76,7 @@ def _read_filter(request: PersonRequest, name: str, among: Collection[str]) -> s
     return value if value in among else ""
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("profiles/<slug:slug>/", Permission.VIEW)
 def profile(request: PersonRequest, slug: str) -> HttpResponse:
     found = find(request, slug)
     servers = list(found.servers.select_related("box", "run").order_by("box__slug", "slug"))
@@ -113,8 +109,7 @@ def profile(request: PersonRequest, slug: str) -> HttpResponse:
     )
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("profiles/<slug:slug>/known/<slug:server>/", Permission.VIEW)
 def profile_known(request: PersonRequest, slug: str, server: str) -> HttpResponse:
     """The part of a profile's page that depends on what a box's image has said of itself."""
     found = find(request, slug)
@@ -137,8 +132,7 @@ def _build_known(found: Profile, server: Server) -> dict[str, Any]:
     }
 
 
-@require_POST
-@allow(Permission.VIEW)
+@post("profiles/<slug:slug>/favourite/", Permission.VIEW)
 def profile_favourite(request: PersonRequest, slug: str) -> HttpResponse:
     found, person = find(request, slug), request.user
     if request.POST.get("is") == "yes":
@@ -180,8 +174,7 @@ def find(request: PersonRequest, slug: str) -> Profile:
     return get_object_or_404(seen.select_related("current", "owner"), slug=slug)
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("profiles/<slug:slug>/versions/<int:number>/", Permission.VIEW)
 def profile_version(request: PersonRequest, slug: str, number: int) -> HttpResponse:
     """A version beside the one before it, or beside ?against=."""
     found = find(request, slug)
@@ -207,8 +200,7 @@ def profile_version(request: PersonRequest, slug: str, number: int) -> HttpRespo
     )
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("profiles/<slug:slug>/versions/<int:number>/restore/", Permission.EDIT)
 def version_restore(request: PersonRequest, slug: str, number: int) -> HttpResponse:
     """Save what an older version says as a new one."""
     found = find(request, slug)
@@ -282,8 +274,7 @@ FORMS = {
 }
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("profiles/<slug:slug>/export/<slug:form>/", Permission.VIEW)
 def profile_export(request: PersonRequest, slug: str, form: str) -> HttpResponse:
     """On a page to read and copy, or with ?download as a file."""
     if form not in FORMS:

@@ -6,14 +6,13 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_http_methods
 
 from servers.launch.engines import change
 from servers.launch.recipes import document
 from servers.launch.recipes.catalogue import Catalogue, Overlay, Recipe, catalogue
 from servers.launch.recipes.document import HardwareFit
 from servers.models import Box, EnvironmentGroup, Permission, Profile
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, get_or_post
 from servers.views.profiles.environments import find_group
 from servers.views.profiles.profiles import find, save_launch
 
@@ -32,8 +31,7 @@ def read_catalogue() -> Catalogue:
     return catalogue(settings.RECIPES)
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("recipes/", Permission.VIEW)
 def recipes(request: PersonRequest) -> HttpResponse:
     """Those that fit a box come first; ?all= shows the others too."""
     known = read_catalogue()
@@ -51,8 +49,7 @@ def recipes(request: PersonRequest) -> HttpResponse:
     )
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("recipes/<slug:key>/", Permission.VIEW)
 def recipe(request: PersonRequest, key: str) -> HttpResponse:
     found = find_recipe(key)
     launch = found.published.launch
@@ -82,8 +79,7 @@ def _fit(each: Recipe, box: Box) -> HardwareFit:
     return document.fits_hardware(each.published, cards)
 
 
-@require_GET
-@allow(Permission.EDIT)
+@get("profiles/<slug:slug>/overlays/", Permission.EDIT)
 def profile_overlays(request: PersonRequest, slug: str) -> HttpResponse:
     found = find(request, slug)
     launch = found.launch
@@ -97,8 +93,7 @@ def profile_overlays(request: PersonRequest, slug: str) -> HttpResponse:
     return render(request, "profiles/recipes/overlays.html", context)
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.EDIT)
+@get_or_post("profiles/<slug:slug>/overlays/<slug:key>/", Permission.EDIT)
 def profile_overlay(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """What an overlay would change, and the save that changes it."""
     found = find(request, slug)
@@ -108,8 +103,7 @@ def profile_overlay(request: PersonRequest, slug: str, key: str) -> HttpResponse
     return _laid_over(request, found, overlay)
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.EDIT)
+@get_or_post("profiles/<slug:slug>/groups/<slug:key>/", Permission.EDIT)
 def profile_group(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """The same for an environment group."""
     found, group = find(request, slug), find_group(key)

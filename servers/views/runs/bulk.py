@@ -3,14 +3,13 @@
 from collections.abc import Callable
 
 from django.http import HttpResponse
-from django.views.decorators.http import require_POST
 
 from servers import lifecycle, tasks
 from servers.lifecycle.people import claims
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import Permission, Server
 from servers.models.runs.ownership import ManagedServer
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, post
 from servers.views.profiles.checks import refusal
 from servers.views.responses import respond_text, respond_told
 from servers.views.runs import starts
@@ -18,8 +17,7 @@ from servers.views.runs import starts
 MOST = 200
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("bulk/servers/", Permission.OPERATE)
 def servers_bulk(request: PersonRequest) -> HttpResponse:
     act, word = _VERBS.get(request.POST.get("verb", ""), (None, ""))
     servers = _find(request.POST.getlist("server")[:MOST])

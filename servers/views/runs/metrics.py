@@ -7,7 +7,6 @@ from typing import Any, cast
 
 from django.http import JsonResponse
 from django.shortcuts import get_object_or_404
-from django.views.decorators.http import require_GET
 
 from servers.contexts.memory import history as chunks
 from servers.judge.memory import history as judge
@@ -16,7 +15,7 @@ from servers.judge.runs import metrics
 from servers.judge.runs.metrics import FINEST, SCALES
 from servers.models import Box, FiguresChunk, Permission, Server
 from servers.state import box_samples
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get
 
 LATELY = 900  # seconds that a server's own page shows
 
@@ -41,8 +40,7 @@ TITLES: Mapping[str, tuple[str, int]] = {
 }
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("servers/<slug:slug>/figures.json", Permission.VIEW)
 def server_figures(request: PersonRequest, slug: str) -> JsonResponse:
     """The last quarter of an hour of one server, a point every ten seconds."""
     server = get_object_or_404(Server.objects.select_related("box"), slug=slug)

@@ -4,10 +4,9 @@ from dataclasses import asdict
 
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404
-from django.views.decorators.http import require_POST
 
 from servers import lifecycle, tasks
-from servers.forms.profile_values import opens_the_box
+from servers.forms.profile import opens_the_box
 from servers.launch.engines.launch import fill_parameters
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
@@ -15,7 +14,7 @@ from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import Permission, Server
 from servers.models.runs.ownership import ManagedServer
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, post
 from servers.views.profiles.checks import apply_fix, refusal
 from servers.views.profiles.profiles import find, save_launch
 from servers.views.responses import respond_done, respond_text
@@ -30,8 +29,7 @@ def _find(slug: str) -> ManagedServer:
     return require_managed(get_object_or_404(servers, slug=slug))
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("servers/<slug:slug>/start/", Permission.OPERATE)
 def server_start(request: PersonRequest, slug: str) -> HttpResponse:
     found = _find(slug)
     question = refusal(request, found)
@@ -41,8 +39,7 @@ def server_start(request: PersonRequest, slug: str) -> HttpResponse:
     return respond_done()
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("servers/<slug:slug>/start/fix/<slug:rule>/", Permission.OPERATE)
 def start_fix(request: PersonRequest, slug: str, rule: str) -> HttpResponse:
     """Save what the dialog of a start advises, and go on to the start, which asks about the rest."""
     found = _find(slug)
@@ -53,8 +50,7 @@ def start_fix(request: PersonRequest, slug: str, rule: str) -> HttpResponse:
     return server_start(request, slug)
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("servers/<slug:slug>/runs/<int:pk>/start/", Permission.OPERATE)
 def run_start(request: PersonRequest, slug: str, pk: int) -> HttpResponse:
     """Start exactly what an earlier run was: its version, image and commit of the checkpoint."""
     found, person = _find(slug), request.user
@@ -75,8 +71,7 @@ def run_start(request: PersonRequest, slug: str, pk: int) -> HttpResponse:
     return respond_done()
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("servers/<slug:slug>/stop/", Permission.OPERATE)
 def server_stop(request: PersonRequest, slug: str) -> HttpResponse:
     found = _find(slug)
     lifecycle.call_off(found, by=request.user)
@@ -88,24 +83,21 @@ def server_stop(request: PersonRequest, slug: str) -> HttpResponse:
     return respond_done()
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("servers/<slug:slug>/keep/", Permission.OPERATE)
 def server_keep(request: PersonRequest, slug: str) -> HttpResponse:
     """Nobody's request stops it from now on, and no idleness."""
     scale_to_zero.keep(_find(slug), by=request.user)
     return respond_done()
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("servers/<slug:slug>/let/", Permission.OPERATE)
 def server_let(request: PersonRequest, slug: str) -> HttpResponse:
     """Let requests start what somebody has stopped."""
     scale_to_zero.let(_find(slug), by=request.user)
     return respond_done()
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("servers/<slug:slug>/restart/", Permission.OPERATE)
 def server_restart(request: PersonRequest, slug: str) -> HttpResponse:
     found = _find(slug)
     replaces = found.runs.active().exists()
@@ -121,8 +113,7 @@ def server_restart(request: PersonRequest, slug: str) -> HttpResponse:
     return respond_done()
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("servers/<slug:slug>/remove/", Permission.OPERATE)
 def server_remove(request: PersonRequest, slug: str) -> HttpResponse:
     server = _find(slug)
     if not lifecycle.remove(server, by=request.user):
@@ -130,15 +121,13 @@ def server_remove(request: PersonRequest, slug: str) -> HttpResponse:
     return respond_done()
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("servers/<slug:slug>/restore/", Permission.OPERATE)
 def server_restore(request: PersonRequest, slug: str) -> HttpResponse:
     lifecycle.restore(_find(slug), by=request.user)
     return respond_done()
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("servers/<slug:slug>/runs/<int:pk>/fix/<int:number>/", Permission.OPERATE)
 def run_fix(request: PersonRequest, slug: str, pk: int, number: int) -> HttpResponse:
     """Save the fix as the profile's newest version and start the server with it.
 

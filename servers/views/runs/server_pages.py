@@ -4,47 +4,41 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
-from django.views.decorators.http import require_GET
 
-from servers.contexts.runs import run_comparison, server_page
+from servers.contexts import server_page
 from servers.launch import numbers
 from servers.models import Permission, Run, Server
 from servers.models.runs.run import PARTS
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get
 from servers.views.runs import starts
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("servers/<slug:slug>/", Permission.VIEW)
 def server(request: PersonRequest, slug: str) -> HttpResponse:
     return _show(request, slug, "server")
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("servers/<slug:slug>/log/", Permission.VIEW)
 def server_log(request: PersonRequest, slug: str) -> HttpResponse:
     return _show(request, slug, "server_log")
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("servers/<slug:slug>/metrics/", Permission.VIEW)
 def server_metrics(request: PersonRequest, slug: str) -> HttpResponse:
     return _show(request, slug, "server_metrics")
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("servers/<slug:slug>/configuration/", Permission.VIEW)
 def server_configuration(request: PersonRequest, slug: str) -> HttpResponse:
     return _show(request, slug, "server_configuration")
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("servers/<slug:slug>/runs/", Permission.VIEW)
 def server_runs(request: PersonRequest, slug: str) -> HttpResponse:
     """With ?compare= twice, what differs between two of them."""
     chosen = request.GET.getlist("compare")
     server = get_object_or_404(Server, slug=slug)
-    compared = run_comparison.compare_runs(server, chosen) if chosen else None
+    compared = server_page.compare_runs(server, chosen) if chosen else None
     return _show(request, slug, "server_runs", chosen=chosen, compared=compared)
 
 

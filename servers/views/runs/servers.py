@@ -8,14 +8,11 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.text import slugify
-from django.views.decorators.http import require_GET, require_POST
 
 from servers import events
-from servers.contexts import pages
-from servers.contexts.alerts import needs
-from servers.contexts.people import recent
-from servers.contexts.runs import reboots
-from servers.forms.profile_values import opens_the_box
+from servers.contexts import alerts, pages
+from servers.contexts import dashboard as dashboard_context
+from servers.forms.profile import opens_the_box
 from servers.launch.engines.launch import check_parameter
 from servers.lifecycle.runs.ownership import require_managed
 from servers.lifecycle.weights import checkpoints
@@ -29,14 +26,13 @@ from servers.models import (
     Server,
 )
 from servers.state import box_samples
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, post
 from servers.views.people import encryption
 from servers.views.profiles.profiles import find
 from servers.views.responses import respond_done
 
 
-@require_GET
-@allow(Permission.OPERATE)
+@get("servers/<slug:slug>/stop/ask/", Permission.OPERATE)
 def server_stop_ask(request: PersonRequest, slug: str) -> HttpResponse:
     """What a stop or restart would take from whom, and the buttons that do it."""
     found = require_managed(get_object_or_404(Server.objects.with_details(), slug=slug))
@@ -52,8 +48,7 @@ def server_stop_ask(request: PersonRequest, slug: str) -> HttpResponse:
     )
 
 
-@require_GET
-@allow(Permission.ACCOUNT)
+@get("", Permission.ACCOUNT)
 def dashboard(request: PersonRequest) -> HttpResponse:
     if not request.user.may_view:
         return redirect("chat")
@@ -67,25 +62,23 @@ def dashboard(request: PersonRequest) -> HttpResponse:
             "person": request.user,
             "servers": servers,
             "panels": pages.panels(boxes, samples, is_folded=len(boxes) > pages.UNFOLDED),
-            "notices": needs.list_for(request.user, needs.attention(boxes, samples)),
+            "notices": alerts.list_for(request.user, alerts.attention(boxes, samples)),
             "ending_keys": list(Key.objects.ending_soon(request.user)),
-            "recent": recent.list_recent(request.user),
-            "reboots": reboots.lines(),
+            "recent": dashboard_context.list_recent(request.user),
+            "reboots": dashboard_context.list_reboots(),
             "is_open_unencrypted": settings.IS_OPEN_UNENCRYPTED,
             "certificate_days": encryption.days_left(),
         },
     )
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("servers/", Permission.VIEW, name="servers")
 def list_servers(request: PersonRequest) -> HttpResponse:
     servers = list(Server.objects.for_dashboard().for_person(request.user))
     return render(request, "runs/list.html", {"person": request.user, "servers": servers})
 
 
-@require_POST
-@allow(Permission.VIEW)
+@post("servers/<slug:slug>/favourite/", Permission.VIEW)
 def server_favourite(request: PersonRequest, slug: str) -> HttpResponse:
     found, person = get_object_or_404(Server, slug=slug), request.user
     if request.POST.get("is") == "yes":
@@ -96,8 +89,7 @@ def server_favourite(request: PersonRequest, slug: str) -> HttpResponse:
     return respond_done()
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("boxes/<slug:slug>/restarts/<int:pk>/put-away/", Permission.OPERATE)
 def box_boot_dismiss(request: PersonRequest, slug: str, pk: int) -> HttpResponse:
     """For everybody: the audit log says who did."""
     boot = get_object_or_404(Reboot, pk=pk, box__slug=slug)
@@ -109,8 +101,7 @@ def box_boot_dismiss(request: PersonRequest, slug: str, pk: int) -> HttpResponse
     return respond_done()
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("profiles/<slug:slug>/place/", Permission.EDIT)
 def profile_place(request: PersonRequest, slug: str) -> HttpResponse:
     """Make the profile startable on one more box, or on the same one with other values."""
     found = find(request, slug)
@@ -128,8 +119,7 @@ def profile_place(request: PersonRequest, slug: str) -> HttpResponse:
     return redirect("profile", slug=found.slug)
 
 
-@require_POST
-@allow(Permission.EDIT)
+@post("servers/<slug:slug>/values/", Permission.EDIT)
 def server_values(request: PersonRequest, slug: str) -> HttpResponse:
     """Give a server its own values for the profile's parameters, from its next start on."""
     server = get_object_or_404(Server.objects.select_related("profile"), slug=slug)

@@ -11,7 +11,6 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_POST
 
 from servers import tasks
 from servers.host.weights.fetch.listing import FileGroup
@@ -21,7 +20,7 @@ from servers.lifecycle.weights import downloads
 from servers.lifecycle.weights.downloads import DownloadRequestError
 from servers.models import Box, Download, Permission
 from servers.state import answers
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, post
 from servers.views.responses import respond_done, respond_text
 
 ANSWERS_WITHIN = 4  # seconds
@@ -45,8 +44,7 @@ class FileGroupRow:
         return "\n".join(self.group.patterns)
 
 
-@require_GET
-@allow(Permission.OPERATE)
+@get("models/download/", Permission.OPERATE)
 def download_new(request: PersonRequest) -> HttpResponse:
     """A model by its name; then, from the Hub, its files and where they could go."""
     boxes = list(Box.objects.all())
@@ -75,8 +73,7 @@ def _off() -> str:
     return "" if settings.HUB else downloads.OFF
 
 
-@require_GET
-@allow(Permission.OPERATE)
+@get("models/download/look/", Permission.OPERATE)
 def download_look(request: PersonRequest) -> HttpResponse:
     """What the Hub says of a model, asked by its box; again after a moment where it is slow."""
     box = get_object_or_404(Box, slug=request.GET.get("box", ""))
@@ -122,8 +119,7 @@ def _build_offer(box: Box, said: dict[str, Any], quantization: str) -> dict[str,
     }
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("models/download/start/", Permission.OPERATE)
 def download_start(request: PersonRequest) -> HttpResponse:
     """Of the page's form, or of a profile's one button."""
     box = get_object_or_404(Box, slug=request.POST.get("box", ""))
@@ -159,8 +155,7 @@ def _pace(request: PersonRequest) -> int:
     return pace * MIB
 
 
-@require_GET
-@allow(Permission.OPERATE)
+@get("models/downloads/<int:pk>/<slug:verb>/ask/", Permission.OPERATE)
 def download_ask(request: PersonRequest, pk: int, verb: str) -> HttpResponse:
     """What to cancel means, or which pace there may be."""
     found = get_object_or_404(Download.objects.select_related("box"), pk=pk)
@@ -170,8 +165,7 @@ def download_ask(request: PersonRequest, pk: int, verb: str) -> HttpResponse:
     return render(request, "weights/_download_ask.html", context)
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("models/downloads/<int:pk>/<slug:verb>/", Permission.OPERATE)
 def download_act(request: PersonRequest, pk: int, verb: str) -> HttpResponse:
     found = get_object_or_404(Download.objects.select_related("box"), pk=pk)
     if verb not in _VERBS:

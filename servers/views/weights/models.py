@@ -10,11 +10,10 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers import events, tasks
-from servers.contexts.weights import models as model_context
-from servers.contexts.weights.models import CheckpointRow
+from servers.contexts import disks as model_context
+from servers.contexts.disks import CheckpointRow
 from servers.launch.commandline.paste import read
 from servers.launch.commandline.tokens import PasteError
 from servers.lifecycle.jobs import actions
@@ -30,12 +29,11 @@ from servers.models import (
     StoredCheckpoint,
 )
 from servers.state import answers
-from servers.views.access import PersonRequest, allow
+from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.responses import render_question, respond_done
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("models/", Permission.VIEW)
 def models(request: PersonRequest) -> HttpResponse:
     text = request.GET.get("q", "")[:200]
     state = request.GET.get("state", "")
@@ -67,8 +65,7 @@ def models(request: PersonRequest) -> HttpResponse:
     )
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("models/<int:pk>/", Permission.VIEW)
 def model(request: PersonRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(StoredCheckpoint.objects.select_related("box"), pk=pk)
     rows = model_context.build_rows(found.box, request.user)
@@ -95,8 +92,7 @@ def _commands(text: str) -> int:
         return 0
 
 
-@require_POST
-@allow(Permission.OPERATE)
+@post("models/on/<slug:slug>/look/", Permission.OPERATE)
 def models_look(_request: PersonRequest, slug: str) -> HttpResponse:
     """Ask a box to look at its disks now; the page changes by itself when it has."""
     box = get_object_or_404(Box, slug=slug)
@@ -109,8 +105,7 @@ def models_look(_request: PersonRequest, slug: str) -> HttpResponse:
 ANSWERS_WITHIN = 4  # seconds
 
 
-@require_http_methods(["GET", "POST"])
-@allow(Permission.EDIT)
+@get_or_post("models/<int:pk>/delete/", Permission.EDIT)
 def model_delete(request: PersonRequest, pk: int) -> HttpResponse:
     stored = _find(pk)
     if request.method == "POST":
@@ -135,8 +130,7 @@ def _request_deletion(request: PersonRequest, stored: StoredCheckpoint) -> HttpR
     return redirect("models")
 
 
-@require_GET
-@allow(Permission.EDIT)
+@get("models/<int:pk>/delete/look/", Permission.EDIT)
 def model_delete_look(request: PersonRequest, pk: int) -> HttpResponse:
     """What would go, as the box itself says, and the button that does it."""
     stored = _find(pk)
@@ -159,8 +153,7 @@ def _find(pk: int) -> StoredCheckpoint:
 A_PAGE = 50
 
 
-@require_GET
-@allow(Permission.VIEW)
+@get("checkpoints/", Permission.VIEW, name="checkpoint")
 def find_attempt_checkpoint(request: PersonRequest) -> HttpResponse:
     """?of= is the checkpoint: an id or a path, which an address would read as folders."""
     name = request.GET.get("of", "")

@@ -1,4 +1,4 @@
-"""The page context of models: what lies on the boxes' disks, and how full those are."""
+"""What lies on the disks of boxes: models, downloads, images, and how full the disks are."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
@@ -6,11 +6,60 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from servers.contexts.lists import Choice, DiskUse
+from django.template.loader import render_to_string
+
 from servers.judge.weights import checkpoints as judge
 from servers.lifecycle.weights import deletion, inventory
 from servers.lifecycle.weights.inventory import ModelUse
-from servers.models import Box, HostResources, Job, ModelInventory, StoredCheckpoint, User
+from servers.models import (
+    Box,
+    Download,
+    HostResources,
+    ImageFacts,
+    ImageInventory,
+    ImageJob,
+    Job,
+    ModelInventory,
+    RegistryCredential,
+    StoredCheckpoint,
+    TagChecks,
+    User,
+)
+
+# Percent of a disk from which on a page marks it.
+FULL, NEARLY_FULL = 97, 90
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiskUse:
+    path: str  # of a folder on it
+    total: int
+    free: int
+    known: int  # bytes of what the page lists
+
+    @property
+    def percent(self) -> int:
+        return round(100 * (self.total - self.free) / self.total) if self.total else 0
+
+    @property
+    def share(self) -> int:
+        """Percent that the page’s own things take."""
+        return min(self.percent, round(100 * self.known / self.total)) if self.total else 0
+
+    @property
+    def tone(self) -> str:
+        if self.percent >= FULL:
+            return "failed"
+        return "attention" if self.percent >= NEARLY_FULL else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A kind of rows that a list can be narrowed to, and how many there are."""
+
+    key: str
+    words: str
+    count: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,3 +212,42 @@ def _add_up(rows: list[CheckpointRow], folders: list[tuple[str, int]]) -> Counte
                 sizes[device] += row.stored.size
                 break
     return sizes
+
+
+type Key = tuple[str, int | None]
+
+
+def render_downloads(keys: set[Key], person: User, page: str) -> list[str]:
+    """The fragments of a page that have changed."""
+    is_about = ("everything", None) in keys or ("downloads", None) in keys
+    if page != "models" or not is_about:
+        return []
+    context = {"downloads": Download.objects.for_page(), "person": person}
+    return [render_to_string("weights/_live_downloads.html", context)]
+
+
+IMAGE_PAGES = ("images", "job", "logins", "profile")
+
+
+def images_mark() -> str:
+    """Another text whenever the list of images would read otherwise."""
+    tables = (ImageInventory, TagChecks, ImageFacts)
+    return " ".join(each.objects.mark() for each in tables)
+
+
+def jobs_mark() -> str:
+    logins = RegistryCredential.objects.order_by("pk").values_list("test_wanted_at", "tested_at")
+    return f"{ImageJob.objects.mark()} {' '.join(str(each) for row in logins for each in row)}"
+
+
+def render_images(keys: set[Key], page: str) -> list[str]:
+    """The fragments of a page that have changed. A profile's page has a mark of images of its own."""
+    if page not in IMAGE_PAGES:
+        return []
+    found: list[str] = []
+    everything = ("everything", None) in keys
+    if everything or ("jobs", None) in keys:
+        found.append(render_to_string("images/_live_jobs_mark.html", {"mark": jobs_mark()}))
+    if page == "images" and (everything or ("images", None) in keys):
+        found.append(render_to_string("images/_live_mark.html", {"mark": images_mark()}))
+    return found
