@@ -70,7 +70,7 @@ GROUPS = (
         marker="migrations",
         about="databases of earlier versions, migrated and back",
         inputs=(
-            *(*ALL, "servers/migrations/*", "servers/models/alerts/alert.py"),
+            *(*ALL, "servers/migrations/*", "servers/models/alerts.py"),
             *("servers/models/people/user.py", "tests/databases.py", "tests/migrated.py"),
             *("tests/old_rows.py", "tests/shell.py", "tests/test_migrations.py"),
             *("tests/files/hostile.py", "tests/files/test_purged.py"),

@@ -9,7 +9,7 @@ from django.core.validators import validate_email
 
 from servers.host.alerts import webhooks
 from servers.models import NotificationChannel
-from servers.models.alerts.alert import AlertKind, ChannelKind
+from servers.models.alerts import AlertKind, ChannelKind
 
 LONGEST = 2000  # characters of an address
 _HIDDEN = {"autocomplete": "off", "spellcheck": "false"}

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.forms.boundfield import BoundWidget
 
 from servers.models import Box, NotificationChoices
-from servers.models.alerts.choices import NotificationTopic
+from servers.models.alerts import NotificationTopic
 
 type Row = tuple[str, BoundWidget, BoundWidget | None]
 

@@ -19,7 +19,7 @@ from servers.launch.engines.launch import FIELDS, Launch
 from servers.launch.engines.launch import LONGEST_TEXT as LONGEST_TEXT
 from servers.launch.recipes import notation
 from servers.models import Box
-from servers.models.profiles.versioned import Versioned
+from servers.models.profiles import Versioned
 
 # What Docker accepts as a reference; the registry decides whether it exists.
 # No group is repeated: a repeated one would take for ever on "a......!".

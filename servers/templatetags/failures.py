@@ -11,7 +11,7 @@ from servers.lifecycle.images import work
 from servers.lifecycle.logs.diagnoses import FixStep
 from servers.lifecycle.profiles import checks
 from servers.models import Box, Run
-from servers.models.jobs.job import JobKind
+from servers.models.jobs import JobKind
 
 register = template.Library()
 

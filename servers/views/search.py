@@ -11,7 +11,7 @@ from django.urls import resolve, reverse
 from django.views.decorators.http import require_GET
 
 from servers.models import Box, Permission, Profile, Server, StoredCheckpoint, User
-from servers.models.profiles.profile import ProfileFilter
+from servers.models.profiles import ProfileFilter
 from servers.models.runs.run import RunState
 from servers.views.access import PersonRequest, allow
 

@@ -25,7 +25,7 @@ from servers.models import (
     Server,
     User,
 )
-from servers.models.alerts.alert import AlertKind, Severity, What
+from servers.models.alerts import AlertKind, Severity, What
 from servers.state import box_samples, data_disk
 
 # A watcher that runs has taken up a test by then.

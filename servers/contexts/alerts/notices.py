@@ -9,8 +9,7 @@ from django.utils import timezone
 
 from servers.judge.alerts.runs import span
 from servers.models import Alert, Run, User
-from servers.models.alerts.alert import AlertKind
-from servers.models.alerts.choices import NotificationTopic, find_choices, is_wanted
+from servers.models.alerts import AlertKind, NotificationTopic, find_choices, is_wanted
 
 # So long is something news. Browsers remember what they have shown.
 RECENT = timedelta(minutes=10)

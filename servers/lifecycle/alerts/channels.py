@@ -16,7 +16,7 @@ from servers.host.alerts.payloads import AlertMessage
 from servers.host.alerts.webhooks import WebhookError
 from servers.judge.alerts.case import ENDS
 from servers.models import Box, Notification, NotificationChannel, User
-from servers.models.alerts.alert import PATIENCE, ChannelKind, What
+from servers.models.alerts import PATIENCE, ChannelKind, What
 from servers.models.people.key import SecretError, mask
 
 log = logging.getLogger(__name__)

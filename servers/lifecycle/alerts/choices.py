@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from django.db import transaction
 
 from servers.models import AuditEntry, NotificationChannel, NotificationChoices, User
-from servers.models.alerts.alert import ChannelKind
+from servers.models.alerts import ChannelKind
 
 
 def choose(person: User, *, browser: Sequence[str], mail: Sequence[str], address: str) -> None:

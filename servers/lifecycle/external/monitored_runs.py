@@ -18,8 +18,7 @@ from servers.lifecycle.external import ExternalWorkload, WatchError, monitoring
 from servers.lifecycle.runs import restart_policy
 from servers.lifecycle.runs.ownership import verb
 from servers.models import Box, Run
-from servers.models.runs.ownership import ExternalRun, ExternalServer
-from servers.models.runs.run import PARTS, RunState
+from servers.models.runs.run import PARTS, ExternalRun, ExternalServer, RunState
 
 log = logging.getLogger(__name__)
 

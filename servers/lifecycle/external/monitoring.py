@@ -29,8 +29,7 @@ from servers.lifecycle.runs import secret_env
 from servers.lifecycle.runs.ownership import require_external, verb
 from servers.models import AuditEntry, Box, Profile, ProfileVersion, Run, Secret, Server, User
 from servers.models.people.key import SecretError, SecretValues
-from servers.models.runs.ownership import ExternalRun, ExternalServer
-from servers.models.runs.run import ACTIVE, RunState
+from servers.models.runs.run import ACTIVE, ExternalRun, ExternalServer, RunState
 
 # Whoever was started less long ago is followed from the start.
 FRESH = timedelta(seconds=30)

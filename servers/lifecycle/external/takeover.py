@@ -40,8 +40,7 @@ from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.runs import commands, creation, secret_env
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import AuditEntry, Box, Job, Profile, Run, Server, User
-from servers.models.runs.ownership import ManagedRun
-from servers.models.runs.run import RunState
+from servers.models.runs.run import ManagedRun, RunState
 from servers.state import box_samples
 
 # Seconds: what has not come back by then is a matter for a person.

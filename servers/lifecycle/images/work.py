@@ -14,8 +14,8 @@ from servers.lifecycle.jobs import commands
 from servers.lifecycle.jobs.runner import GivenUpError, JobError, JobWork
 from servers.lifecycle.runs import creation
 from servers.models import Box, ImageJob, ProfileVersion, TagNews, User
-from servers.models.images.inventory import KEPT
-from servers.models.jobs.job import OVER, JobKind
+from servers.models.images import KEPT
+from servers.models.jobs import OVER, JobKind
 
 KEPT_FOR = timedelta(days=90)
 

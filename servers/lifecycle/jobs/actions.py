@@ -25,7 +25,7 @@ from servers.lifecycle.memory import orphans
 from servers.lifecycle.runs import adoption, creation
 from servers.lifecycle.weights import deletion
 from servers.models import Box, Job, ModelInventory, Run, StoredCheckpoint, User
-from servers.models.jobs.job import JobKind
+from servers.models.jobs import JobKind
 
 GONE = "It is not left behind any more: it has ended, or somebody was faster. Nothing was done."
 

@@ -11,7 +11,7 @@ from servers.lifecycle.jobs import actions
 from servers.lifecycle.jobs.runner import JobRules, JobWork
 from servers.lifecycle.weights import fetch
 from servers.models import Download, ImageJob, Job
-from servers.models.jobs.job import JobKind, JobState
+from servers.models.jobs import JobKind, JobState
 
 _CUT = "inferdash was ended in the middle of it."
 # Process ids are used again: what nobody has done by then is not done any more.

@@ -7,9 +7,8 @@ from servers.lifecycle.images import work
 from servers.lifecycle.jobs import commands
 from servers.lifecycle.runs.ownership import verb
 from servers.models import ImageJob, Run, User
-from servers.models.jobs.job import JobKind, JobState
-from servers.models.runs.ownership import ManagedRun
-from servers.models.runs.run import DesiredState, RunState
+from servers.models.jobs import JobKind, JobState
+from servers.models.runs.run import DesiredState, ManagedRun, RunState
 
 
 @verb

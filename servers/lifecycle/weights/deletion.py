@@ -21,7 +21,7 @@ from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import downloads, inventory
 from servers.lifecycle.weights.inventory import ModelUse
 from servers.models import Box, Download, Job, Run, StoredCheckpoint, User
-from servers.models.jobs.job import TOLD_FOR, JobKind, JobState
+from servers.models.jobs import TOLD_FOR, JobKind, JobState
 from servers.state import answers
 
 SHOWN = 12  # names of files

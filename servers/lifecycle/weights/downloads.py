@@ -30,7 +30,7 @@ from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import inventory
 from servers.lifecycle.weights.checkpoints import hub_token
 from servers.models import AuditEntry, Box, Download, User
-from servers.models.jobs.job import DesiredJobState, JobKind, JobState, key_of
+from servers.models.jobs import DesiredJobState, JobKind, JobState, key_of
 from servers.state import answers
 
 log = logging.getLogger(__name__)

@@ -12,11 +12,10 @@ from servers.launch.engines import parameters
 from servers.launch.engines.launch import Launch
 from servers.models.box import Box
 from servers.models.people.user import User
-from servers.models.profiles.profile import Profile
+from servers.models.profiles import Profile
 
 if TYPE_CHECKING:
-    from servers.models.runs.ownership import ExternalServer, ManagedServer
-    from servers.models.runs.run import Run
+    from servers.models.runs.run import ExternalServer, ManagedServer, Run
 
 
 class ServerQuerySet[S: "Server"](models.QuerySet[S]):

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 
 from servers.judge.logs import parsing
 from servers.models import LogChunk, Permission, Run
-from servers.models.logs.log import MOST_CHUNKS
+from servers.models.logs import MOST_CHUNKS
 from servers.views.access import PersonRequest, allow
 from servers.views.responses import send_file
 

@@ -17,7 +17,7 @@ from servers.forms.people import BoxForm
 from servers.launch.engines.placement import resolve
 from servers.lifecycle.alerts.choices import choose
 from servers.models import AuditEntry, Box, Permission, RunLog
-from servers.models.alerts.choices import find_choices
+from servers.models.alerts import find_choices
 from servers.views.access import PersonRequest, allow
 from servers.views.people import encryption
 from servers.views.people.secrets import find_uses

@@ -22,7 +22,7 @@ from servers.judge.logs import parsing
 from servers.launch.redaction import mask_lines
 from servers.lifecycle.runs import creation
 from servers.models import LogChunk, Run, RunLog
-from servers.models.logs.log import NOTE
+from servers.models.logs import NOTE
 from servers.models.runs.run_parts import find_boundary
 from servers.watcher.logs.file_follower import FileFollower
 from servers.watcher.logs.records import (

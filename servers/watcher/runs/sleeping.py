@@ -24,8 +24,7 @@ from servers.launch.engines import ENGINES
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.runs import secret_env
 from servers.models import Box, Run
-from servers.models.runs.ownership import ManagedRun
-from servers.models.runs.run import DesiredState, RunState, Sleep
+from servers.models.runs.run import DesiredState, ManagedRun, RunState, Sleep
 from servers.state import box_samples
 from servers.watcher.runs.probes import Questions
 
