@@ -165,7 +165,7 @@ GROUPS = (
         about="worker, watcher, Redis and Docker killed at every step of a start",
         inputs=(
             *(*ALL, *PRODUCT, "servers/watcher/*", "servers/lifecycle/*", "servers/models/*"),
-            *("servers/state/*", "servers/events/*", "servers/tasks.py", "servers/host/docker/*"),
+            *("servers/state/*", "servers/events.py", "servers/tasks.py", "servers/host/docker/*"),
             *("servers/host/logs/*", "tests/chaos/*"),
             *("tests/unix_proxy.py", "tests/cutting_proxy.py", "tests/databases.py"),
             "tests/dying.py",

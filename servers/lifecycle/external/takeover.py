@@ -14,7 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from servers import events
-from servers.events.long_polling import wait
+from servers.events import wait
 from servers.host.docker.containers import ContainerError
 from servers.host.external.containers import (
     GRACE,

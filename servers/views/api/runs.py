@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Router, Schema
 
 from servers import events
-from servers.events.long_polling import wait_async
+from servers.events import wait_async
 from servers.judge.logs import failure_catalog
 from servers.lifecycle.logs import diagnoses
 from servers.models import LogChunk, Permission, Run

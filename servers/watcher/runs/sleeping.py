@@ -15,7 +15,7 @@ from django.db import close_old_connections
 from django.utils import timezone
 
 from servers import events
-from servers.events.long_polling import wait
+from servers.events import wait
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint, EngineError
 from servers.judge.memory.holders import memory_by_container
