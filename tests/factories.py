@@ -40,10 +40,17 @@ from servers.models import (
     StoredCheckpoint,
     User,
 )
-from servers.models.jobs.job import key_of
-from servers.models.profiles.environment import only_variables
-from servers.models.runs.ownership import ExternalRun, ManagedRun, ManagedServer
-from servers.models.runs.run import ENDED, PARTS, DesiredState, RunState
+from servers.models.jobs import key_of
+from servers.models.profiles import only_variables
+from servers.models.runs.run import (
+    ENDED,
+    PARTS,
+    DesiredState,
+    ExternalRun,
+    ManagedRun,
+    ManagedServer,
+    RunState,
+)
 from servers.watcher.memory import monitor
 from tests import shelves
 from tests.awkward import LEFT

@@ -70,7 +70,7 @@ GROUPS = (
         marker="migrations",
         about="databases of earlier versions, migrated and back",
         inputs=(
-            *(*ALL, "servers/migrations/*", "servers/models/alerts/alert.py"),
+            *(*ALL, "servers/migrations/*", "servers/models/alerts.py"),
             *("servers/models/people/user.py", "tests/databases.py", "tests/migrated.py"),
             *("tests/old_rows.py", "tests/shell.py", "tests/test_migrations.py"),
             *("tests/files/hostile.py", "tests/files/test_purged.py"),
@@ -165,7 +165,7 @@ GROUPS = (
         about="worker, watcher, Redis and Docker killed at every step of a start",
         inputs=(
             *(*ALL, *PRODUCT, "servers/watcher/*", "servers/lifecycle/*", "servers/models/*"),
-            *("servers/state/*", "servers/events/*", "servers/tasks.py", "servers/host/docker/*"),
+            *("servers/state/*", "servers/events.py", "servers/tasks.py", "servers/host/docker/*"),
             *("servers/host/logs/*", "tests/chaos/*"),
             *("tests/unix_proxy.py", "tests/cutting_proxy.py", "tests/databases.py"),
             "tests/dying.py",

@@ -6,7 +6,7 @@ from typing import Any
 from servers.lifecycle.jobs.actions import KINDS
 from servers.lifecycle.jobs.runner import JobRunner
 from servers.models import Box
-from servers.models.jobs.job import JobKind
+from servers.models.jobs import JobKind
 
 type Tell = Callable[[Mapping[str, Any]], None]
 

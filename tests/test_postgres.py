@@ -13,7 +13,7 @@ type Outcome = Callable[[str], object]
 PREPARE = """
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.runs import secret_env, commands
-from servers.models.logs.log import LogMovedError
+from servers.models.logs import LogMovedError
 from servers.models.runs.run import RunState
 
 Server.objects.update(run=None)
@@ -191,7 +191,7 @@ print(json.dumps([adopted.pk - last.pk, adopted.port, *numbers]))
 
 def test_profiles_are_found_by_what_they_launch(outcome: Outcome) -> None:
     code = r"""
-from servers.models.profiles.profile import ProfileFilter
+from servers.models.profiles import ProfileFilter
 Box.objects.filter(pk=box.pk).update(facts={"docker": {"version": "28 – ✓"}})
 box.refresh_from_db()
 print(json.dumps([

@@ -31,8 +31,7 @@ from servers.judge.runs import metrics  # noqa: E402
 from servers.launch.engines.launch import Launch  # noqa: E402
 from servers.lifecycle.runs.ownership import require_managed  # noqa: E402
 from servers.models import Box, FiguresChunk, HistoryChunk, Profile, Run, Server, User  # noqa: E402
-from servers.models.runs.ownership import ManagedServer  # noqa: E402
-from servers.models.runs.run import RunState  # noqa: E402
+from servers.models.runs.run import ManagedServer, RunState  # noqa: E402
 from servers.state import box_samples, store  # noqa: E402
 
 VLLM = "vllm/vllm-openai:v0.20.2"

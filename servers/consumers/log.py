@@ -42,7 +42,7 @@ from django.db import DatabaseError
 from servers.consumers import log_feed, log_search
 from servers.consumers.guard import RECHECK, BrowserGoneError, GuardedConsumer
 from servers.models import LogChunk, Run
-from servers.models.logs.log import MOST_CHUNKS
+from servers.models.logs import MOST_CHUNKS
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from django.db import DatabaseError
 from servers import events
 from servers.consumers import log_search
 from servers.models import LogChunk, Run
-from servers.models.logs.log import MOST_CHUNKS, StoredLine
+from servers.models.logs import MOST_CHUNKS, StoredLine
 
 log = logging.getLogger(__name__)
 

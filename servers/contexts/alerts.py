@@ -27,8 +27,14 @@ from servers.models import (
     Server,
     User,
 )
-from servers.models.alerts.alert import AlertKind, Severity, What
-from servers.models.alerts.choices import NotificationTopic, find_choices, is_wanted
+from servers.models.alerts import (
+    AlertKind,
+    NotificationTopic,
+    Severity,
+    What,
+    find_choices,
+    is_wanted,
+)
 from servers.state import box_samples, data_disk
 
 # A watcher that runs has taken up a test by then.

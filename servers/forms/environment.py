@@ -21,8 +21,7 @@ from servers.launch.engines.launch import Launch
 from servers.lifecycle import QueueOptions
 from servers.models import EnvironmentGroup, Secret, User
 from servers.models.people.key import MASK
-from servers.models.profiles.environment import only_variables
-from servers.models.profiles.profile import MOST, Preset
+from servers.models.profiles import MOST, Preset, only_variables
 
 
 def read_variables(text: str, kept: Mapping[str, int]) -> Environment:

@@ -11,8 +11,7 @@ from django.forms.boundfield import BoundWidget
 
 from servers.host.alerts import webhooks
 from servers.models import Box, NotificationChannel, NotificationChoices
-from servers.models.alerts.alert import AlertKind, ChannelKind
-from servers.models.alerts.choices import NotificationTopic
+from servers.models.alerts import AlertKind, ChannelKind, NotificationTopic
 
 LONGEST = 2000  # characters of an address
 _HIDDEN = {"autocomplete": "off", "spellcheck": "false"}

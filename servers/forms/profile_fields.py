@@ -18,7 +18,7 @@ from servers.launch.engines.launch import FIELDS, SPANS, Launch, LaunchField
 from servers.launch.engines.launch import LONGEST_TEXT as LONGEST_TEXT
 from servers.launch.recipes import notation
 from servers.models import Box
-from servers.models.profiles.versioned import Versioned
+from servers.models.profiles import Versioned
 
 # What Docker accepts as a reference; the registry decides whether it exists.
 # No group is repeated: a repeated one would take for ever on "a......!".

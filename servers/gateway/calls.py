@@ -16,7 +16,7 @@ from django.utils import timezone
 from redis import RedisError
 
 from servers import events, tasks
-from servers.events.long_polling import wait_async
+from servers.events import wait_async
 from servers.gateway import capture
 from servers.gateway.callers import Caller, Refusal, not_allowed
 from servers.gateway.capture import CallRecorder

@@ -13,7 +13,7 @@ from django.db.utils import InterfaceError, OperationalError
 from redis import RedisError
 
 from servers import events
-from servers.events.long_polling import wait_async
+from servers.events import wait_async
 from servers.gateway.app import Gateway
 from servers.gateway.asgi import Receive, Scope, Send
 from servers.gateway.legacy_port_listener import LegacyPortListener

@@ -15,7 +15,7 @@ from servers.launch.engines import ENGINES
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import secret_env
 from servers.models import Box, LogChunk, Run, User
-from servers.models.logs.log import MOST_CHUNKS, NOTE
+from servers.models.logs import MOST_CHUNKS, NOTE
 from servers.models.people.key import shapes
 
 # Lines of the log that a report is chosen from.

@@ -4,7 +4,7 @@ import django.contrib.auth.validators
 import django.db.models.deletion
 import django.db.models.functions.text
 import django.utils.timezone
-import servers.models.alerts.alert
+import servers.models.alerts
 import servers.models.people.user
 from django.conf import settings
 from django.db import migrations, models
@@ -848,7 +848,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('server_name', models.CharField(blank=True, max_length=80)),
                 ('checkpoint', models.CharField(blank=True, max_length=300)),
-                ('kind', models.CharField(choices=servers.models.alerts.alert.list_alert_kinds, max_length=20)),
+                ('kind', models.CharField(choices=servers.models.alerts.list_alert_kinds, max_length=20)),
                 ('subject', models.CharField(blank=True, max_length=200)),
                 ('severity', models.CharField(choices=[('info', 'Info'), ('warning', 'Warning'), ('critical', 'Critical')], max_length=10)),
                 ('title', models.CharField(max_length=300)),

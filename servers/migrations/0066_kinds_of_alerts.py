@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-import servers.models.alerts.alert
+import servers.models.alerts
 
 
 class Migration(migrations.Migration):
@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
             model_name="alert",
             name="kind",
             field=models.CharField(
-                choices=servers.models.alerts.alert.list_alert_kinds, max_length=20
+                choices=servers.models.alerts.list_alert_kinds, max_length=20
             ),
         )
     ]

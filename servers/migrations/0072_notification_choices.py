@@ -1,7 +1,7 @@
 """The choice of each person of what to be notified of, and their own mail channel."""
 
 import django.db.models.deletion
-import servers.models.alerts.choices
+import servers.models.alerts
 from django.conf import settings
 from django.db import migrations, models
 
@@ -38,7 +38,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "browser",
-                    models.JSONField(default=servers.models.alerts.choices.list_usual_topics),
+                    models.JSONField(default=servers.models.alerts.list_usual_topics),
                 ),
                 ("mail", models.JSONField(default=list)),
                 ("address", models.EmailField(blank=True, max_length=254)),

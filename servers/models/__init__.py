@@ -1,11 +1,14 @@
 """The tables."""
 
-from servers.models.alerts.alert import Alert, Notification, NotificationChannel
-from servers.models.alerts.choices import NotificationChoices
-from servers.models.alerts.dismissal import Dismissal
-from servers.models.box import Box
-from servers.models.box_observation import BoxObservation
-from servers.models.external.engine import ExternalEngine, OtherWorkloads, ProfileImport
+from servers.models.alerts import (
+    Alert,
+    Dismissal,
+    Notification,
+    NotificationChannel,
+    NotificationChoices,
+)
+from servers.models.box import Box, BoxObservation, Reboot
+from servers.models.external import ExternalEngine, OtherWorkloads, ProfileImport
 from servers.models.gateway.capture import Capture, CapturedCall
 from servers.models.gateway.conversation import (
     ChatMessage,
@@ -14,27 +17,32 @@ from servers.models.gateway.conversation import (
     PromptRun,
     PromptSet,
 )
-from servers.models.gateway.request import LegacyPort, Request
-from servers.models.gateway.usage import Usage
-from servers.models.images.image import ImageFacts, RegistryCredential
-from servers.models.images.inventory import ImageInventory, StoredImage, TagChecks, TagNews
-from servers.models.jobs.job import Download, ImageJob, Job, JobLog
-from servers.models.logs.log import LogChunk
-from servers.models.memory.history import FiguresChunk, HistoryChunk
-from servers.models.memory.host_resources import HostResources
-from servers.models.people.audit import AuditEntry
+from servers.models.gateway.request import LegacyPort, Request, Usage
+from servers.models.images import (
+    ImageFacts,
+    ImageInventory,
+    RegistryCredential,
+    StoredImage,
+    TagChecks,
+    TagNews,
+)
+from servers.models.jobs import Download, ImageJob, Job, JobLog
+from servers.models.logs import LogChunk
+from servers.models.memory import FiguresChunk, HistoryChunk, HostResources
 from servers.models.people.claim import Claim
 from servers.models.people.key import Key, Secret
-from servers.models.people.login import Invite, LoginFailure
-from servers.models.people.user import Permission, Role, User
-from servers.models.profiles.environment import EnvironmentGroup, EnvironmentVersion
-from servers.models.profiles.profile import Preset, Profile, ProfileVersion
-from servers.models.runs.active_user import ActiveUser
-from servers.models.runs.reboot import Reboot
-from servers.models.runs.run import Run
+from servers.models.people.user import AuditEntry, Invite, LoginFailure, Permission, Role, User
+from servers.models.profiles import (
+    EnvironmentGroup,
+    EnvironmentVersion,
+    Preset,
+    Profile,
+    ProfileVersion,
+)
+from servers.models.runs.run import ActiveUser, Run
 from servers.models.runs.run_parts import RunHealth, RunLog, RunPlan, RunStart
 from servers.models.runs.server import Server
-from servers.models.weights.inventory import CheckpointFacts, ModelInventory, StoredCheckpoint
+from servers.models.weights import CheckpointFacts, ModelInventory, StoredCheckpoint
 
 __all__ = [
     "Alert",

@@ -1,14 +1,17 @@
-"""A machine with GPUs, a Docker Engine and one inferdash worker."""
+"""Boxes: a machine with GPUs, a Docker Engine and one worker; what its watcher saw, and its restarts."""
 
+import hashlib
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from django.db import models
 from django.utils import timezone
 
 from servers.launch.engines.placement import VolumeError, resolve
+from servers.models.json_values import JsonRow
 from servers.models.people.key import Secret
+from servers.models.people.user import User
 
 if TYPE_CHECKING:
     from servers.models.people.claim import Claim
@@ -116,3 +119,105 @@ class Box(models.Model):
         return {"silent": "silent", "attention": "needs attention", "ok": "all is well"}[
             self.health
         ]
+
+
+class ObservationKind(models.TextChoices):
+    IMAGES = "images"  # in Docker
+    TAGS = "tags"  # what registries have under their names
+    MODELS = "models"  # on the disks
+    HOST = "host"  # resources of the machine
+    OTHERS = "others"  # workloads that inferdash did not start
+
+
+class BoxObservationManager[T: "BoxObservation"](models.Manager[T]):
+    def get_queryset(self) -> models.QuerySet[T]:
+        found = super().get_queryset()
+        return found.filter(kind=self.model.KIND) if self.model.KIND else found
+
+    def find(self, box: Box | int) -> T | None:
+        return self.filter(box=box).first()
+
+    def by_box(self) -> dict[int, T]:
+        return {each.box_id: each for each in self.all()}
+
+    def mark(self) -> str:
+        """Another text whenever any has changed, or somebody wants a look."""
+        shown = ("wanted_at", "looked_at", "changed_at", "trouble", "data")
+        seen = hashlib.blake2b(digest_size=8)
+        for row in self.order_by("pk").values_list(*shown):
+            seen.update(str(row).encode())
+        return seen.hexdigest()
+
+
+class BoxObservation(JsonRow):
+    """Apart from the box's row, which pages read with every server."""
+
+    KIND: ObservationKind | None = None
+
+    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="observations")
+    kind = models.CharField(max_length=10, choices=ObservationKind)
+    wanted_at = models.DateTimeField(null=True)  # somebody asked for a look
+    looked_at = models.DateTimeField(null=True)  # None: never to the end
+    changed_at = models.DateTimeField(default=timezone.now)
+    # Why the last look saw nothing; then the rest is of an earlier one.
+    trouble = models.TextField(blank=True)
+    # What was seen, in the words of its kind; written by the watcher alone.
+    data: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+
+    objects = BoxObservationManager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["box", "kind"], name="one_observation_a_kind")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.box_id}"
+
+    def save(self, *args: Any, **values: Any) -> None:
+        self.kind = self.KIND or self.kind
+        super().save(*args, **values)
+
+    @property
+    def is_wanted(self) -> bool:
+        return self.wanted_at is not None and (
+            self.looked_at is None or self.looked_at < self.wanted_at
+        )
+
+
+class RebootQuerySet(models.QuerySet["Reboot"]):
+    def unread(self) -> Self:
+        """The newest of each box, unless somebody has read it."""
+        newest = self.model._default_manager.filter(box=models.OuterRef("box")).order_by("-pk")
+        return self.filter(pk=models.Subquery(newest.values("pk")[:1]), dismissed_at=None)
+
+
+class Reboot(models.Model):
+    """The first boot that a watcher sees of a box has no row: nothing was there before."""
+
+    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="reboots")
+    boot_id = models.CharField(max_length=40)  # the kernel's
+    booted_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField(null=True)  # the watcher's last sign of life before it
+    noted_at = models.DateTimeField(default=timezone.now)
+    # {"driver", "docker", "kernel"}: versions; a key is missing where nobody could tell.
+    before: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    after: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    # The runs that it has ended, or that were still to be started, in the order of their starts.
+    runs: "models.JSONField[list[int], list[int]]" = models.JSONField(default=list)
+    dismissed_at = models.DateTimeField(null=True)
+    dismissed_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+
+    objects = RebootQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [models.UniqueConstraint(fields=["box", "boot_id"], name="one_row_a_boot")]
+
+    def __str__(self) -> str:
+        return f"{self.box_id} at {self.booted_at}"
+
+    def dismiss(self, by: User) -> bool:
+        """Whether this call did."""
+        mine = type(self).objects.filter(pk=self.pk, dismissed_at=None)
+        return mine.update(dismissed_at=timezone.now(), dismissed_by=by) == 1

@@ -1,8 +1,10 @@
-"""The one connection to Redis, its outages, and work that no worker has taken."""
+"""The one connection to Redis, its outages, work that no worker has taken, and a box's short answers."""
 
+import json
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Any, cast
 
 import redis
 from django.conf import settings
@@ -54,12 +56,12 @@ _KEPT = 86_400
 def note_sent(queue: str) -> None:
     """A request was put into this queue. Raises redis.RedisError."""
     # The oldest counts. Its age is told by what is left of its time, by Redis's own clock.
-    client.set(_key(queue), "1", nx=True, ex=_KEPT)
+    client.set(_untaken_key(queue), "1", nx=True, ex=_KEPT)
 
 
 def note_taken(queue: str) -> None:
     """The worker takes requests from this queue. Raises redis.RedisError."""
-    client.delete(_key(queue))
+    client.delete(_untaken_key(queue))
 
 
 def read_untaken_age(queue: str) -> int | None:
@@ -67,9 +69,64 @@ def read_untaken_age(queue: str) -> int | None:
 
     Raises redis.RedisError.
     """
-    left = client.ttl(_key(queue))
+    left = client.ttl(_untaken_key(queue))
     return _KEPT - left if left >= 0 else None
 
 
-def _key(queue: str) -> str:
+def _untaken_key(queue: str) -> str:
     return f"inferdash:untaken:{queue}"
+
+
+FRESH = 60  # seconds
+
+
+def give(question: str, answer: Any) -> None:
+    """Raises redis.RedisError."""
+    key = _answer_key(question)
+    with client.pipeline() as pipe:
+        pipe.delete(key)
+        pipe.rpush(key, json.dumps(answer))
+        pipe.expire(key, FRESH)
+        pipe.execute()
+
+
+def get_answer(question: str) -> Any:
+    """The answer, if it was given in the last minute; None without one."""
+    try:
+        return _read_answer(client.lindex(_answer_key(question), 0))
+    except (redis.RedisError, OSError) as error:
+        log.warning("Redis is away: %s", error)
+        return None
+
+
+def all_kept(questions: Collection[str]) -> dict[str, Any]:
+    """The answers that were given in the last minute, in one journey."""
+    asked = list(questions)
+    try:
+        with client.pipeline(transaction=False) as pipe:
+            for question in asked:
+                pipe.lindex(_answer_key(question), 0)
+            given = [_read_answer(text) for text in pipe.execute()]
+    except (redis.RedisError, OSError) as error:
+        log.warning("Redis is away: %s", error)
+        return {}
+    return {question: said for question, said in zip(asked, given, strict=True) if said is not None}
+
+
+def wait_for_answer(question: str, *, seconds: float) -> Any:
+    """The answer as soon as it is given; None when it is not in time. At most 4 seconds."""
+    key = _answer_key(question)
+    try:
+        # From the list to itself: whoever else waits finds it, too.
+        return _read_answer(client.blmove(key, key, int(seconds)))
+    except (redis.RedisError, OSError) as error:
+        log.warning("Redis is away: %s", error)
+        return None
+
+
+def _answer_key(question: str) -> str:
+    return f"inferdash:answer:{question}"
+
+
+def _read_answer(text: Any) -> Any:
+    return None if text is None else json.loads(cast(bytes, text))

@@ -24,7 +24,7 @@ from servers.lifecycle.memory import releases
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import starts
 from servers.models import Box, Run
-from servers.models.jobs.job import JobKind
+from servers.models.jobs import JobKind
 from servers.templatetags.format import duration
 from servers.templatetags.launches import field_title
 

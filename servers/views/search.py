@@ -10,7 +10,7 @@ from django.http import JsonResponse
 from django.urls import resolve, reverse
 
 from servers.models import Box, Permission, Profile, Server, StoredCheckpoint, User
-from servers.models.profiles.profile import ProfileFilter
+from servers.models.profiles import ProfileFilter
 from servers.models.runs.run import RunState
 from servers.views.access import PersonRequest, get
 

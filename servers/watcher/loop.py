@@ -21,9 +21,8 @@ from servers.lifecycle.jobs.actions import KINDS
 from servers.lifecycle.jobs.runner import JobRunner
 from servers.lifecycle.runs import creation, out_of_band
 from servers.models import Box, CapturedCall, Job, Request, Run
-from servers.models.jobs.job import ACTIONS, OF_IMAGES
-from servers.models.runs.ownership import is_managed
-from servers.models.runs.run import PARTS
+from servers.models.jobs import ACTIONS, OF_IMAGES
+from servers.models.runs.run import PARTS, is_managed
 from servers.watcher import box_row
 from servers.watcher.alerts.alerts import AlertMonitor, NotificationSender
 from servers.watcher.error_isolation import LoopFaults, thread_name

@@ -11,7 +11,7 @@ from servers.contexts import alerts as alert_context
 from servers.judge.alerts.case import AlertCase
 from servers.lifecycle.alerts import alerts, channels
 from servers.models import Alert, Box, Notification, NotificationChannel
-from servers.models.alerts.alert import PATIENCE, What
+from servers.models.alerts import PATIENCE, What
 from servers.watcher.alerts.alerts import NotificationSender
 from tests import factories, waiting
 from tests.alerts.receiver import Receiver, ReceiverResponse, receiver

@@ -20,9 +20,8 @@ from inferdash.celery import app
 from servers import lifecycle
 from servers.host.docker.containers import Container, DockerContainers
 from servers.models import Box, LogChunk, Run
-from servers.models.logs.log import NOTE
-from servers.models.runs.ownership import ManagedRun, ManagedServer
-from servers.models.runs.run import RunState
+from servers.models.logs import NOTE
+from servers.models.runs.run import ManagedRun, ManagedServer, RunState
 from servers.tasks import TRIED
 from tests import factories
 from tests.base_images import ENGINE

@@ -36,7 +36,7 @@ MAY = {
         *("consumers/log_search.py", "host/collector/parent.py", "host/weights/fetch/child.py"),
     },
     "/dev/null": {"host/collector/child.py"},
-    "a report and the folder of tests that a developer names": {"management/reported_cases.py"},
+    "a report and the folder of tests that a developer names": {"management/commands/diagnose.py"},
     "an archive in memory": {"host/images/builds.py", "host/docker/containers.py"},
     "files that ship with it": {
         *(

@@ -8,7 +8,7 @@ import redis
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.models import Box
-from servers.models.runs.ownership import ManagedRun, ManagedServer
+from servers.models.runs.run import ManagedRun, ManagedServer
 from tests import factories
 from tests.base_images import ENGINE
 from tests.lifecycle.starts import wait_until_ended

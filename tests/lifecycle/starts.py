@@ -1,6 +1,6 @@
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
-from servers.models.runs.ownership import ManagedRun, ManagedServer
+from servers.models.runs.run import ManagedRun, ManagedServer
 from tests import factories
 
 

@@ -9,8 +9,7 @@ from django.utils import timezone
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.models import Run
-from servers.models.runs.ownership import ManagedRun, ManagedServer
-from servers.models.runs.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, ManagedRun, ManagedServer, RunState
 from servers.state import store
 from tests import factories
 from tests.lifecycle.starts import started

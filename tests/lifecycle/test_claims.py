@@ -12,8 +12,7 @@ from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.lifecycle.people import claims
 from servers.lifecycle.people.claims import ClaimError
 from servers.models import AuditEntry, Box, Claim, Role, Run, User
-from servers.models.runs.ownership import ManagedServer
-from servers.models.runs.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, ManagedServer, RunState
 from tests import factories, samples
 from tests.profiles.test_checks import browser
 

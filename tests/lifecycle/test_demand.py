@@ -10,8 +10,7 @@ from servers import lifecycle
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.models import AuditEntry, Box, Role, Run, Server
-from servers.models.runs.ownership import ManagedRun, ManagedServer
-from servers.models.runs.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, ManagedRun, ManagedServer, RunState
 from tests import factories
 from tests.profiles.test_checks import browser
 

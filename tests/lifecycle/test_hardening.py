@@ -9,8 +9,7 @@ from servers.host.docker import throwaway
 from servers.host.docker.containers import ContainerError, DockerContainers, Spec
 from servers.judge.runs import hardening as judge
 from servers.lifecycle.runs import creation, hardening
-from servers.models.runs.ownership import ManagedRun, ManagedServer
-from servers.models.runs.run import RunState
+from servers.models.runs.run import ManagedRun, ManagedServer, RunState
 from tests.lifecycle.starts import started
 
 pytestmark = [pytest.mark.docker, pytest.mark.django_db(transaction=True)]

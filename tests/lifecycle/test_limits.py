@@ -10,8 +10,7 @@ from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.lifecycle.runs import secret_env
 from servers.models import Secret
-from servers.models.runs.ownership import ManagedRun, ManagedServer
-from servers.models.runs.run import RunState
+from servers.models.runs.run import ManagedRun, ManagedServer, RunState
 from tests import ports
 from tests.lifecycle.starts import started
 

@@ -12,8 +12,7 @@ from django.utils import timezone
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.models import Run
-from servers.models.runs.ownership import ManagedServer
-from servers.models.runs.run import RunState
+from servers.models.runs.run import ManagedServer, RunState
 from tests import factories
 from tests.lifecycle.starts import started
 

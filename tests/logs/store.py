@@ -2,7 +2,7 @@ from typing import Any
 
 from servers.host.docker.containers import DockerContainers, Spec
 from servers.models import LogChunk, Run
-from servers.models.logs.log import StoredLine
+from servers.models.logs import StoredLine
 from tests.base_images import BASE
 
 AT = "2026-11-21T08:00:00.000000001Z"

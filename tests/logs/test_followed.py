@@ -8,7 +8,7 @@ import pytest
 from servers.host.docker.containers import Container, DockerContainers
 from servers.host.logs import log_stream
 from servers.models import LogChunk, Run
-from servers.models.logs.log import NOTE
+from servers.models.logs import NOTE
 from servers.models.people.key import MASK
 from servers.watcher.logs import follower
 from servers.watcher.logs.follower import Follower

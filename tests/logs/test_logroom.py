@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from servers.host.docker.containers import DockerContainers
 from servers.models import Box, LogChunk, Run
-from servers.models.logs.log import NOTE, StoredLine
+from servers.models.logs import NOTE, StoredLine
 from servers.models.runs.run import RunState
 from servers.watcher.logs import writer
 from servers.watcher.logs.follower import Follower

@@ -14,7 +14,7 @@ from django.test import Client
 from inferdash.terminal import safe
 from servers.judge.logs import parsing
 from servers.models import JobLog, Role, User
-from servers.models.logs.log import LogChunk
+from servers.models.logs import LogChunk
 from servers.models.runs.run import RunState
 from tests import factories, shelves
 from tests.cases import table

@@ -1,7 +1,7 @@
 import pytest
 
 from servers.models import LogChunk, Run
-from servers.models.logs.log import CHUNK_LINES, LogMovedError
+from servers.models.logs import CHUNK_LINES, LogMovedError
 from servers.watcher.logs.records import LONGEST
 from tests.logs.store import append, stamped, stored
 

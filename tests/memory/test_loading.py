@@ -13,8 +13,7 @@ from servers.judge.memory.room import GuardThresholds, MemoryGuard
 from servers.judge.runs import limits
 from servers.lifecycle.memory import load_guard
 from servers.models import Box, CheckpointFacts, Run
-from servers.models.runs.ownership import ManagedRun, ManagedServer
-from servers.models.runs.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, ManagedRun, ManagedServer, RunState
 from servers.watcher.memory.monitor import LoadMonitor
 from tests import factories
 from tests.base_images import ENGINE

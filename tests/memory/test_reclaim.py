@@ -10,8 +10,7 @@ from servers import lifecycle
 from servers.host.docker.containers import ContainerError, DockerContainers
 from servers.host.kernel import resources
 from servers.lifecycle.runs import creation
-from servers.models.runs.ownership import ManagedRun
-from servers.models.runs.run import RunState
+from servers.models.runs.run import ManagedRun, RunState
 from tests import factories, samples
 from tests.base_images import ENGINE
 from tests.page_cache import PAGES, cached

@@ -14,7 +14,7 @@ from servers import tasks
 from servers.launch.engines.placement import Place
 from servers.lifecycle.profiles import path_reports
 from servers.models import AuditEntry, Box, Invite, Role, Secret, User
-from servers.state import answers
+from servers.state import store
 from tests import factories
 from tests.people.desk import as_, join, log_in, said
 
@@ -164,7 +164,7 @@ def test_a_cache_that_engines_may_not_have_is_refused(
         refused = [
             {"path": asked[0], "lies": "refused", "refusal": "It lies outside.", "elsewhere": []}
         ]
-        answers.give(path_reports.question(of, wanted), refused)
+        store.give(path_reports.question(of, wanted), refused)
 
     monkeypatch.setattr(tasks, "ask_for_paths", worker)
     typed = {"rtx8-home": "/home/ada", "rtx8-hf_cache": "~/elsewhere"}

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from servers.models import Invite, LoginFailure, Role, User
-from servers.models.people.login import NAME_LOCK_AFTER, NAME_LOCKED_FOR
+from servers.models.people.user import NAME_LOCK_AFTER, NAME_LOCKED_FOR
 from tests.people.desk import OTHER, PASSWORD, as_, join, log_in, said
 
 # In and out

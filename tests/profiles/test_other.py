@@ -20,8 +20,7 @@ from servers.launch.recipes import document
 from servers.launch.recipes.document import Document
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import Box, Profile, Server
-from servers.models.runs.ownership import ManagedServer
-from servers.models.runs.run import RunState
+from servers.models.runs.run import ManagedServer, RunState
 from servers.watcher.runs import probes
 from tests import factories
 from tests.scripted_engine import ScriptedEngine

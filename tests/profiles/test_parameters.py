@@ -15,8 +15,7 @@ from servers.launch.engines.change import compare_launches
 from servers.launch.engines.launch import Launch, fill_parameters
 from servers.launch.recipes.document import read
 from servers.models import AuditEntry, Box, Role, Server
-from servers.models.runs.ownership import ManagedServer
-from servers.models.runs.run import RunState
+from servers.models.runs.run import ManagedServer, RunState
 from tests import factories
 
 TABLE = Launch(

@@ -9,7 +9,7 @@ from servers.launch.engines.flaghelp import parse_help
 from servers.lifecycle.profiles import attempts
 from servers.lifecycle.profiles.preflight import Count, of_profiles
 from servers.models import ImageFacts, Profile, Role, Run, Server
-from servers.models.profiles.profile import ProfileFilter, ProfileHealth
+from servers.models.profiles import ProfileFilter, ProfileHealth
 from servers.models.runs.run import RunState
 from servers.watcher.runs.runs import Runs
 from tests import factories, samples

@@ -15,8 +15,7 @@ from servers.host.docker.containers import DockerContainers
 from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import AuditEntry, Box, Role, Run
-from servers.models.runs.ownership import ManagedRun
-from servers.models.runs.run import RunState
+from servers.models.runs.run import ManagedRun, RunState
 from tests import factories, jobs
 from tests.base_images import ENGINE
 from tests.registry import Registry, pull, registry

@@ -12,8 +12,7 @@ from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.lifecycle.runs import creation
 from servers.models import AuditEntry, Box, Run, Server
-from servers.models.runs.ownership import ManagedRun, ManagedServer
-from servers.models.runs.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, ManagedRun, ManagedServer, RunState
 from tests import factories
 from tests.base_images import ENGINE
 

@@ -8,7 +8,7 @@ from django.db import OperationalError
 from servers.lifecycle.external import takeover
 from servers.lifecycle.weights import deletion
 from servers.models import Box, Job
-from servers.models.jobs.job import JobKind
+from servers.models.jobs import JobKind
 from tests import jobs
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]

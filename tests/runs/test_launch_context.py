@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from servers.lifecycle.profiles.knowledge import Knowledge, LaunchContext
 from servers.models import Role, Server
-from servers.state import answers, box_samples
+from servers.state import box_samples, store
 from tests import factories, samples
 from tests.profiles.test_checks import browser, typed
 
@@ -52,7 +52,7 @@ def gathered(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     count(LaunchContext, "__init__")
     count(Knowledge, "__init__")
     count(box_samples, "newest")
-    count(answers, "all_kept")
+    count(store, "all_kept")
     return calls
 
 

@@ -14,8 +14,7 @@ from servers.judge.memory.room import compute_unheld
 from servers.lifecycle.runs import creation, restart_policy
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import AuditEntry, Box, Run
-from servers.models.runs.ownership import ManagedRun, ManagedServer
-from servers.models.runs.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, ManagedRun, ManagedServer, RunState
 from tests import factories, samples
 from tests.base_images import ENGINE
 

@@ -9,8 +9,7 @@ from django.utils import timezone
 from servers import lifecycle
 from servers.judge.memory import room
 from servers.models import Box, Run, Server
-from servers.models.runs.ownership import ManagedRun
-from servers.models.runs.run import RunState
+from servers.models.runs.run import ManagedRun, RunState
 from tests import factories, samples, shelves
 from tests.base_images import ENGINE
 from tests.samples import GIB

@@ -15,9 +15,8 @@ from servers.lifecycle.images import work
 from servers.lifecycle.jobs import commands
 from servers.lifecycle.runs import creation
 from servers.models import AuditEntry, Box, ImageJob, Run
-from servers.models.jobs.job import JobState
-from servers.models.runs.ownership import ManagedRun
-from servers.models.runs.run import RunState
+from servers.models.jobs import JobState
+from servers.models.runs.run import ManagedRun, RunState
 from tests import factories, jobs, shelves
 from tests.registry import registry
 

@@ -10,8 +10,7 @@ from servers import lifecycle
 from servers.lifecycle import QueueOptions
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import AuditEntry, Box, Run, Server
-from servers.models.runs.ownership import ManagedRun, ManagedServer
-from servers.models.runs.run import RunState
+from servers.models.runs.run import ManagedRun, ManagedServer, RunState
 from tests import factories, samples, shelves
 from tests.base_images import ENGINE
 from tests.samples import GIB

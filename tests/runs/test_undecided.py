@@ -24,8 +24,7 @@ from servers.host.docker.containers import (
 from servers.lifecycle.runs import creation, gpu_conflicts
 from servers.lifecycle.runs.creation import lock_creation
 from servers.models import Run
-from servers.models.runs.ownership import ManagedRun, ManagedServer
-from servers.models.runs.run import RunState
+from servers.models.runs.run import ManagedRun, ManagedServer, RunState
 from tests import factories
 from tests.base_images import BASE, ENGINE
 from tests.chaos.docker_proxy import DockerProxy

@@ -19,8 +19,7 @@ from servers.host.runs.probes import Endpoint, EngineError
 from servers.judge.runs import health
 from servers.lifecycle.runs import secret_env
 from servers.models import AuditEntry, Box, Run, Server
-from servers.models.runs.ownership import ManagedRun
-from servers.models.runs.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, ManagedRun, RunState
 from servers.watcher.runs import probes as watcher_probes
 from servers.watcher.runs.runs import Runs
 from tests import factories

@@ -7,8 +7,7 @@ import pytest
 from django.test import override_settings
 
 from servers import events
-from servers.events import long_polling
-from servers.events.long_polling import wait
+from servers.events import wait
 
 SOON = 20.0  # seconds: only what is broken takes that long
 
@@ -20,7 +19,7 @@ def about_server(message: dict[str, object]) -> bool:
 def test_it_looks_again_when_it_hears_of_it_and_not_before(
     own_redis: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(long_polling, "_LOST", 3 * SOON)  # by itself it would look too late
+    monkeypatch.setattr(events, "_LOST", 3 * SOON)  # by itself it would look too late
     looks: list[str] = []
     states = ["queued"]
     told = threading.Event()

@@ -23,7 +23,7 @@ from servers.models import (
     StoredCheckpoint,
     User,
 )
-from servers.models.jobs.job import JobKind, JobState
+from servers.models.jobs import JobKind, JobState
 from servers.models.runs.run import RunState as RunState
 from servers.watcher.weights.inventory import ModelScan
 from tests import factories, jobs

@@ -16,7 +16,7 @@ from servers.host.weights.fetch.listing import choose_files, group_files
 from servers.host.weights.fetch.places import FetchError, RepositoryFile
 from servers.lifecycle.weights import downloads
 from servers.models import Box, CheckpointFacts, Download, Role, User
-from servers.models.jobs.job import JobState
+from servers.models.jobs import JobState
 from tests import factories
 from tests.model_hub import ModelHub, model_hub
 

@@ -19,7 +19,7 @@ from servers.models import (
     StoredCheckpoint,
     User,
 )
-from servers.models.jobs.job import JobState
+from servers.models.jobs import JobState
 from tests import factories, jobs
 from tests.model_hub import TOKEN, ModelHub, model_hub
 from tests.waiting import wait_until

@@ -18,9 +18,8 @@ from servers.lifecycle.jobs import actions
 from servers.lifecycle.memory import orphans as memory_orphans
 from servers.lifecycle.runs import creation
 from servers.models import AuditEntry, Box, Job, Run, Server
-from servers.models.jobs.job import JobKind
-from servers.models.runs.ownership import ManagedRun, ManagedServer
-from servers.models.runs.run import DesiredState, RunState
+from servers.models.jobs import JobKind
+from servers.models.runs.run import DesiredState, ManagedRun, ManagedServer, RunState
 from tests import factories, jobs
 from tests.base_images import ENGINE
 from tests.orphans import has_ended, orphans

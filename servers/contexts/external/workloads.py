@@ -28,7 +28,7 @@ from servers.models import (
     StoredImage,
     User,
 )
-from servers.models.jobs.job import TOLD_FOR, JobKind
+from servers.models.jobs import TOLD_FOR, JobKind
 from servers.state import box_samples
 
 

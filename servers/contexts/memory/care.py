@@ -22,7 +22,7 @@ from servers.judge.memory.orphans import Orphan
 from servers.judge.memory.verdicts import ALARMS
 from servers.models import Box, Job, User
 from servers.models.box import holds_memory
-from servers.models.jobs.job import TOLD_FOR, JobKind
+from servers.models.jobs import TOLD_FOR, JobKind
 from servers.state import box_samples
 
 

@@ -8,7 +8,7 @@ from django.db.models import Min, QuerySet
 from servers.judge.memory import history
 from servers.judge.memory.history import SPANS, Point, Times
 from servers.models import Box, HistoryChunk
-from servers.models.memory.history import Chunk
+from servers.models.memory import Chunk
 
 type ChunkTable = type[Chunk]
 

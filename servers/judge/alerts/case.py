@@ -20,7 +20,7 @@ type Key = tuple[str, str]  # kind and subject
 class AlertCase:
     """Sentences end with a full stop; `title` has none."""
 
-    kind: str  # of models.alerts.alert.AlertKind
+    kind: str  # of models.alerts.AlertKind
     subject: str  # tells those of one kind apart; stays the same while it lasts
     severity: Severity
     title: str  # names the model and the box: "glm-5 on rtx8 died after 3 h"

@@ -8,8 +8,7 @@ from django.utils import timezone
 from servers import events
 from servers.judge.alerts.case import AGAIN, COMES_BACK, AlertCase
 from servers.models import Alert, AuditEntry, Box, Notification, NotificationChannel, Run, User
-from servers.models.alerts.alert import What
-from servers.models.alerts.choices import is_wanted
+from servers.models.alerts import What, is_wanted
 
 # What happened so long ago is kept, and not sent any more: nobody was there to see it.
 NEWS = timedelta(hours=6)

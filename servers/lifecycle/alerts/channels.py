@@ -24,7 +24,7 @@ from servers.models import (
     NotificationChoices,
     User,
 )
-from servers.models.alerts.alert import PATIENCE, ChannelKind, What
+from servers.models.alerts import PATIENCE, ChannelKind, What
 from servers.models.people.key import SecretError, mask
 
 log = logging.getLogger(__name__)

@@ -34,8 +34,7 @@ from servers.lifecycle.runs import restart_policy, secret_env
 from servers.lifecycle.runs.ownership import require_external, verb
 from servers.models import AuditEntry, Box, Profile, ProfileVersion, Run, Secret, Server, User
 from servers.models.people.key import SecretError, SecretValues
-from servers.models.runs.ownership import ExternalRun, ExternalServer
-from servers.models.runs.run import ACTIVE, PARTS, RunState
+from servers.models.runs.run import ACTIVE, PARTS, ExternalRun, ExternalServer, RunState
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from servers.lifecycle.external.workload import (
     format_lines,
 )
 from servers.models import Box, LogChunk, ProfileVersion, Run
-from servers.models.logs.log import NOTE
+from servers.models.logs import NOTE
 from servers.models.runs.run import RunState
 
 _BLOCK = 64 * 1024  # bytes at the end of a file in which its last lines stand

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from servers import events
-from servers.events.long_polling import wait
+from servers.events import wait
 from servers.host.docker.containers import ContainerError
 from servers.host.external.containers import (
     GRACE,
@@ -40,8 +40,7 @@ from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.runs import commands, creation, secret_env
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import AuditEntry, Box, Job, Profile, Run, Server, User
-from servers.models.runs.ownership import ManagedRun
-from servers.models.runs.run import RunState
+from servers.models.runs.run import ManagedRun, RunState
 from servers.state import box_samples
 
 # Seconds: what has not come back by then is a matter for a person.

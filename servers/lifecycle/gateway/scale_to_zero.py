@@ -23,8 +23,7 @@ from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import commands, gpu_conflicts
 from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import AuditEntry, Box, Run, RunHealth, Server, User
-from servers.models.runs.ownership import ManagedRun, ManagedServer
-from servers.models.runs.run import DesiredState, RunState, Sleep
+from servers.models.runs.run import DesiredState, ManagedRun, ManagedServer, RunState, Sleep
 from servers.state import box_samples, data_disk
 
 # A start that waits for its GPUs outlives the request that wanted it: who asks again finds it.

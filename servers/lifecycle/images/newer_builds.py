@@ -28,7 +28,7 @@ from servers.models import (
     TagNews,
     User,
 )
-from servers.models.images.image import InspectionState
+from servers.models.images import InspectionState
 
 log = logging.getLogger(__name__)
 

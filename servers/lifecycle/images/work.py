@@ -15,10 +15,9 @@ from servers.lifecycle.jobs.runner import GivenUpError, JobError, JobWork
 from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.ownership import verb
 from servers.models import Box, ImageJob, ProfileVersion, Run, TagNews, User
-from servers.models.images.inventory import KEPT
-from servers.models.jobs.job import OVER, JobKind, JobState
-from servers.models.runs.ownership import ManagedRun
-from servers.models.runs.run import DesiredState, RunState
+from servers.models.images import KEPT
+from servers.models.jobs import OVER, JobKind, JobState
+from servers.models.runs.run import DesiredState, ManagedRun, RunState
 
 KEPT_FOR = timedelta(days=90)
 

@@ -29,7 +29,7 @@ from servers.lifecycle.memory import orphans
 from servers.lifecycle.runs import creation, out_of_band
 from servers.lifecycle.weights import deletion, fetch
 from servers.models import Box, Download, ImageJob, Job, ModelInventory, Run, StoredCheckpoint, User
-from servers.models.jobs.job import JobKind, JobState
+from servers.models.jobs import JobKind, JobState
 
 GONE = "It is not left behind any more: it has ended, or somebody was faster. Nothing was done."
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from servers import events
 from servers.models import AuditEntry, Box, Job, ProfileVersion, Run, User
-from servers.models.jobs.job import OF_IMAGES, OVER, DesiredJobState, JobKind, JobState
+from servers.models.jobs import OF_IMAGES, OVER, DesiredJobState, JobKind, JobState
 from servers.models.runs.run import RunState
 
 _UNBEGUN = "Cancelled before it had begun."

@@ -20,7 +20,7 @@ from servers import events
 from servers.host.docker.containers import ContainerError
 from servers.lifecycle.jobs import commands
 from servers.models import AuditEntry, Box, Job
-from servers.models.jobs.job import AT_WORK, OPEN, DesiredJobState, JobKind, JobState
+from servers.models.jobs import AT_WORK, OPEN, DesiredJobState, JobKind, JobState
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from servers.launch.engines.launch import fill_parameters
 from servers.lifecycle.profiles import attempts
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.models import Box, LogChunk, Run, User
-from servers.models.logs.log import NOTE
+from servers.models.logs import NOTE
 from servers.models.runs.run import ACTIVE, RunState
 from servers.state import box_samples
 

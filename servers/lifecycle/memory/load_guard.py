@@ -11,8 +11,7 @@ from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs.ownership import verb
 from servers.lifecycle.runs.reconcile import advance
 from servers.models import Run
-from servers.models.runs.ownership import ManagedRun
-from servers.models.runs.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, ManagedRun, RunState
 
 WHY = (
     "inferdash stopped it before the machine ran out: one that shares its memory with its GPU "

@@ -32,7 +32,7 @@ from servers.models import (
     StoredCheckpoint,
 )
 from servers.models.runs.run import RunState
-from servers.state import answers, box_samples
+from servers.state import box_samples, store
 
 
 class LaunchContext:
@@ -152,7 +152,7 @@ class LaunchContext:
 
     def wait_for_answer(self, question: str, *, seconds: float) -> None:
         """Take in what the box says, once it was asked, if that is in time."""
-        said = answers.wait_for_answer(question, seconds=seconds)
+        said = store.wait_for_answer(question, seconds=seconds)
         if said is not None:
             self.knowledge.answers[question] = said
 
@@ -287,7 +287,7 @@ class Knowledge:
         """What boxes have answered in the last minute, by the question."""
         asked = {each.paths_question for each in self._starts}
         asked |= {each.checkpoint_question for each in self._starts if each.source}
-        return answers.all_kept(asked)
+        return store.all_kept(asked)
 
     def list_stored(self, box: Box) -> list[StoredCheckpoint]:
         return [each for each in self._stored if each.box_id == box.pk]

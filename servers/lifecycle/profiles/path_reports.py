@@ -18,7 +18,7 @@ from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import Place, Site, VolumeError, resolve
 from servers.lifecycle.runs.creation import own_paths
 from servers.models import Box, StoredCheckpoint
-from servers.state import answers
+from servers.state import store
 
 # A launch with more has been written by a program.
 MOST = 30
@@ -53,7 +53,7 @@ def wait_for_reports(
     box: Box, wanted: Sequence[Place], *, seconds: float
 ) -> list[PathReport] | None:
     """What the box says of them, once it was asked; None when it does not answer in time."""
-    said = answers.wait_for_answer(question(box, wanted), seconds=seconds)
+    said = store.wait_for_answer(question(box, wanted), seconds=seconds)
     return (
         None if said is None else merge(wanted, said, box, box.checkpoints.defer("texts", "config"))
     )
@@ -91,7 +91,7 @@ def answer(asked: str, paths: Iterable[str], *, home: str, hf_cache: str) -> Non
     except PathError:
         files = BoxFiles(below=())  # the refusal of each path says why
     found = [asdict(_look(path, roots, allowed, files)) for path in list(paths)[:MOST]]
-    answers.give(asked, found)
+    store.give(asked, found)
 
 
 def _look(path: str, roots: list[str], allowed: limits.Limits, files: BoxFiles) -> PathReport:

@@ -11,8 +11,7 @@ from django.utils import timezone
 from servers import events
 from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import AuditEntry, Run, Server, User
-from servers.models.runs.ownership import ManagedRun, ManagedServer
-from servers.models.runs.run import ACTIVE, DesiredState
+from servers.models.runs.run import ACTIVE, DesiredState, ManagedRun, ManagedServer
 from servers.state import data_disk
 
 

@@ -32,8 +32,7 @@ from servers.lifecycle.runs import hardening
 from servers.lifecycle.runs.ownership import verb
 from servers.lifecycle.runs.secret_env import SecretsError, mask_secrets, remember, site
 from servers.models import Box, Claim, ImageFacts, Run
-from servers.models.runs.ownership import ManagedRun
-from servers.models.runs.run import ACTIVE
+from servers.models.runs.run import ACTIVE, ManagedRun
 
 log = logging.getLogger(__name__)
 

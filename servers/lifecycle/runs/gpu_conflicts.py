@@ -33,8 +33,7 @@ from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.ownership import verb
 from servers.lifecycle.runs.secret_env import SecretsError
 from servers.models import AuditEntry, Box, Run
-from servers.models.runs.ownership import ManagedRun
-from servers.models.runs.run import ENDED
+from servers.models.runs.run import ENDED, ManagedRun
 from servers.state import box_samples
 
 # What has not come back by then is a matter for the box's page, and no longer waited for.

@@ -13,8 +13,7 @@ from servers.judge.runs.smoke_test import FirstAnswer, slowness
 from servers.launch import durations
 from servers.lifecycle.runs import reconcile, restart_policy, secret_env, starts
 from servers.models import Run, RunHealth
-from servers.models.runs.ownership import ManagedRun, is_managed
-from servers.models.runs.run import DesiredState, RunState
+from servers.models.runs.run import DesiredState, ManagedRun, RunState, is_managed
 
 # Earlier runs among which the last good answer is looked for.
 EARLIER_RUNS = 10

@@ -13,7 +13,7 @@ from django.core.exceptions import PermissionDenied
 
 from servers.judge.external.engines import Origin
 from servers.models import Run, Server
-from servers.models.runs.ownership import ExternalRun, ExternalServer, ManagedRun, ManagedServer
+from servers.models.runs.run import ExternalRun, ExternalServer, ManagedRun, ManagedServer
 
 
 class ExternalRunError(PermissionDenied):

@@ -29,9 +29,8 @@ from servers.lifecycle.runs import (
 from servers.lifecycle.runs.creation import lock_creation
 from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import Box, Run
-from servers.models.jobs.job import JobState
-from servers.models.runs.ownership import ManagedRun
-from servers.models.runs.run import DesiredState, RunState
+from servers.models.jobs import JobState
+from servers.models.runs.run import DesiredState, ManagedRun, RunState
 from servers.state import box_samples
 
 log = logging.getLogger(__name__)

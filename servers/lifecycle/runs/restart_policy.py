@@ -21,8 +21,7 @@ from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import commands
 from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import Box, Run, Server
-from servers.models.runs.ownership import ManagedRun
-from servers.models.runs.run import ACTIVE, STEADY, DesiredState, RunState
+from servers.models.runs.run import ACTIVE, STEADY, DesiredState, ManagedRun, RunState
 from servers.state import box_samples
 from servers.state.data_disk import DiskFullError
 

@@ -22,7 +22,7 @@ from servers.launch.engines.placement import HF_HOME, Site, VolumeError
 from servers.lifecycle.runs.creation import box_files, hub
 from servers.models import Box, CheckpointFacts, Profile
 from servers.models.people.key import SecretError
-from servers.state import answers
+from servers.state import store
 
 # The Hub's cache in containers.
 _HUB = f"{HF_HOME}/hub"
@@ -72,7 +72,7 @@ def answer(name: str, box: Box) -> None:
     Raises what look() raises, and redis.RedisError.
     """
     found = look(name, box)
-    answers.give(question(name, box), facts(found) if found is not None else {})
+    store.give(question(name, box), facts(found) if found is not None else {})
 
 
 def build_facts(name: str, box: Box, said: Any) -> CheckpointFacts | None:

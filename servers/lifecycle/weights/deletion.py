@@ -21,8 +21,8 @@ from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import downloads, inventory
 from servers.lifecycle.weights.inventory import ModelUse
 from servers.models import Box, Download, Job, Run, StoredCheckpoint, User
-from servers.models.jobs.job import TOLD_FOR, JobKind, JobState
-from servers.state import answers
+from servers.models.jobs import TOLD_FOR, JobKind, JobState
+from servers.state import store
 
 SHOWN = 12  # names of files
 
@@ -98,7 +98,7 @@ def answer(asked: str, stored: StoredCheckpoint) -> None:
         said: dict[str, Any] = asdict(made) | {"shown": _format_names(made), "users": _users(made)}
     except DiscardError as error:
         said = {"says": str(error)}
-    answers.give(asked, said)
+    store.give(asked, said)
 
 
 def _format_names(made: DeletionPlan) -> list[str]:

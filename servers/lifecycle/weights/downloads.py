@@ -30,8 +30,8 @@ from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import inventory
 from servers.lifecycle.weights.checkpoints import hub_token
 from servers.models import AuditEntry, Box, Download, User
-from servers.models.jobs.job import DesiredJobState, JobKind, JobState, key_of
-from servers.state import answers
+from servers.models.jobs import DesiredJobState, JobKind, JobState, key_of
+from servers.state import store
 
 log = logging.getLogger(__name__)
 
@@ -362,7 +362,7 @@ def question(box: Box, nonce: str) -> str:
 
 def answer(asked: str, box: Box, repository: str, revision: str) -> None:
     """Ask the Hub from this box and tell who asked. Raises redis.RedisError."""
-    answers.give(asked, look(box, repository, revision))
+    store.give(asked, look(box, repository, revision))
 
 
 def look(box: Box, repository: str, revision: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from servers.judge.sizes import size
 from servers.lifecycle.jobs.runner import GivenUpError, JobError, JobWork
 from servers.lifecycle.weights import downloads
 from servers.models import Download
-from servers.models.jobs.job import AT_WORK, JobState
+from servers.models.jobs import AT_WORK, JobState
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from servers.launch.engines.placement import Site, VolumeError, resolve
 from servers.lifecycle.runs.creation import own_paths
 from servers.lifecycle.weights.checkpoints import lean
 from servers.models import Box, ModelInventory, Profile, Run, StoredCheckpoint, User
-from servers.models.weights.inventory import LONGEST_PATH
+from servers.models.weights import LONGEST_PATH
 
 # Unix seconds of the last day that Python knows: some file systems know later ones.
 _LAST_MOMENT = datetime(9999, 12, 31, tzinfo=UTC).timestamp()

@@ -14,10 +14,15 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
+from servers.judge.logs import diagnosis, parsing
 from servers.judge.logs.diagnosis import readable, report
-from servers.judge.reports.document import ReportError
-from servers.management import reported_cases
-from servers.management.reported_cases import CaseError
+from servers.judge.memory.pools import GIB
+from servers.judge.reports import document
+from servers.judge.reports.case import ReportedCase, make_case
+from servers.judge.reports.document import Report, ReportError
+from servers.judge.reports.failure import judge_failure
+from servers.judge.reports.memory import judge_memory
+from servers.judge.reports.paste import list_readings
 
 _GZIP = b"\x1f\x8b"
 _UNREADABLE = 2  # the exit code for what cannot be read
@@ -72,11 +77,11 @@ class Command(BaseCommand):
         try:
             if name is None:
                 raise CaseError("--into needs --case FILE: the report that becomes a test case.")
-            found = reported_cases.read_report(name)
-            self.stdout.write(reported_cases.describe_report(found))
+            found = read_report(name)
+            self.stdout.write(describe_report(found))
             if into is None:
                 return
-            case = reported_cases.write_case(found, _find_tests(into))
+            case = write_case(found, _find_tests(into))
         except ReportError as error:
             self.stderr.write(f"{name}, {error}")
             raise SystemExit(_UNREADABLE) from error
@@ -136,3 +141,65 @@ def _lines(name: str) -> Iterator[str]:
 def _strip_lines(log: TextIOWrapper) -> Iterator[str]:
     for line in log:
         yield line.rstrip("\r\n")
+
+
+class CaseError(Exception):
+    """A file that is no report, or a case that cannot be written; the text says what to do."""
+
+
+def read_report(name: str) -> Report:
+    """Raises CaseError."""
+    try:
+        text = Path(name).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeError) as error:
+        raise CaseError(f"{name} cannot be read: {error}") from error
+    try:
+        return document.read(text)
+    except ReportError as error:
+        raise CaseError(f"{name}, {error}") from error
+
+
+def describe_report(report: Report) -> str:
+    """What inferdash says of it by now. Raises ReportError."""
+    rows = [
+        f"True: {parsing.safe(report.truth)}" if report.truth else "True: nobody has said what."
+    ]
+    if said := report.facts.get("said"):
+        rows.append(f"On its box: {parsing.safe(said)}")
+    rows.append("Now:")
+    if report.kind == "failure":
+        rows.append(diagnosis.readable(judge_failure(report)))
+    elif report.kind == "paste":
+        rows += map(parsing.safe, list_readings(report))
+    else:
+        rows += [
+            f"{each.gpu} {each.verdict} ({each.unattributed / GIB:.1f} GiB) {parsing.safe(each.reason)}"
+            for each in judge_memory(report)
+        ]
+    return "\n".join(rows)
+
+
+def write_case(report: Report, folder: Path) -> ReportedCase:
+    """Write the test case of a report below the tests' folder. Raises CaseError, ReportError."""
+    case = make_case(report)
+    if not folder.is_dir():
+        raise CaseError(f"{folder} is no folder. Name the folder of the tests.")
+    for file in case.files:
+        path = folder / file.path
+        is_there = path.exists() and (not file.is_appended or case.name in path.read_text())
+        if is_there:
+            raise CaseError(
+                f"{path} has {case.name} already: this report was taken up before. Delete that first "
+                "if it is to be taken up again."
+            )
+    for file in case.files:
+        path = folder / file.path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            before = path.read_text(encoding="utf-8") if path.exists() else ""
+            gap = "\n" if before and not before.endswith("\n") else ""
+            with path.open("a" if file.is_appended else "x", encoding="utf-8") as target:
+                target.write(gap + file.text)
+        except OSError as error:
+            raise CaseError(f"{path} cannot be written: {error}") from error
+    return case

@@ -12,19 +12,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, NewType, Self, TypeGuard, cast
 
 from django.db import models, transaction
 from django.utils import timezone
 
 from servers.launch.engines.launch import Launch, fill_parameters
 from servers.models.people.user import User
-from servers.models.profiles.profile import ProfileVersion
+from servers.models.profiles import ProfileVersion
 from servers.models.runs.run_parts import RunHealth, RunLog, RunPlan, RunStart
 from servers.models.runs.server import Server
-
-if TYPE_CHECKING:
-    from servers.models.runs.ownership import ExternalRun, ManagedRun
 
 
 class RunState(models.TextChoices):
@@ -368,3 +365,36 @@ class Run(models.Model):
         if self.ended_at is None or self.stop_requested_at is None:
             return None
         return self.ended_at - self.stop_requested_at
+
+
+ManagedRun = NewType("ManagedRun", Run)
+ManagedServer = NewType("ManagedServer", Server)
+ExternalRun = NewType("ExternalRun", Run)
+ExternalServer = NewType("ExternalServer", Server)
+
+
+def is_managed(run: Run) -> TypeGuard[ManagedRun]:
+    return not run.is_watched
+
+
+# Whoever has asked within this time still sits before the answer.
+LATELY = timedelta(minutes=15)
+
+
+class ActiveUserQuerySet(models.QuerySet["ActiveUser"]):
+    def lately(self) -> "ActiveUserQuerySet":
+        return self.filter(at__gt=timezone.now() - LATELY).order_by("-at")
+
+
+class ActiveUser(models.Model):
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="active_users")
+    by = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    at = models.DateTimeField()
+
+    objects = ActiveUserQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "by"], name="one_use_a_person")]
+
+    def __str__(self) -> str:
+        return f"{self.by} of run {self.run_id}"

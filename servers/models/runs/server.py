@@ -11,11 +11,10 @@ from django.utils import timezone
 from servers.launch.engines.launch import Launch, fill_parameters
 from servers.models.box import Box
 from servers.models.people.user import User
-from servers.models.profiles.profile import Profile
+from servers.models.profiles import Profile
 
 if TYPE_CHECKING:
-    from servers.models.runs.ownership import ExternalServer, ManagedServer
-    from servers.models.runs.run import Run
+    from servers.models.runs.run import ExternalServer, ManagedServer, Run
 
 
 class ServerQuerySet[S: "Server"](models.QuerySet[S]):

@@ -17,7 +17,7 @@ from servers.forms.notifications import NotificationChannelForm
 from servers.lifecycle.alerts import alerts as verbs
 from servers.lifecycle.alerts import channels as channel_actions
 from servers.models import Alert, AuditEntry, Box, NotificationChannel, Permission
-from servers.models.alerts.alert import AlertKind
+from servers.models.alerts import AlertKind
 from servers.models.people.key import SecretError
 from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.responses import respond_done

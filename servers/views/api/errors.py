@@ -15,7 +15,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.parser import Parser
 
 from servers import events
-from servers.events.long_polling import wait_async
+from servers.events import wait_async
 from servers.state import data_disk
 
 LONGEST = 512 * 1024  # bytes; a profile's document has 100,000 characters at most

@@ -11,7 +11,7 @@ from servers.forms import profile as values
 from servers.forms.profile import ProfileForm
 from servers.launch.recipes.document import Document
 from servers.models import Box, Permission, Profile
-from servers.models.profiles.profile import ProfileFilter
+from servers.models.profiles import ProfileFilter
 from servers.views.api import errors, imports
 from servers.views.api.auth import KeyRouter, person
 from servers.views.api.boxes import find_box

@@ -7,11 +7,11 @@ from django.http import HttpRequest
 from ninja import Schema
 
 from servers import events
-from servers.events.long_polling import wait_async
+from servers.events import wait_async
 from servers.judge.logs import failure_catalog
 from servers.lifecycle.logs import diagnoses
 from servers.models import LogChunk, Permission, Run
-from servers.models.logs.log import MOST_CHUNKS
+from servers.models.logs import MOST_CHUNKS
 from servers.views.api.auth import KeyRouter
 from servers.views.api.errors import find_one
 from servers.views.api.schemas import RELATED, RunOut

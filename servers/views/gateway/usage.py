@@ -13,7 +13,7 @@ from django.utils import timezone
 from servers.judge.gateway import usage_chart
 from servers.launch import numbers
 from servers.models import Permission, Usage
-from servers.models.gateway.usage import COUNTS, GROUPS, ServedNames
+from servers.models.gateway.request import COUNTS, GROUPS, ServedNames
 from servers.views import spreadsheet
 from servers.views.access import PersonRequest, get
 

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from servers.judge.logs import parsing
 from servers.models import LogChunk, Permission, Run
-from servers.models.logs.log import MOST_CHUNKS
+from servers.models.logs import MOST_CHUNKS
 from servers.views.access import PersonRequest, get
 from servers.views.responses import send_file
 

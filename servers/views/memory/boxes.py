@@ -20,7 +20,7 @@ from servers.lifecycle.images import work
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.memory import orphans
 from servers.models import Box, Permission, Server
-from servers.models.jobs.job import ACTIONS, JobKind
+from servers.models.jobs import ACTIONS, JobKind
 from servers.state import box_samples
 from servers.views.access import PersonRequest, get, post
 from servers.views.responses import respond_requested, respond_text

@@ -16,7 +16,7 @@ from servers.forms.people import BoxForm
 from servers.launch.engines.placement import resolve
 from servers.lifecycle.alerts.channels import choose
 from servers.models import AuditEntry, Box, Permission, RunLog
-from servers.models.alerts.choices import find_choices
+from servers.models.alerts import find_choices
 from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.people import encryption
 from servers.views.people.secrets import find_uses

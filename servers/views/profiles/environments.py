@@ -23,7 +23,7 @@ from servers.models import (
     Profile,
     Server,
 )
-from servers.models.profiles.versioned import Stale
+from servers.models.profiles import Stale
 from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.profiles.profiles import describe_unversioned, find
 from servers.views.responses import respond_done

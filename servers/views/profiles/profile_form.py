@@ -26,7 +26,7 @@ from servers.models import (
     User,
 )
 from servers.models.people.key import MASK
-from servers.models.profiles.versioned import Stale
+from servers.models.profiles import Stale
 from servers.state import box_samples
 from servers.views.access import PersonRequest, get_or_post
 from servers.views.profiles.profiles import describe_unversioned, find

@@ -38,9 +38,13 @@ from servers.models import (
     Server,
     User,
 )
-from servers.models.profiles.environment import EnvironmentVersion
-from servers.models.profiles.profile import ProfileFilter, ProfileHealth, ProfileVersion
-from servers.models.profiles.versioned import Stale
+from servers.models.profiles import (
+    EnvironmentVersion,
+    ProfileFilter,
+    ProfileHealth,
+    ProfileVersion,
+    Stale,
+)
 from servers.views.access import PersonRequest, get, post
 
 A_PAGE = 100

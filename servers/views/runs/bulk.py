@@ -8,7 +8,7 @@ from servers import lifecycle, tasks
 from servers.lifecycle.people import claims
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import Permission, Server
-from servers.models.runs.ownership import ManagedServer
+from servers.models.runs.run import ManagedServer
 from servers.views.access import PersonRequest, post
 from servers.views.profiles.checks import refusal
 from servers.views.responses import respond_text, respond_told

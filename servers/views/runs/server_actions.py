@@ -13,7 +13,7 @@ from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import Permission, Server
-from servers.models.runs.ownership import ManagedServer
+from servers.models.runs.run import ManagedServer
 from servers.views.access import PersonRequest, post
 from servers.views.profiles.checks import apply_fix, refusal
 from servers.views.profiles.profiles import find, save_launch

@@ -8,7 +8,7 @@ from servers.judge.runs.gpu_conflicts import GpuConflict
 from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import preflight
 from servers.models import Run, Server
-from servers.models.runs.ownership import ManagedRun, ManagedServer
+from servers.models.runs.run import ManagedRun, ManagedServer
 from servers.views.access import PersonRequest
 from servers.views.responses import ask_in_dialog
 

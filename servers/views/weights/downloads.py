@@ -19,7 +19,6 @@ from servers.launch import numbers
 from servers.lifecycle.weights import downloads
 from servers.lifecycle.weights.downloads import DownloadRequestError
 from servers.models import Box, Download, Permission
-from servers.state import answers
 from servers.views.access import PersonRequest, get, post
 from servers.views.responses import respond_done, respond_text
 
@@ -85,7 +84,7 @@ def download_look(request: PersonRequest) -> HttpResponse:
     name, revision = request.GET.get("of", "")[:200], request.GET.get("revision", "main")[:200]
     if not looks:
         tasks.ask_hub(box, asked, name, revision)
-    said = answers.wait_for_answer(asked, seconds=ANSWERS_WITHIN)
+    said = store.wait_for_answer(asked, seconds=ANSWERS_WITHIN)
     context: dict[str, Any] = {"box": box, "name": name, "revision": revision, "said": said}
     if said is None:
         query = request.GET.copy()

@@ -28,7 +28,6 @@ from servers.models import (
     Permission,
     StoredCheckpoint,
 )
-from servers.state import answers
 from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.responses import render_question, respond_done
 
@@ -138,10 +137,10 @@ def model_delete_look(request: PersonRequest, pk: int) -> HttpResponse:
         asked = deletion.question(stored, str(UUID(request.GET.get("asked", ""))))
     except ValueError as error:
         raise Http404("This is no question that a page has asked.") from error
-    said = answers.get_answer(asked)
+    said = store.get_answer(asked)
     if said is None:
         tasks.ask_about_stored(stored, asked)
-        said = answers.wait_for_answer(asked, seconds=ANSWERS_WITHIN)
+        said = store.wait_for_answer(asked, seconds=ANSWERS_WITHIN)
     context = {"stored": stored, "said": said, "is_dialog": "dialog" in request.GET}
     return render(request, "weights/_delete_look.html", context)
 

@@ -33,7 +33,7 @@ from servers.models import (
     Run,
     Server,
 )
-from servers.models.alerts.alert import ChannelKind
+from servers.models.alerts import ChannelKind
 from servers.models.runs.run import ACTIVE, RunState
 from servers.state import data_disk
 

@@ -21,7 +21,7 @@ from servers.lifecycle.images import credentials, newer_builds, work
 from servers.lifecycle.images.inventory import list_placed_servers
 from servers.lifecycle.runs import creation
 from servers.models import Box, ImageFacts, ImageInventory, Run
-from servers.models.images.image import InspectionState
+from servers.models.images import InspectionState
 from servers.models.runs.run import RunState
 from servers.watcher import box_row
 

@@ -34,7 +34,7 @@ from servers.launch.redaction import mask_lines, mask_tokens
 from servers.lifecycle.external import LogProgress, own_log
 from servers.lifecycle.runs import creation
 from servers.models import LogChunk, Run, RunLog
-from servers.models.logs.log import NOTE
+from servers.models.logs import NOTE
 from servers.models.runs.run_parts import find_boundary
 from servers.watcher.logs.records import (
     RecordOrder,

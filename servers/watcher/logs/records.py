@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from servers.models.logs.log import NOTE
+from servers.models.logs import NOTE
 from servers.models.people.key import MASK, shapes
 
 type Frame = tuple[str, str, bytes]  # RFC 3339 timestamp, "o" or "e", a line

@@ -22,7 +22,7 @@ from servers.host.docker.containers import ContainerError
 from servers.host.logs.log_stream import LogStream, LogStreamError, PrintedError
 from servers.launch.redaction import mask_tokens
 from servers.models import Box, LogChunk, Run, RunLog
-from servers.models.logs.log import LogMovedError, StoredLine
+from servers.models.logs import LogMovedError, StoredLine
 from servers.models.runs.run import ENDED
 from servers.state import data_disk
 from servers.watcher.logs.records import note, stamp

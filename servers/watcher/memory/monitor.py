@@ -23,8 +23,7 @@ from servers.judge.reports.memory import reduce_snapshot
 from servers.launch import durations
 from servers.lifecycle.memory import load_guard, orphans, releases
 from servers.models import Box, HistoryChunk, HostResources, Run
-from servers.models.runs.ownership import is_managed
-from servers.models.runs.run import ACTIVE, PARTS, DesiredState, RunState
+from servers.models.runs.run import ACTIVE, PARTS, DesiredState, RunState, is_managed
 from servers.state import box_samples
 from servers.watcher.memory.rollups import Rollups
 

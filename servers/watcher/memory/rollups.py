@@ -10,7 +10,7 @@ from django.db import transaction
 from servers.judge.memory import history
 from servers.judge.memory.history import SPANS, Point, Series
 from servers.models import Box
-from servers.models.memory.history import Chunk
+from servers.models.memory import Chunk
 
 log = logging.getLogger(__name__)
 

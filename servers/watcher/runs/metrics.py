@@ -14,7 +14,7 @@ from servers.judge.memory import history
 from servers.judge.runs import metrics
 from servers.judge.runs.metrics import FINEST, STALE, WINDOW, EngineReading, Figures, MetricMap
 from servers.models import Box, FiguresChunk, LogChunk, Run
-from servers.models.logs.log import NOTE
+from servers.models.logs import NOTE
 from servers.state import box_samples, engine_metrics
 from servers.state.engine_metrics import LINE, LOG, METRICS, EngineMetrics
 from servers.watcher.memory.rollups import Rollups

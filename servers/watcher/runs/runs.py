@@ -23,8 +23,7 @@ from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.people import claims
 from servers.lifecycle.runs import health, secret_env
 from servers.models import Box, Run, RunHealth
-from servers.models.runs.ownership import is_managed
-from servers.models.runs.run import ENDED, PARTS, DesiredState, RunQuerySet, RunState
+from servers.models.runs.run import ENDED, PARTS, DesiredState, RunQuerySet, RunState, is_managed
 from servers.watcher.error_isolation import ErrorIsolation
 from servers.watcher.logs import follower
 from servers.watcher.runs import probes

@@ -15,7 +15,7 @@ from django.db import close_old_connections
 from django.utils import timezone
 
 from servers import events
-from servers.events.long_polling import wait
+from servers.events import wait
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint, EngineError
 from servers.judge.memory.holders import memory_by_container
@@ -24,8 +24,7 @@ from servers.launch.engines import ENGINES
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.runs import secret_env
 from servers.models import Box, Run
-from servers.models.runs.ownership import ManagedRun
-from servers.models.runs.run import DesiredState, RunState, Sleep
+from servers.models.runs.run import DesiredState, ManagedRun, RunState, Sleep
 from servers.state import box_samples
 from servers.watcher.runs.probes import Questions
 

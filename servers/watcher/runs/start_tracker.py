@@ -20,7 +20,7 @@ from servers.judge.runs.limits import LimitsError
 from servers.launch.engines.placement import VolumeError
 from servers.lifecycle.runs import creation, starts
 from servers.models import Box, LogChunk, Run, RunHealth, RunStart
-from servers.models.logs.log import NOTE
+from servers.models.logs import NOTE
 from servers.models.runs.run import ENDED, RunState
 
 EVERY = 5.0  # seconds between two looks

@@ -7,8 +7,7 @@ from django.utils import timezone
 from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.lifecycle import external
 from servers.models import Box, Server
-from servers.models.runs.ownership import ExternalRun
-from servers.models.runs.run import RunState
+from servers.models.runs.run import ExternalRun, RunState
 from tests import factories
 
 CONTAINER = "c0ffee0123456789" * 4

@@ -18,8 +18,7 @@ from servers.lifecycle.memory import load_guard
 from servers.lifecycle.runs import commands, creation, gpu_conflicts, reconcile, restart_policy
 from servers.lifecycle.runs.ownership import ExternalRunError, require_external, require_managed
 from servers.models import Run, Server
-from servers.models.runs.ownership import ExternalRun, ExternalServer, ManagedRun, ManagedServer
-from servers.models.runs.run import PARTS
+from servers.models.runs.run import PARTS, ExternalRun, ExternalServer, ManagedRun, ManagedServer
 from tests import factories
 from tests.external.monitoring import rows
 

@@ -15,7 +15,7 @@ from servers.lifecycle import external
 from servers.lifecycle.external import takeover
 from servers.lifecycle.external.takeover import TakeOverError
 from servers.models import Job, Server
-from servers.models.jobs.job import JobKind
+from servers.models.jobs import JobKind
 from tests import factories
 from tests.waiting import PATIENCE
 

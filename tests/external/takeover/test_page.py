@@ -23,7 +23,7 @@ from servers.models import (
     Role,
     Server,
 )
-from servers.models.jobs.job import JobKind
+from servers.models.jobs import JobKind
 from servers.models.people.user import User
 from servers.models.runs.run import RunState
 from servers.watcher.external import other_workloads

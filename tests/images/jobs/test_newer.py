@@ -14,7 +14,7 @@ from servers.models import (
     TagChecks,
     TagNews,
 )
-from servers.models.images.inventory import KEPT
+from servers.models.images import KEPT
 from tests import factories, shelves
 from tests.images.jobs.steps import done, look, newer
 from tests.registry import Registry

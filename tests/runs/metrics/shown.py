@@ -7,7 +7,7 @@ from servers.judge.memory import history
 from servers.judge.runs import metrics
 from servers.judge.runs.metrics import FINEST, Figures
 from servers.models import Run
-from servers.models.memory.history import FiguresChunk
+from servers.models.memory import FiguresChunk
 from servers.state import box_samples, engine_metrics
 from servers.state.engine_metrics import LINE, EngineMetrics
 from servers.watcher.memory.rollups import Rollups

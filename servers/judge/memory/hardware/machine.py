@@ -193,7 +193,7 @@ class Replays:
                 yield build_finding("pcie_replays", key, since, said)
 
 
-# By the names of models.memory.host_resources: what each is, what a full one stops, what helps.
+# By the names of models.memory: what each is, what a full one stops, what helps.
 _PARTS = {
     "images": "memory.disk-of-images",
     "cache": "memory.disk-of-models",

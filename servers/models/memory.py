@@ -1,9 +1,12 @@
-"""The history of GPUs and engines: packed points, fine for an hour, coarse for a month."""
+"""The history of GPUs and engines (packed points, fine for an hour, coarse for a month), and what else a box has for starts."""
+
+from typing import Any
 
 from django.conf import settings
 from django.db import models
 
-from servers.models.box import Box
+from servers.models.box import Box, BoxObservation, BoxObservationManager, ObservationKind
+from servers.models.json_values import JsonValue
 
 
 class Chunk(models.Model):
@@ -52,3 +55,18 @@ class FiguresChunk(Chunk):
         constraints = [
             models.UniqueConstraint(fields=["box", "step", "start"], name="one_figures_chunk")
         ]
+
+
+class HostResources(BoxObservation):
+    KIND = ObservationKind.HOST
+
+    # {"architecture", "runtimes", "toolkit", "disks": {"images", "cache", "shm": {"path",
+    # "free", "total", "device"}}, "listening": ports, "addresses": of IPv4}; a key is missing where nobody could tell.
+    found = JsonValue[dict[str, Any]]("data", {})
+    # Reference -> {"id", "architecture", "size", "require"}; None for one that is not there.
+    images = JsonValue[dict[str, Any]]("data", {})
+
+    objects = BoxObservationManager()  # type: ignore[misc]
+
+    class Meta:
+        proxy = True

@@ -4,8 +4,7 @@ from typing import Any
 
 from django.db import models
 
-from servers.models.box import Box
-from servers.models.box_observation import BoxObservation, BoxObservationManager, ObservationKind
+from servers.models.box import Box, BoxObservation, BoxObservationManager, ObservationKind
 from servers.models.json_values import JsonValue
 
 LONGEST_PATH = 1000

@@ -5,10 +5,9 @@ from typing import Any
 from django.db import models
 from django.utils import timezone
 
-from servers.models.box import Box
-from servers.models.box_observation import BoxObservation, BoxObservationManager, ObservationKind
+from servers.models.box import Box, BoxObservation, BoxObservationManager, ObservationKind
 from servers.models.json_values import JsonValue
-from servers.models.profiles.profile import ProfileVersion
+from servers.models.profiles import ProfileVersion
 
 
 class ExternalEngine(models.Model):

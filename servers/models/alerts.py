@@ -1,5 +1,6 @@
-"""Alerts, and the channels that tell them."""
+"""Alerts, the channels that tell them, and what each person wants to be told."""
 
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any, Self
 
@@ -260,3 +261,71 @@ class Notification(models.Model):
         """Whether this caller is the one who sends it now."""
         mine = type(self).objects.unsent().filter(pk=self.pk, next_try_at=self.next_try_at)
         return mine.update(next_try_at=until, tries=models.F("tries") + 1) == 1
+
+
+_FAILURES = (AlertKind.FAILED, AlertKind.DIED, AlertKind.UNHEALTHY)
+
+
+class NotificationTopic(models.TextChoices):
+    """Beside these, "box:SLUG" is every alert of a box."""
+
+    STARTS = "starts", "My starts that become ready"
+    FAILURES = "failures", "My servers that fail or are unhealthy"
+    CRITICAL = "critical", "Every critical alert"
+
+
+def list_usual_topics() -> list[str]:
+    return [NotificationTopic.STARTS, NotificationTopic.FAILURES]
+
+
+class NotificationChoices(models.Model):
+    person = models.OneToOneField(
+        User, on_delete=models.CASCADE, related_name="notification_choices"
+    )
+    browser: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list_usual_topics)
+    mail: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
+    address = models.EmailField(blank=True)
+
+    def __str__(self) -> str:
+        return f"notifications of {self.person}"
+
+
+def find_choices(person: User) -> NotificationChoices:
+    """Unsaved where the person has chosen nothing yet."""
+    found = NotificationChoices.objects.filter(person=person).first()
+    return found or NotificationChoices(person=person)
+
+
+def is_wanted(alert: Alert, person: User, topics: Collection[str]) -> bool:
+    if f"box:{alert.box.slug}" in topics:
+        return True
+    if NotificationTopic.CRITICAL in topics and alert.severity == Severity.CRITICAL:
+        return True
+    if alert.run is None or alert.run.started_by_id != person.pk:
+        return False
+    if alert.kind == AlertKind.READY:
+        return NotificationTopic.STARTS in topics
+    return NotificationTopic.FAILURES in topics and alert.kind in _FAILURES
+
+
+class DismissalQuerySet(models.QuerySet["Dismissal"]):
+    def for_person(self, person: User) -> Self:
+        return self.filter(by=person)
+
+
+class Dismissal(models.Model):
+    """Of one notice, until it comes anew; for this person only, unlike an acknowledged alert."""
+
+    by = models.ForeignKey(User, on_delete=models.CASCADE, related_name="dismissals")
+    mark = models.CharField(max_length=300)  # judge.alerts.attention.Notice.mark
+    at = models.DateTimeField(default=timezone.now)
+
+    objects = DismissalQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["by", "mark"], name="one_dismissal_a_notice")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.mark} by {self.by_id}"

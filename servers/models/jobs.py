@@ -11,7 +11,7 @@ from django.utils import timezone
 from servers.models.box import Box
 from servers.models.json_values import JsonRow, JsonValue
 from servers.models.people.user import User
-from servers.models.profiles.profile import Profile, ProfileVersion
+from servers.models.profiles import Profile, ProfileVersion
 
 # How long a page tells what came of one.
 TOLD_FOR = timedelta(days=1)
