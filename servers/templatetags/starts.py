@@ -3,13 +3,13 @@
 from django import template
 from django.utils import timezone
 
+from servers.judge.charts import ChartedStart as Charted
+from servers.judge.charts import StartBar
 from servers.judge.external.engines import Origin
 from servers.judge.logs.parsing import LogPatternRemark
 from servers.judge.logs.phases import PHASES
 from servers.judge.memory import release_words as sentences
 from servers.judge.memory.release import Release
-from servers.judge.runs.start_chart import ChartedStart as Charted
-from servers.judge.runs.start_chart import StartBar
 from servers.judge.runs.start_progress import StartProgress, TimelineStep
 from servers.launch.engines.change import Difference
 from servers.lifecycle.gateway import scale_to_zero

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from servers.judge.memory.gpu_owners import GpuOwner, list_owners
-from servers.judge.memory.holders import GpuMemory
+from servers.judge.memory.holders import GpuMemory, GpuOwner, list_owners
 from servers.models import Box, ExternalEngine, OtherWorkloads, Run, Server
 from servers.models.runs.run import ACTIVE, RunState
 

@@ -13,8 +13,7 @@ from servers.judge.memory.room import GpuRoom
 from servers.judge.messages import Sentence, say
 from servers.judge.profiles.conditions import OFF
 from servers.judge.profiles.facts import SEVERITIES, LaunchFacts, LintFinding
-from servers.judge.profiles.fixes import Fix, adapt_fix
-from servers.judge.profiles.lint_rules import Check, CheckHit
+from servers.judge.profiles.lint_rules import Check, CheckHit, Fix, adapt_fix
 from servers.judge.weights.fit.demand import SHARE_FLAG, read_demand
 from servers.judge.weights.fit.result import find_used_rooms
 from servers.launch.engines.change import Difference, LaunchChange, compare_launches

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 from servers.judge.messages import say
 from servers.judge.profiles.facts import SECRET_FLAGS, LaunchFacts
-from servers.judge.profiles.fixes import Fix, adapt_fix
-from servers.judge.profiles.lint_rules import Check, CheckHit
+from servers.judge.profiles.lint_rules import Check, CheckHit, Fix, adapt_fix
 from servers.launch.engines import ENGINES, placement
 from servers.launch.engines.change import LaunchChange
 from servers.launch.engines.engine import listens_beyond_loopback

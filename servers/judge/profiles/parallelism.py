@@ -5,8 +5,7 @@ from typing import Any
 
 from servers.judge.messages import say
 from servers.judge.profiles.facts import LaunchFacts
-from servers.judge.profiles.fixes import Fix, adapt_fix
-from servers.judge.profiles.lint_rules import Check, CheckHit
+from servers.judge.profiles.lint_rules import Check, CheckHit, Fix, adapt_fix
 from servers.launch.engines.change import LaunchChange
 
 # More of a GPU than this for weights leaves no room for a KV cache worth having.

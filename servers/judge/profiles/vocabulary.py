@@ -16,8 +16,7 @@ from servers.judge.profiles.facts import (
     is_blank,
     is_json_object,
 )
-from servers.judge.profiles.fixes import Fix, adapt_fix
-from servers.judge.profiles.lint_rules import Check, CheckHit
+from servers.judge.profiles.lint_rules import Check, CheckHit, Fix, adapt_fix
 from servers.launch.engines import ENGINES, change
 from servers.launch.engines.change import LaunchChange
 from servers.launch.engines.flaglist import (

@@ -5,13 +5,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from servers.launch import sizes
 from servers.launch.commandline import docker_options, text_boxes, tokens
 from servers.launch.commandline.export import HF_CACHE, HF_TOKEN
 from servers.launch.commandline.import_notes import NoteList
 from servers.launch.commandline.text_boxes import ulimit
 from servers.launch.commandline.tokens import LaunchCommand
 from servers.launch.engines.launch import FIELDS
+from servers.launch.numbers import read_size
 
 _VOLUME = re.compile(r"[A-Za-z0-9][\w.-]*")  # of Docker, by its name
 # Labels for SELinux, and what is so anyway: they say nothing of what is mounted.
@@ -118,7 +118,7 @@ def _read_size(text: str | None, notes: NoteList) -> int:
     if not text:
         return 0
     try:
-        return sizes.read(text)
+        return read_size(text)
     except ValueError as error:
         notes.add("unresolved", str(error))
         return 0

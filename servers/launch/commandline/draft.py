@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from servers.launch.commandline import docker_options, engine_words, ray
+from servers.launch.commandline import clusters, docker_options, engine_words
 from servers.launch.commandline.container_draft import (
     EnvironmentDraft,
     describe_build,
@@ -132,7 +132,7 @@ class _Drafter:
         command = self.command
         words = engine_words.list_words(command)
         first = words[0] if words else ""
-        if engine_words.find_program(words, ray.starts_ray) is not None:
+        if engine_words.find_program(words, clusters.starts_ray) is not None:
             raise DraftError(
                 "This starts Ray, by which an engine runs on several boxes. inferdash cannot start "
                 "such a cluster yet."

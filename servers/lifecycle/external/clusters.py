@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from servers.launch.commandline import ray
+from servers.launch.commandline import clusters
 from servers.models import Run
 
 
@@ -14,5 +14,5 @@ def list_ray_heads() -> list[int]:
 def list_ray_runs() -> Iterable[Run]:
     active = Run.objects.active().filter(server__removed_at=None)
     for run in active.select_related("server__box", "version").order_by("pk"):
-        if ray.uses_ray(run.launch, run.start.command):
+        if clusters.uses_ray(run.launch, run.start.command):
             yield run

@@ -6,8 +6,8 @@ from statistics import median
 
 from django.db.models import Q
 
+from servers.judge.charts import ChartedStart
 from servers.judge.runs import start_progress
-from servers.judge.runs.start_chart import ChartedStart
 from servers.lifecycle.runs import starts as run_starts
 from servers.models import Profile, Run
 from servers.models.runs.run import RunState

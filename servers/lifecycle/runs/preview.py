@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from servers.host.docker.containers import kernels_volume
-from servers.judge.runs import hardening, limits
-from servers.judge.runs.limits import Limits
+from servers.judge.runs import limits
+from servers.judge.runs.limits import PIDS, Limits, drop_rights
 from servers.launch.engines import placement, usual_entrypoint
 from servers.launch.engines.engine import secret_words
 from servers.launch.engines.placement import CardsError, Volume, VolumeError
@@ -57,9 +57,9 @@ def _build_spec(context: LaunchContext, *, kernels: str = "") -> Spec:
         gpus=context.choose_gpus(),
         known=image.flaglist if image else None,
     )
-    return hardening.harden(
+    return drop_rights(
         spec,
-        pids=box.facts.get("limits", {}).get("pids_limit", hardening.PIDS),
+        pids=box.facts.get("limits", {}).get("pids_limit", PIDS),
         without=box.facts.get("left_out", ()),
     )
 

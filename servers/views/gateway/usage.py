@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from servers.judge.gateway import usage_chart
+from servers.judge.charts import draw_usage
 from servers.launch import numbers
 from servers.models import Permission, Usage
 from servers.models.gateway.usage import COUNTS, GROUPS, ServedNames
@@ -53,7 +53,7 @@ def build_usage(request: PersonRequest) -> dict[str, Any]:
     return {
         "rows": rows,
         "totals": totals,
-        "chart": usage_chart.chart(used.by_day(), since, today) if days > 1 and rows else None,
+        "chart": draw_usage(used.by_day(), since, today) if days > 1 and rows else None,
         "by": by,
         "by_words": _BY[by],
         "nameless": _NAMELESS[by],

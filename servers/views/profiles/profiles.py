@@ -18,7 +18,7 @@ from servers import events, lifecycle, tasks
 from servers.forms.environment import EnvironmentForm
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import opens_the_box
-from servers.judge.runs import start_chart
+from servers.judge import charts
 from servers.launch import numbers
 from servers.launch.commandline import export
 from servers.launch.engines import ENGINES, change, choices
@@ -92,7 +92,7 @@ def profile(request: PersonRequest, slug: str) -> HttpResponse:
             "launch": found.launch,
             "record": record.compute_record(found),
             "is_compared": ProfileImport.objects.filter(version__profile=found).exists(),
-            "chart": start_chart.chart(record.starts(found)),
+            "chart": charts.chart(record.starts(found)),
             "is_favourite": found.fans.filter(pk=request.user.pk).exists(),
             "versions": found.versions.select_related("author"),
             "runs": Run.objects.filter(server__profile=found).select_related(
