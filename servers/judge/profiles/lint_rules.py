@@ -22,6 +22,7 @@ from servers.judge.profiles.facts import (
 )
 from servers.launch.engines import change
 from servers.launch.engines.change import FlagValue, LaunchChange
+from servers.launch.tables import freeze, read_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,12 +317,15 @@ class CheckHit:
     instead: str = ""
 
 
+type Hits = Callable[[LaunchFacts], Iterator[CheckHit]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Check:
     id: str
     severity: Severity
     source: tuple[str, ...]  # names in rules/sources.yaml
-    hits: Callable[[LaunchFacts], Iterator[CheckHit]]
+    hits: Hits
     # It says less than a rule about the same flag or variable, and gives way to one that is at
     # least this loud; None: to none.
     gives_way: Severity | None = None
@@ -342,6 +346,12 @@ class Check:
             )
             for hit in self.hits(facts)
         ]
+
+
+def list_checks(hits: Mapping[str, Hits]) -> tuple[Check, ...]:
+    """The checks of these ids, with what lint_rules.yaml says of each."""
+    table = freeze(read_table(__file__))
+    return tuple(Check(id=id, hits=each, **table[id]) for id, each in hits.items())
 
 
 DANGEROUS = ("privileged", "devices", "security_opt", "cap_add", "pid", "user")

@@ -154,50 +154,8 @@ def of_home(home: str, folders: Iterable[str] = HOME_FOLDERS) -> tuple[str, ...]
 def default_text(home: str) -> str:
     """The limits file that a new worker writes, with every limit and what it opens."""
     roots = "".join(f"    {toml(folder)},\n" for folder in default_roots(home))
-    return f"""\
-# What containers may do on this box. Only the worker reads this file; the web cannot change it.
-# It counts as soon as it is saved. On the box, `inferdash-manage allow host_network`,
-# `… allow mount /x` and `… forbid mount /x` change it, too (docs/install.md says how it is called here).
-
-# Folders that profiles may mount. Everything else on the box stays out of reach. A whole home is
-# none of them: whoever writes to its .ssh or .bashrc has the account.
-mount_roots = [
-{roots}]
-
-# Docker volumes that profiles may mount although inferdash did not make them.
-volumes = []
-
-# true gives containers the whole machine.
-privileged = false
-host_pid = false
-
-# On the host's network an engine listens on every address, and one that may read packets hears
-# all that is said on it, log-ins without TLS among that. Clusters over several boxes need it.
-host_network = false
-
-# Many recipes ask for this one.
-host_ipc = true
-
-# Processes and threads that a container may have together; 0: as many as it likes.
-pids_limit = {PIDS}
-
-# true lets a profile have the box's page cache dropped before it is started, and admins reclaim
-# memory from the box's page. That takes root's rights: where inferdash has none, a container that
-# may write kernel settings does just that.
-reclaim = false
-
-# May an engine's port be opened beyond 127.0.0.1?
-open_ports = true
-
-devices = ["/dev/infiniband"]
-# Beside those that Docker gives, of which inferdash takes away {", ".join(DROPPED)}.
-cap_add = ["SYS_NICE", "IPC_LOCK"]
-security_opt = []
-
-# A registry may send for its log-in to the internet over https, or to itself. Where yours has that
-# elsewhere in your network, name it: ["https://auth.example.org"].
-token_realms = []
-"""
+    template = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    return template.format(roots=roots, pids=PIDS, dropped=", ".join(DROPPED))
 
 
 def toml(text: str) -> str:

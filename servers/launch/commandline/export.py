@@ -7,9 +7,9 @@ from typing import Any
 import yaml
 
 from servers.launch.commandline import docker_options
+from servers.launch.commandline.compose import TYPOGRAPHIC_QUOTES
 from servers.launch.commandline.tokens import LaunchCommand
 from servers.launch.commandline.variables import ALWAYS_SET, WORKING_DIRECTORY
-from servers.launch.commandline.yaml_text import TYPOGRAPHIC_QUOTES
 from servers.launch.engines import ENGINES, known_entrypoint, placement
 from servers.launch.engines.engine import listens_beyond_loopback
 from servers.launch.engines.launch import FIELDS, Launch, fill_parameters
