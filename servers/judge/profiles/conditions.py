@@ -197,24 +197,20 @@ def _launch(said: Any) -> Condition:
     return judge
 
 
-def _model(said: Any) -> Condition:
-    pattern = _pattern(said)
-    return lambda facts: bool(pattern.search(facts.model_text))
+def _matches(read: Callable[[LaunchFacts], list[str] | None]) -> Callable[[Any], Condition]:
+    """Whether one of these texts has the pattern; None where they are not known."""
+
+    def kind(said: Any) -> Condition:
+        pattern = _pattern(said)
+        return lambda facts: (
+            None if (texts := read(facts)) is None else any(map(pattern.search, texts))
+        )
+
+    return kind
 
 
-def _image(said: Any) -> Condition:
-    pattern = _pattern(said)
-    return lambda facts: bool(pattern.search(facts.launch.image))
-
-
-def _gpu(said: Any) -> Condition:
-    pattern = _pattern(said)
-
-    def judge(facts: LaunchFacts) -> Truth:
-        used = facts.used_gpus
-        return None if used is None else any(pattern.search(gpu.name) for gpu in used)
-
-    return judge
+def _gpu_names(facts: LaunchFacts) -> list[str] | None:
+    return None if facts.used_gpus is None else [gpu.name for gpu in facts.used_gpus]
 
 
 def _engine(said: Any) -> Condition:
@@ -224,20 +220,23 @@ def _engine(said: Any) -> Condition:
     return lambda facts: facts.engine in keys
 
 
-def _releases(said: Any) -> Callable[[Release | None], Truth]:
-    parts = [
-        (_COMPARE[op], read_release(number) or (int(number),))
-        for op, number in _PARTS.findall(str(said))
-    ]
-    if not parts or _PARTS.sub("", str(said)).strip():
-        raise ConditionError(f"“{said}” is no range of versions")
+def _releases(read: Callable[[LaunchFacts], Release | None]) -> Callable[[Any], Condition]:
+    def kind(said: Any) -> Condition:
+        parts = [
+            (_COMPARE[op], read_release(number) or (int(number),))
+            for op, number in _PARTS.findall(str(said))
+        ]
+        if not parts or _PARTS.sub("", str(said)).strip():
+            raise ConditionError(f"“{said}” is no range of versions")
 
-    def judge(mine: Release | None) -> Truth:
-        if mine is None:
-            return None
-        return all(compare(_order(mine, bound), 0) for compare, bound in parts)
+        def judge(facts: LaunchFacts) -> Truth:
+            if (mine := read(facts)) is None:
+                return None
+            return all(compare(_order(mine, bound), 0) for compare, bound in parts)
 
-    return judge
+        return judge
+
+    return kind
 
 
 def _order(one: Release, other: Release) -> int:
@@ -247,34 +246,21 @@ def _order(one: Release, other: Release) -> int:
     return (first > second) - (first < second)
 
 
-def _version(said: Any) -> Condition:
-    test = _releases(said)
-    return lambda facts: test(facts.version)
+def _capabilities(*, are_named: bool) -> Callable[[Any], Condition]:
+    """Whether a GPU that is used has one of the named compute capabilities, or another."""
 
+    def kind(said: Any) -> Condition:
+        wanted = [each.strip() for each in str(said).split(",")]
+        if not all(re.fullmatch(r"\d+\.\d", each) for each in wanted):
+            raise ConditionError(f"“{said}” is no list of compute capabilities like 12.0")
 
-def _driver(said: Any) -> Condition:
-    test = _releases(said)
-    return lambda facts: test(read_release(facts.subject.driver))
+        def judge(facts: LaunchFacts) -> Truth:
+            mine = _list_capabilities(facts)
+            return None if mine is None else any((each in wanted) is are_named for each in mine)
 
+        return judge
 
-def _sm(said: Any) -> Condition:
-    wanted = _capabilities(said)
-
-    def judge(facts: LaunchFacts) -> Truth:
-        mine = _list_capabilities(facts)
-        return None if mine is None else any(each in wanted for each in mine)
-
-    return judge
-
-
-def _sm_other_than(said: Any) -> Condition:
-    wanted = _capabilities(said)
-
-    def judge(facts: LaunchFacts) -> Truth:
-        mine = _list_capabilities(facts)
-        return None if mine is None else any(each not in wanted for each in mine)
-
-    return judge
+    return kind
 
 
 def _list_capabilities(facts: LaunchFacts) -> set[str] | None:
@@ -283,13 +269,6 @@ def _list_capabilities(facts: LaunchFacts) -> set[str] | None:
         return None
     found = {gpu.compute_capability for gpu in facts.used_gpus}
     return None if "" in found else found
-
-
-def _capabilities(said: Any) -> list[str]:
-    found = [each.strip() for each in str(said).split(",")]
-    if not all(re.fullmatch(r"\d+\.\d", each) for each in found):
-        raise ConditionError(f"“{said}” is no list of compute capabilities like 12.0")
-    return found
 
 
 def _box(said: Any) -> Condition:
@@ -325,14 +304,14 @@ _KINDS: dict[str, Callable[[Any], Condition]] = {
     "flag": _flag,
     "env": _env,
     "launch": _launch,
-    "model": _model,
-    "image": _image,
-    "gpu": _gpu,
+    "model": _matches(lambda facts: [facts.model_text]),
+    "image": _matches(lambda facts: [facts.launch.image]),
+    "gpu": _matches(_gpu_names),
     "engine": _engine,
-    "version": _version,
-    "driver": _driver,
-    "sm": _sm,
-    "sm_other_than": _sm_other_than,
+    "version": _releases(lambda facts: facts.version),
+    "driver": _releases(lambda facts: read_release(facts.subject.driver)),
+    "sm": _capabilities(are_named=True),
+    "sm_other_than": _capabilities(are_named=False),
     "box": _box,
     "others": _others,
     "tp": _count(lambda facts: facts.tp),

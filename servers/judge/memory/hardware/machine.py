@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
 import yaml
 
@@ -14,7 +14,9 @@ from servers.judge.memory.hardware.finding import (
     GIB,
     SEVERITIES,
     Card,
+    CardRule,
     HardwareFinding,
+    HardwareRule,
     HardwareSample,
     Lasting,
     Often,
@@ -89,11 +91,10 @@ TOLD_FOR: dict[Severity, float] = {"info": HOUR, "warning": 6 * HOUR, "critical"
 type Event = Mapping[str, Any]
 
 
-class XidRule:
+class XidRule(HardwareRule):
     """One finding a card: its worst, with the others beside it."""
 
-    ids: ClassVar[tuple[str, ...]] = ("xid",)
-    needs_cards: ClassVar[bool] = False
+    ids = ("xid",)
 
     def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         names = {card.get("uuid"): f"GPU {card.get('index')}" for card in now.cards}
@@ -132,11 +133,10 @@ def _build_finding(subject: str, where: str, found: list[tuple[Xid, Event]]) -> 
     return build_finding("xid", subject, event["first"], said, *more, severity=worst.severity)
 
 
-class DriverMemory:
+class DriverMemory(HardwareRule):
     """Source: reports of GB10s that hang soon after (open-gpu-kernel-modules#1358)."""
 
-    ids: ClassVar[tuple[str, ...]] = ("driver_memory",)
-    needs_cards: ClassVar[bool] = False
+    ids = ("driver_memory",)
 
     def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         for event in now.sample.get("happened") or []:
@@ -165,11 +165,10 @@ _STORM_WITHIN = 10.0
 _STORM_AFTER, _STORM_OVER = 5.0, 30.0
 
 
-class PressureRule:
+class PressureRule(HardwareRule):
     """Source: pressure stall information, the kernel's Documentation/accounting/psi.rst."""
 
-    ids: ClassVar[tuple[str, ...]] = ("memory_pressure",)
-    needs_cards: ClassVar[bool] = False
+    ids = ("memory_pressure",)
 
     def __init__(self) -> None:
         self._pressed = Lasting(enter=_PRESSED_AFTER, leave=_CALM_AFTER)
@@ -196,9 +195,8 @@ class PressureRule:
         )
 
 
-class Swap:
-    ids: ClassVar[tuple[str, ...]] = ("swap",)
-    needs_cards: ClassVar[bool] = False
+class Swap(HardwareRule):
+    ids = ("swap",)
 
     def __init__(self) -> None:
         self._used = Lasting(enter=_USED_AFTER, leave=_UNUSED_AFTER)
@@ -253,26 +251,24 @@ _REPLAYS_WITHIN = 300.0
 _REPLAYS_CALM = 600.0
 
 
-class Link:
+class Link(CardRule):
     """Told of the last load; what was told holds until the next load shows better."""
 
-    ids: ClassVar[tuple[str, ...]] = ("pcie_link",)
-    needs_cards: ClassVar[bool] = True
+    ids = ("pcie_link",)
 
     def __init__(self) -> None:
         self._low = Often(window=_WINDOW, enter=_LOW, leave=_WELL)
         self._seen: dict[str, Sentence] = {}  # of the last load
 
-    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
-        for card in now.cards:
-            key, is_low = uuid(card), _is_low(card)
-            since = self._low.current(key)
-            if is_low is not None:
-                since = self._low.find_start(key, now.t, is_low)
-                if is_low:
-                    self._seen[key] = _describe_link(card)
-            if since is not None:
-                yield build_finding("pcie_link", key, since, self._seen[key])
+    def look(self, now: HardwareSample, card: Card) -> Iterator[HardwareFinding]:
+        key, is_low = uuid(card), _is_low(card)
+        since = self._low.current(key)
+        if is_low is not None:
+            since = self._low.find_start(key, now.t, is_low)
+            if is_low:
+                self._seen[key] = _describe_link(card)
+        if since is not None:
+            yield build_finding("pcie_link", key, since, self._seen[key])
 
 
 def _is_low(card: Card) -> bool | None:
@@ -299,29 +295,27 @@ def _describe_link(card: Card) -> Sentence:
     )
 
 
-class Replays:
-    ids: ClassVar[tuple[str, ...]] = ("pcie_replays",)
-    needs_cards: ClassVar[bool] = True
+class Replays(CardRule):
+    ids = ("pcie_replays",)
 
     def __init__(self) -> None:
         self._counts = Rise(within=_REPLAYS_WITHIN)
         self._many = Lasting(enter=0, leave=_REPLAYS_CALM)
         self._most: dict[str, float] = {}
 
-    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
-        for card in now.cards:
-            count = card.get("pcie_replays")
-            if count is None:
-                continue
-            key = uuid(card)
-            rate = self._counts.add(key, now.t, count) / (_REPLAYS_WITHIN / 60)  # a minute
-            is_many = rate > _REPLAYS_A_MINUTE
-            if since := self._many.find_start(key, now.t, is_many):
-                if is_many:
-                    self._most[key] = rate
-                gpu, rate = card.get("index"), self._most[key]
-                said = say("memory.link-replays", gpu=gpu, rate=rate, count=count)
-                yield build_finding("pcie_replays", key, since, said)
+    def look(self, now: HardwareSample, card: Card) -> Iterator[HardwareFinding]:
+        count = card.get("pcie_replays")
+        if count is None:
+            return
+        key = uuid(card)
+        rate = self._counts.add(key, now.t, count) / (_REPLAYS_WITHIN / 60)  # a minute
+        is_many = rate > _REPLAYS_A_MINUTE
+        if since := self._many.find_start(key, now.t, is_many):
+            if is_many:
+                self._most[key] = rate
+            gpu, rate = card.get("index"), self._most[key]
+            said = say("memory.link-replays", gpu=gpu, rate=rate, count=count)
+            yield build_finding("pcie_replays", key, since, said)
 
 
 # By the names of models.memory.host_resources: what each is, what a full one stops, what helps.
@@ -343,9 +337,8 @@ _SOON = 1800.0
 _SOON_BELOW = 0.25  # of the disk
 
 
-class Disks:
-    ids: ClassVar[tuple[str, ...]] = ("disk",)
-    needs_cards: ClassVar[bool] = False
+class Disks(HardwareRule):
+    ids = ("disk",)
 
     def __init__(self) -> None:
         self._seen: dict[str, deque[tuple[float, int]]] = {}
