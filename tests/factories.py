@@ -13,7 +13,7 @@ from django.utils.text import slugify
 
 from servers import events
 from servers.judge.memory import holders
-from servers.judge.memory.hardware import HardwareJudge
+from servers.judge.memory.hardware.judge import HardwareJudge
 from servers.judge.memory.verdicts import Judge
 from servers.launch.engines.flaglist import FlagList
 from servers.launch.engines.launch import Launch

@@ -10,12 +10,13 @@ from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.http import QueryDict
 
-from servers.launch import durations, sizes
+from servers.launch import durations
 from servers.launch.commandline import lines, text_boxes
 from servers.launch.commandline.text_boxes import WordsError
 from servers.launch.engines import choices
 from servers.launch.engines.launch import FIELDS, SPANS, Launch, LaunchField
 from servers.launch.engines.launch import LONGEST_TEXT as LONGEST_TEXT
+from servers.launch.numbers import format_size, read_size
 from servers.launch.recipes import notation
 from servers.models import Box
 from servers.models.profiles import Versioned
@@ -86,7 +87,7 @@ type _Format = Callable[[Any], str]
 
 
 def _size(text: str) -> int:
-    return sizes.read(text) if text.strip() else 0
+    return read_size(text) if text.strip() else 0
 
 
 def _dockerfile(text: str) -> str:
@@ -107,7 +108,7 @@ _BOXES: dict[str, tuple[_Parse, _Format]] = {
     "phrase": (lambda text: " ".join(text.split()), str),
     "dockerfile": (_dockerfile, str),
     "files": (text_boxes.build_files, text_boxes.build_files_text),
-    "size": (_size, lambda count: sizes.format_size(count) if count else ""),
+    "size": (_size, lambda count: format_size(count) if count else ""),
     "span": (durations.read, str),
     "minutes": (notation.minutes, str),
     "hold": (notation.parse_hold, str),

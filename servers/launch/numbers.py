@@ -1,4 +1,4 @@
-"""Whole numbers in what others write."""
+"""Whole numbers in what others write, and sizes in bytes as Docker writes and people read them."""
 
 import re
 
@@ -12,3 +12,52 @@ def whole(text: str) -> int | None:
     error (sys.set_int_max_str_digits).
     """
     return int(text) if _WHOLE.fullmatch(text) else None
+
+
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE | re.ASCII)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def read_size(text: str) -> int:
+    """Bytes of 64g, 512m, 1.5G, 1024. Raises ValueError.
+
+    Rule: go-units' RAMInBytes, which `docker run --shm-size` uses.
+    """
+    match = _SIZE.match(text.strip())
+    if match is None:
+        raise ValueError(f"“{text[:40]}” is not a size. Write 64g or 512m.")
+    return int(float(match[1]) * _UNITS[match[2].lower()])
+
+
+def format_size(count: int) -> str:
+    """The shortest exact way to write a number of bytes so that `read` reads it back."""
+    for unit in ("t", "g", "m", "k"):
+        if count and count % _UNITS[unit] == 0:
+            return f"{count // _UNITS[unit]}{unit}"
+    return str(count)
+
+
+GIB = 2**30
+
+
+def gib(size: float) -> str:
+    """ "41.2 GiB"."""
+    return f"{gib_number(size)} GiB"
+
+
+def gib_number(size: float) -> str:
+    """ "41.2", for places where the unit stands once for many figures."""
+    value = size / GIB
+    if value >= 99.95:
+        return f"{value:.0f}"
+    # Two digits where one would round something that is there to nothing.
+    return f"{value:.2f}" if 0 < value < 0.095 else f"{value:.1f}"
+
+
+def size(count: float) -> str:
+    """Of something that may be small: "80 bytes", "412 KiB", "3.1 MiB"."""
+    if count >= GIB / 10:
+        return gib(count)
+    if count < 1024:
+        return f"{count:.0f} bytes"
+    return f"{count / 2**20:.1f} MiB" if count >= 2**20 / 10 else f"{count / 1024:.0f} KiB"

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
-from servers.launch import sizes
+from servers.launch.numbers import format_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +140,7 @@ def _quote(word: str) -> str:
 
 
 def _size(count: int | None) -> str:
-    return sizes.format_size(count) if count else ""
+    return format_size(count) if count else ""
 
 
 def _port_option(port: Port) -> str:

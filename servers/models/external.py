@@ -63,7 +63,7 @@ class OtherWorkloads(BoxObservation):
     # "pids" of one in no container.
     containers = JsonValue[list[dict[str, Any]]]("data", [])
     images = JsonValue[dict[str, int]]("data", {})  # {"count", "size"}; {}: nobody has counted
-    # {"what", "why", "command"}: see judge.external.missing_permissions.
+    # {"what", "why", "command"}: see judge.external.engines.
     unseen = JsonValue[list[dict[str, str]]]("data", [])
 
     objects = BoxObservationManager()  # type: ignore[misc]

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.utils import OperationalError
 
 from servers.host.kernel import resources
-from servers.judge.people import data_disk as judge
+from servers.judge.memory.hardware.machine import describe_full_data_disk, is_data_disk_full
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +34,8 @@ def disk() -> resources.HostDisk | None:
 def check_room() -> None:
     """Raises DiskFullError where the disk has no room for what a start writes."""
     found = disk()
-    if found is not None and judge.is_full(found.free, found.total):
-        raise DiskFullError(judge.describe_full())
+    if found is not None and is_data_disk_full(found.free, found.total):
+        raise DiskFullError(describe_full_data_disk())
 
 
 def describe_full_disk(error: BaseException | None) -> str:
@@ -44,9 +44,9 @@ def describe_full_disk(error: BaseException | None) -> str:
         if isinstance(error, DiskFullError):
             return str(error)
         if getattr(error, "sqlstate", None) == _DISK_FULL:
-            return judge.describe_full(of_database=True)
+            return describe_full_data_disk(of_database=True)
         if isinstance(error, sqlite3.Error) and _is_full(error):
-            return judge.describe_full()
+            return describe_full_data_disk()
         error = error.__cause__ or error.__context__
     return ""
 
@@ -68,4 +68,4 @@ def _is_full(error: sqlite3.Error) -> bool:
     if code not in _MAY_MEAN_FULL:
         return code == sqlite3.SQLITE_FULL
     found = disk()
-    return found is not None and judge.is_full(found.free, found.total)
+    return found is not None and is_data_disk_full(found.free, found.total)

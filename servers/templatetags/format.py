@@ -12,9 +12,8 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from servers.judge import sizes
 from servers.judge.images import names
-from servers.launch import durations
+from servers.launch import durations, numbers
 from servers.launch.engines import ENGINES
 
 # Escape sequences of terminals: colours, cursor moves, window titles.
@@ -42,7 +41,7 @@ def short_image(reference: str) -> str:
 @register.filter
 def size(count: float | None) -> str:
     """Bytes of something that may be small: "412 KiB", "3.1 MiB", "41.2 GiB"."""
-    return DASH if count is None else sizes.size(count)
+    return DASH if count is None else numbers.size(count)
 
 
 @register.filter
@@ -57,7 +56,7 @@ def rate(per_second: float | None) -> str:
 @register.filter
 def gib_number(size: float | None) -> str:
     """Bytes as "41.2", for places where the unit stands once for many figures."""
-    return DASH if size is None else sizes.gib_number(size)
+    return DASH if size is None else numbers.gib_number(size)
 
 
 @register.filter

@@ -5,6 +5,8 @@ import re
 from django import template
 from django.utils import timezone
 
+from servers.judge.charts import ChartedStart as Charted
+from servers.judge.charts import StartBar
 from servers.judge.external.engines import Origin
 from servers.judge.logs.parsing import LogPatternRemark
 from servers.judge.logs.phases import PHASES
@@ -13,8 +15,6 @@ from servers.judge.memory.advice import REBOOT
 from servers.judge.memory.orphans import Orphan
 from servers.judge.memory.release import Release
 from servers.judge.profiles.facts import LintFinding
-from servers.judge.runs.start_chart import ChartedStart as Charted
-from servers.judge.runs.start_chart import StartBar
 from servers.judge.runs.start_progress import StartProgress, TimelineStep
 from servers.launch.engines.change import Difference
 from servers.lifecycle.gateway import scale_to_zero

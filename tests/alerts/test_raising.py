@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from servers.contexts import alerts
 from servers.judge.alerts import case
-from servers.judge.memory.hardware import HardwareFinding, Severity
+from servers.judge.memory.hardware.finding import HardwareFinding, Severity
 from servers.models import Alert, Box, Profile, Run, Server
 from servers.models.runs.run import DesiredState, RunState
 from servers.watcher.alerts.alerts import AlertMonitor

@@ -16,7 +16,7 @@ PHONE = {"width": 390, "height": 844}
 
 # A sample of the collector, judged as the watcher does, with its sign of life.
 TELL = """
-from servers.judge.memory.hardware import HardwareJudge
+from servers.judge.memory.hardware.judge import HardwareJudge
 box = Box.objects.get(slug="rtx8")
 sample = box_samples.newest("rtx8")
 sample["t"] += 1

@@ -9,9 +9,16 @@ from django.test import Client
 from django.urls import reverse
 
 from servers.judge.profiles.facts import LaunchFacts, Subject
-from servers.judge.profiles.features import calls_tools, lacks, takes_pictures
+from servers.judge.profiles.features import (
+    PARSER_FAMILIES,
+    PARSER_FLAGS,
+    ParserKind,
+    calls_tools,
+    find_parser,
+    lacks,
+    takes_pictures,
+)
 from servers.judge.weights.fit.demand import read_context
-from servers.launch.engines import parsers
 from servers.launch.engines.flaglist import load_shipped
 from servers.launch.engines.launch import Launch
 from servers.models import AuditEntry, Role, Run, Server, User
@@ -94,15 +101,15 @@ def test_llamacpp_lacks_only_what_is_switched_off() -> None:
     assert missing(Subject(launch=launch)) == {}
 
 
-@pytest.mark.parametrize("kind", parsers.FLAGS)
+@pytest.mark.parametrize("kind", PARSER_FLAGS)
 @pytest.mark.parametrize("engine", VERSIONS)
-def test_every_parser_is_one_that_the_engine_has(engine: str, kind: parsers.Kind) -> None:
+def test_every_parser_is_one_that_the_engine_has(engine: str, kind: ParserKind) -> None:
     flaglist = load_shipped(engine, VERSIONS[engine])
     assert flaglist is not None
-    flag = flaglist.find(parsers.FLAGS[kind])
+    flag = flaglist.find(PARSER_FLAGS[kind])
     assert flag is not None
 
-    named = {family[kind][engine] for family in parsers.FAMILIES if engine in family.get(kind, {})}
+    named = {family[kind][engine] for family in PARSER_FAMILIES if engine in family.get(kind, {})}
 
     assert named - {*flag.choices, *flag.known} == set()
 
@@ -121,7 +128,7 @@ def test_every_parser_is_one_that_the_engine_has(engine: str, kind: parsers.Kind
     ],
 )
 def test_models_are_told_apart_by_their_names(model: str, tools: str) -> None:
-    assert parsers.parser("vllm", "tools", model) == tools
+    assert find_parser("vllm", "tools", model) == tools
 
 
 EYES = {"vision_config": {"depth": 2}}

@@ -10,7 +10,7 @@ from django.test import AsyncClient, Client
 from django.utils import timezone
 
 from servers.gateway import calls
-from servers.judge.gateway.usage_chart import LABEL, chart
+from servers.judge.charts import LABEL, draw_usage
 from servers.models import Key, Request, Role, Server, Usage, User
 from servers.models.runs.run import RunState
 from servers.views.gateway.usage import SPANS
@@ -163,7 +163,7 @@ async def test_the_file_has_a_line_a_day_and_runs_no_formula(own_redis: object) 
 def test_bars_stand_on_each_other_and_reach_the_top_at_most() -> None:
     days = {TODAY: (900, 100), TODAY - timedelta(days=2): (400, 0)}
 
-    drawn = chart(days, TODAY - timedelta(days=6), TODAY)
+    drawn = draw_usage(days, TODAY - timedelta(days=6), TODAY)
 
     assert len(drawn.bars) == 7
     last = drawn.bars[-1]
@@ -177,10 +177,10 @@ def test_bars_stand_on_each_other_and_reach_the_top_at_most() -> None:
 
 def test_names_of_days_never_touch() -> None:
     for days in SPANS:
-        drawn = chart({}, TODAY - timedelta(days=days - 1), TODAY)
+        drawn = draw_usage({}, TODAY - timedelta(days=days - 1), TODAY)
         named = [bar.middle for bar in drawn.bars if bar.is_labelled]
         assert all(b - a >= LABEL for a, b in pairwise(named)), days
 
 
 def test_a_time_without_tokens_has_no_scale() -> None:
-    assert chart({}, TODAY, TODAY).lines == ()
+    assert draw_usage({}, TODAY, TODAY).lines == ()

@@ -7,7 +7,7 @@ import pytest
 
 from servers.host.docker import throwaway
 from servers.host.docker.containers import ContainerError, DockerContainers, Spec
-from servers.judge.runs import hardening as judge
+from servers.judge.runs.limits import DROPPED, NO_NEW_PRIVILEGES, PIDS
 from servers.lifecycle.runs import creation, hardening
 from servers.models.runs.run import ManagedRun, ManagedServer, RunState
 from tests.lifecycle.starts import started
@@ -90,7 +90,7 @@ def test_what_docker_refuses_is_left_out_and_named(
 
     def refuses(at: DockerContainers, spec: Spec, **more: Any) -> dict[str, str]:
         tried.append(spec)
-        if judge.NO_NEW_PRIVILEGES in spec.security_opt:
+        if NO_NEW_PRIVILEGES in spec.security_opt:
             raise ContainerError("It was not started.", detail="operation not permitted")
         return real(at, spec, **more)
 
@@ -104,8 +104,8 @@ def test_what_docker_refuses_is_left_out_and_named(
     assert found == {"no-new-privileges": "operation not permitted"}
     assert len(tried) == once, "it is tried once"
     assert spec.security_opt == ()
-    assert spec.cap_drop == judge.DROPPED
-    assert spec.pids_limit == judge.PIDS
+    assert spec.cap_drop == DROPPED
+    assert spec.pids_limit == PIDS
     assert (
         docker._api.containers(
             all=True,

@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers.judge.memory.gpu_owners import describe_command
-from servers.judge.memory.ledger_words import MemoryHolder
+from servers.judge.memory.holders import describe_command
+from servers.judge.memory.ledger import MemoryHolder
 from servers.models import Box, ExternalEngine, OtherWorkloads
 from servers.models.runs.run import RunState
 from tests import factories, samples

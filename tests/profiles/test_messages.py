@@ -42,7 +42,8 @@ def texts(message: Message) -> list[str]:
 
 @pytest.fixture(scope="module")
 def source() -> str:
-    return "\n".join(path.read_text() for path in JUDGE.rglob("*.py"))
+    tables = (path for path in JUDGE.rglob("*.yaml") if not path.name.endswith("messages.yaml"))
+    return "\n".join(path.read_text() for path in (*JUDGE.rglob("*.py"), *tables))
 
 
 @table("message", EVERY, ids=lambda message: message.id, shared=("source",))

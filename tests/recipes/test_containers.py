@@ -11,7 +11,7 @@ from docker import APIClient
 
 from servers.host.docker.client import creation
 from servers.host.docker.containers import DockerContainers
-from servers.judge.runs.hardening import PIDS, harden
+from servers.judge.runs.limits import PIDS, drop_rights
 from servers.launch.engines import placement
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import Site
@@ -110,7 +110,7 @@ def created(
         kernels_volume="",
         image=ENGINE,
     )
-    made = api.create_container(**creation(harden(spec, pids=PIDS)))
+    made = api.create_container(**creation(drop_rights(spec, pids=PIDS)))
     found: dict[str, Any] = api.inspect_container(made["Id"])
     host = found["HostConfig"]
     # Written differently by different releases of Docker.

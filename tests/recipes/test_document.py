@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from servers.launch import durations, sizes
+from servers.launch import durations
 from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch
+from servers.launch.numbers import format_size, read_size
 from servers.launch.recipes import notation
 from servers.launch.recipes.document import (
     KEYS,
@@ -110,7 +111,7 @@ def test_flags_survive_being_written(flags: tuple[str, ...]) -> None:
 
 @given(st.integers(0, 1 << 50))
 def test_sizes_survive_being_written(count: int) -> None:
-    assert sizes.read(sizes.format_size(count)) == count
+    assert read_size(format_size(count)) == count
 
 
 @given(st.integers(0, 3_000_000))

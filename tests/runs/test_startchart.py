@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from servers.judge.runs.start_chart import AXIS, HEIGHT, TOP, ChartedStart, chart
+from servers.judge.charts import AXIS, HEIGHT, TOP, ChartedStart, chart
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 

@@ -13,8 +13,7 @@ from django.utils import timezone
 from servers.contexts import alerts
 from servers.contexts.external import workloads
 from servers.contexts.external.workloads import ExternalEngineCard, held_by, list_cards
-from servers.judge.external.engines import Origin
-from servers.judge.external.missing_permissions import MissingPermission, together
+from servers.judge.external.engines import MissingPermission, Origin, together
 from servers.judge.images.names import find_image_name
 from servers.judge.memory.holders import memory_by_container, memory_by_pid
 from servers.models import (

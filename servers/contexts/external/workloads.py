@@ -9,12 +9,16 @@ from django.db.models import Count
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from servers.judge.external import clusters
-from servers.judge.external.clusters import EngineRank
 from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.images.names import find_image_name
 from servers.judge.memory.holders import memory_by_container
-from servers.launch.commandline import ray
+from servers.launch.commandline.clusters import (
+    EngineRank,
+    group_ranks,
+    read_rank,
+    uses_ray,
+    works_for,
+)
 from servers.lifecycle.runs.starts import list_ray_runs
 from servers.models import (
     Box,
@@ -163,15 +167,15 @@ def cluster_of(server: Server) -> Cluster | None:
     run = server.run
     if run is None or not run.is_active or not run.is_watched:
         return None
-    own = clusters.rank(run.launch)
+    own = read_rank(run.launch)
     if own is None:
         return None
     members = {
         each.pk: Member(rank=rank, server=each.server, run=each)
         for each in _list_watched_runs()
-        if (rank := clusters.rank(each.launch)) is not None and rank.cluster == own.cluster
+        if (rank := read_rank(each.launch)) is not None and rank.cluster == own.cluster
     }
-    for head, follow in clusters.together({pk: each.rank for pk, each in members.items()}).items():
+    for head, follow in group_ranks({pk: each.rank for pk, each in members.items()}).items():
         return Cluster(rank=own, head=members[head], followers=tuple(members[pk] for pk in follow))
     return Cluster(rank=own, head=None, followers=())
 
@@ -180,9 +184,7 @@ def with_others(servers: Iterable[int]) -> set[int]:
     """These, and those that are in one cluster with them: their cards tell of each other."""
     wanted = set(servers)
     ranks = {
-        each.server_id: rank
-        for each in _list_watched_runs()
-        if (rank := clusters.rank(each.launch))
+        each.server_id: rank for each in _list_watched_runs() if (rank := read_rank(each.launch))
     }
     names = {rank.cluster for pk, rank in ranks.items() if pk in wanted}
     return wanted | {pk for pk, rank in ranks.items() if rank.cluster in names}
@@ -206,7 +208,7 @@ class RayWorker:
 def ray_workers(server: Server) -> tuple[RayWorker, ...]:
     """Those of a server whose engine spreads over boxes with Ray; () of any other."""
     run = server.run
-    if run is None or not run.is_active or not ray.uses_ray(run.launch, run.start.command):
+    if run is None or not run.is_active or not uses_ray(run.launch, run.start.command):
         return ()
     return tuple(worker for worker in _workers() if _works_for(worker.address, run))
 
@@ -219,7 +221,7 @@ def of_ray(head: str) -> list[Server]:
 def _works_for(head: str, run: Run) -> bool:
     host_resources = HostResources.objects.find(run.server.box_id)
     own = host_resources.found.get("addresses", ()) if host_resources else ()
-    return ray.works_for(head, run.launch, run.start.command, own)
+    return works_for(head, run.launch, run.start.command, own)
 
 
 def _workers() -> Iterable[RayWorker]:

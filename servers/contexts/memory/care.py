@@ -11,13 +11,8 @@ from django.utils import timezone
 
 from servers.judge.memory import advice
 from servers.judge.memory.advice import Cure
-from servers.judge.memory.hardware import (
-    SEVERITIES,
-    CheckedPart,
-    HardwareFinding,
-    list_checked_parts,
-    worst_first,
-)
+from servers.judge.memory.hardware.finding import SEVERITIES, HardwareFinding, worst_first
+from servers.judge.memory.hardware.judge import CheckedPart, list_checked_parts
 from servers.judge.memory.orphans import Orphan
 from servers.judge.memory.verdicts import ALARMS
 from servers.models import Box, Job, User

@@ -6,8 +6,7 @@ from datetime import datetime
 
 from django.db.models import Prefetch
 
-from servers.judge.memory.gpu_owners import GpuOwner, list_owners
-from servers.judge.memory.holders import GpuMemory
+from servers.judge.memory.holders import GpuMemory, GpuOwner, list_owners
 from servers.models import ActiveUser, Box, ExternalEngine, OtherWorkloads, Run, Server
 from servers.models.runs.run import ACTIVE, RunState
 

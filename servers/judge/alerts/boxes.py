@@ -15,13 +15,13 @@ from servers.judge.alerts.attention import (
 from servers.judge.alerts.case import AlertCase, Key
 from servers.judge.alerts.runs import span
 from servers.judge.memory.hardware.finding import BOX
+from servers.judge.memory.hardware.machine import DATA_DISK, is_data_disk_full, is_data_disk_low
 from servers.judge.messages import say
-from servers.judge.people import data_disk
 
 # Seconds without a sign of life, of which there is one every ten: an update takes less.
 SILENT_AFTER = 120.0
 FLOOR: Key = ("floor", "box")
-DATA_FOLDER: Key = ("disk", data_disk.SUBJECT)
+DATA_FOLDER: Key = ("disk", DATA_DISK)
 # What cards that answer are the opposite of.
 NO_DRIVER: frozenset[Key] = frozenset(
     {("box", NO_GPU), *(("hardware", f"{rule}:{BOX}") for rule in SAME_AS)}
@@ -154,9 +154,9 @@ def lacks(
 def data_folder(box: str, free: int, total: int, *, is_told: bool = False) -> AlertCase | None:
     """Bytes of the disk that inferdash's data folder lies on; `is_told`: it is told already, so that
     it takes more to be enough."""
-    if not data_disk.is_low(free / (ENOUGH if is_told else 1), total):
+    if not is_data_disk_low(free / (ENOUGH if is_told else 1), total):
         return None
-    is_full = data_disk.is_full(free, total)
+    is_full = is_data_disk_full(free, total)
     code = "alerts.data-folder-full" if is_full else "alerts.data-folder-nearly-full"
     return AlertCase.from_sentence(
         say(code, box=box, free=free, total=total), kind="disk", subject=DATA_FOLDER[1]

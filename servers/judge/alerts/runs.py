@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from servers.judge.alerts.case import ENDS, AlertCase
-from servers.judge.messages import say
+from servers.judge.messages import Sentence, say
 
 # Seconds: whoever starts a model and waits no longer than this is still looking.
 LONG_START = 300.0
@@ -77,14 +78,9 @@ def event(run: RunFacts, *, now: float) -> AlertCase | None:
     took = run.ready_at - run.asked_at
     if took <= LONG_START:
         return None
-    return AlertCase.from_sentence(
-        say("alerts.ready", run=run.name, took=span(took)),
-        kind="ready",
-        subject=f"run {run.pk}",
-        memory=_holds(run),
-        run=run.pk,
-        began=run.ready_at,
-        is_event=True,
+    known = {"subject": f"run {run.pk}", "memory": _holds(run), "began": run.ready_at}
+    return _tell(
+        run, "ready", say("alerts.ready", run=run.name, took=span(took)), **known, is_event=True
     )
 
 
@@ -99,27 +95,20 @@ def judge_restart(run: RunFacts, *, now: float) -> AlertCase | None:
     if case is None:
         return None
     said = say("alerts.restarted", title=case.title, why=case.detail, fix=case.advice)
-    return AlertCase.from_sentence(
-        said,
-        kind=case.kind,
-        subject=f"run {run.pk}",
-        memory=case.memory,
-        run=run.pk,
-        began=case.began,
-        is_event=True,
-    )
+    return _tell(run, case.kind, said, subject=f"run {run.pk}", began=case.began, is_event=True)
+
+
+def _tell(run: RunFacts, kind: str, said: Sentence, **more: Any) -> AlertCase:
+    """A case of the run's server, with what became of its memory unless `more` says otherwise."""
+    known = {"subject": run.server, "memory": run.memory, "run": run.pk}
+    return AlertCase.from_sentence(said, kind=kind, **known | more)
 
 
 def _loop(run: RunFacts, kind: str) -> AlertCase:
     """It is no news that it is ready again for a moment."""
     code = "alerts.dies-repeatedly" if run.has_served else "alerts.fails-repeatedly"
-    return AlertCase.from_sentence(
-        say(code, run=run.name, deaths=run.deaths, why=_sentence(run.why), fix=_next(run)),
-        kind=kind,
-        subject=run.server,
-        memory=run.memory,
-        run=run.pk,
-    )
+    known = {"run": run.name, "why": _sentence(run.why), "fix": _next(run)}
+    return _tell(run, kind, say(code, **known, deaths=run.deaths))
 
 
 def _end(run: RunFacts, now: float) -> AlertCase | None:
@@ -133,27 +122,14 @@ def _end(run: RunFacts, now: float) -> AlertCase | None:
     else:
         took = span(max(0.0, ended - run.ready_at))
         kind, said = "died", say("alerts.died", **known, took=took)
-    return AlertCase.from_sentence(
-        said,
-        kind=kind,
-        subject=run.server,
-        memory=run.memory,
-        run=run.pk,
-        began=ended,
-    )
+    return _tell(run, kind, said, began=ended)
 
 
 def _continue_case(run: RunFacts, kind: str) -> AlertCase:
     """The case of the try before stands, in words that say what goes on."""
     why = _sentence(run.why) or say("alerts.starting-again").text
     code = "alerts.failed" if kind == "failed" else "alerts.died-before"
-    return AlertCase.from_sentence(
-        say(code, run=run.name, why=why, fix=_next(run)),
-        kind=kind,
-        subject=run.server,
-        memory=run.memory,
-        run=run.pk,
-    )
+    return _tell(run, kind, say(code, run=run.name, why=why, fix=_next(run)))
 
 
 def _next(run: RunFacts) -> str:
@@ -168,24 +144,13 @@ def _unhealthy(run: RunFacts) -> AlertCase:
     fix = _sentence(run.remedy or run.status_message) or say("alerts.see-log-and-restart").text
     code = "alerts.stuck" if because else "alerts.unhealthy"
     why = _sentence(because or f"It {run.unhealthy_because}")
-    return AlertCase.from_sentence(
-        say(code, run=run.name, why=why, fix=fix),
-        kind="unhealthy",
-        subject=run.server,
-        memory=_holds(run),
-        run=run.pk,
-        began=run.unhealthy_since,
-    )
+    said = say(code, run=run.name, why=why, fix=fix)
+    return _tell(run, "unhealthy", said, memory=_holds(run), began=run.unhealthy_since)
 
 
 def _judge_memory_strain(run: RunFacts) -> AlertCase:
     said = say("alerts.load-takes-memory", run=run.name, why=_sentence(run.memory_warning))
-    return AlertCase.from_sentence(
-        said,
-        kind="floor",
-        subject=run.server,
-        run=run.pk,
-    )
+    return _tell(run, "floor", said, memory="")
 
 
 def _holds(run: RunFacts) -> str:

@@ -23,10 +23,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from servers.judge.logs import circumstances
-from servers.judge.profiles.condition_words import describe_condition
-from servers.judge.profiles.conditions import Truth, compile_condition
+from servers.judge.profiles.conditions import Truth, compile_condition, describe_condition
 from servers.judge.profiles.facts import LaunchFacts, Subject, TargetGpu
-from servers.judge.profiles.fixes import Fix, adapt_fix
+from servers.judge.profiles.lint_rules import Fix, adapt_fix
 from servers.launch.engines import ENGINES
 from servers.launch.engines.change import LaunchChange, is_flag, value_words
 from servers.launch.engines.flaglist import all_shipped

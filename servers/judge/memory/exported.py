@@ -11,6 +11,7 @@ from servers.judge.memory import verdicts
 from servers.judge.memory.holders import GpuMemory, gpus
 from servers.judge.messages import say
 from servers.judge.runs.metrics import Figures
+from servers.launch.tables import read_table
 
 type Labels = dict[str, object]
 
@@ -20,14 +21,7 @@ THROTTLES = (
     *("sw_thermal", "hw_thermal", "hw_power_brake", "display_clocks", "board_limit"),
     "reliability",
 )
-_MEMORY = {
-    "MemTotal": ("total", "memory.metric-memory-total"),
-    "MemAvailable": ("available", "memory.metric-memory-available"),
-    "MemFree": ("free", "memory.metric-memory-free"),
-    "Cached": ("cached", "memory.metric-memory-cached"),
-    "SwapTotal": ("swap_total", "memory.metric-swap-total"),
-    "SwapFree": ("swap_free", "memory.metric-swap-free"),
-}
+_TABLE = read_table(__file__)
 _MHZ = 1e6
 
 
@@ -44,10 +38,9 @@ def box(into: Families, name: str, sample: Mapping[str, Any], *, now: float) -> 
     into.gauge("inferdash_box_uptime_seconds", say("memory.metric-uptime").text).add(
         sample.get("uptime_s"), **labels
     )
-    for line, (part, code) in _MEMORY.items():
-        into.gauge(f"inferdash_box_memory_{part}_bytes", say(code).text).add(
-            (sample.get("meminfo") or {}).get(line), **labels
-        )
+    _add_rows(
+        into, "box_memory", "inferdash_box_memory_{}_bytes", sample.get("meminfo") or {}, labels
+    )
     for share, percent in (sample.get("pressure") or {}).items():
         into.gauge(
             "inferdash_box_memory_pressure_ratio",
@@ -77,41 +70,29 @@ def cards(into: Families, name: str, sample: Mapping[str, Any], servers: Mapping
             compute_capability=gpu.capability,
             driver=sample.get("driver") or "",
         )
-        _memory(into, gpu, card, labels)
-        _figures(into, gpu, card, labels)
+        values = {**card, **vars(gpu), "has_fault": float(bool(gpu.fault))}
+        _add_rows(into, "gpu_memory", "inferdash_gpu_memory_{}_bytes", values, labels)
+        _add_rows(into, "gpu", "inferdash_gpu_{}", values, labels)
+        _throttle(into, gpu, labels)
         _ledger(into, gpu, labels)
         if gpu.key in verdicts:
             _verdict(into, verdicts[gpu.key], labels)
 
 
-def _memory(into: Families, gpu: GpuMemory, card: Mapping[str, Any], labels: Labels) -> None:
-    for part, size, code in (
-        ("total", gpu.total, "memory.metric-gpu-total"),
-        ("used", gpu.used, "memory.metric-gpu-used"),
-        ("free", gpu.free, "memory.metric-gpu-free"),
-        ("reserved", card.get("reserved"), "memory.metric-gpu-reserved"),
-    ):
-        into.gauge(f"inferdash_gpu_memory_{part}_bytes", say(code).text).add(size, **labels)
+def _add_rows(
+    into: Families, rows: str, name: str, values: Mapping[str, Any], labels: Mapping[str, object]
+) -> None:
+    """A gauge for each of these rows of exported.yaml; `name` has a place for the row's own."""
+    for row in _TABLE[rows]:
+        value = values.get(row["of"])
+        if row.get("unit") == "share":
+            value = _share(value)
+        elif row.get("unit") == "hertz" and value is not None:
+            value = value * _MHZ
+        into.gauge(name.format(row["name"]), say(row["code"]).text).add(value, **labels)
 
 
-def _figures(into: Families, gpu: GpuMemory, card: Mapping[str, Any], labels: Labels) -> None:
-    for name, value, code in (
-        ("utilization_ratio", _share(gpu.util), "memory.metric-utilization"),
-        (
-            "memory_utilization_ratio",
-            _share(card.get("mem_util")),
-            "memory.metric-memory-utilization",
-        ),
-        ("power_watts", gpu.power, "memory.metric-power"),
-        ("power_limit_watts", gpu.power_limit, "memory.metric-power-limit"),
-        ("temperature_celsius", gpu.temperature, "memory.metric-temperature"),
-        ("fan_ratio", _share(gpu.fan), "memory.metric-fan"),
-        ("sm_clock_hertz", _hertz(gpu.sm_mhz), "memory.metric-sm-clock"),
-        ("sm_clock_limit_hertz", _hertz(gpu.sm_max_mhz), "memory.metric-sm-clock-limit"),
-        ("memory_clock_hertz", _hertz(gpu.mem_mhz), "memory.metric-memory-clock"),
-        ("fault", float(bool(gpu.fault)), "memory.metric-fault"),
-    ):
-        into.gauge(f"inferdash_gpu_{name}", say(code).text).add(value, **labels)
+def _throttle(into: Families, gpu: GpuMemory, labels: Labels) -> None:
     if gpu.throttle is not None:
         family = into.gauge("inferdash_gpu_throttle", say("memory.metric-throttle").text)
         for reason in THROTTLES:
@@ -143,27 +124,10 @@ def _share(percent: float | None) -> float | None:
     return None if percent is None else round(percent / 100, 6)
 
 
-def _hertz(mhz: int | None) -> float | None:
-    return None if mhz is None else mhz * _MHZ
-
-
 def engine(into: Families, figures: Figures, labels: Mapping[str, object]) -> None:
     """What an engine tells of its work, under the same names for all engines."""
-    for name, value, code in (
-        ("requests_running", figures.running, "memory.metric-running"),
-        ("requests_queued", figures.queued, "memory.metric-queued"),
-        ("prompt_tokens_per_second", figures.prompt, "memory.metric-prompt-rate"),
-        ("kv_cache_ratio", figures.kv, "memory.metric-kv-cache"),
-        ("prefix_cache_hit_ratio", figures.prefix, "memory.metric-prefix-cache"),
-        ("drafts_accepted_ratio", figures.accepted, "memory.metric-drafts"),
-        ("preemptions_per_minute", figures.preemptions, "memory.metric-preemptions"),
-    ):
-        into.gauge(f"inferdash_server_{name}", say(code).text).add(value, **labels)
-    for name, half, most, code in (
-        ("first_token", figures.first_p50, figures.first_p95, "memory.metric-first-token"),
-        ("inter_token", figures.token_p50, figures.token_p95, "memory.metric-inter-token"),
-        ("whole_answer", figures.whole_p50, figures.whole_p95, "memory.metric-whole-answer"),
-    ):
-        family = into.gauge(f"inferdash_server_{name}_seconds", say(code).text)
-        family.add(half, **labels, quantile="0.5")
-        family.add(most, **labels, quantile="0.95")
+    _add_rows(into, "engine", "inferdash_server_{}", vars(figures), labels)
+    for row in _TABLE["latencies"]:
+        family = into.gauge(f"inferdash_server_{row['name']}_seconds", say(row["code"]).text)
+        family.add(getattr(figures, f"{row['of']}_p50"), **labels, quantile="0.5")
+        family.add(getattr(figures, f"{row['of']}_p95"), **labels, quantile="0.95")

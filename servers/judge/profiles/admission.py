@@ -13,8 +13,7 @@ from servers.judge.memory.room import GpuRoom
 from servers.judge.messages import Sentence, say
 from servers.judge.profiles.conditions import OFF
 from servers.judge.profiles.facts import SEVERITIES, LaunchFacts, LintFinding
-from servers.judge.profiles.fixes import Fix, adapt_fix
-from servers.judge.profiles.lint_rules import Check, CheckHit
+from servers.judge.profiles.lint_rules import CheckHit, Fix, adapt_fix, list_checks
 from servers.judge.weights.fit.demand import SHARE_FLAG, read_demand
 from servers.judge.weights.fit.result import find_used_rooms
 from servers.launch.engines.change import Difference, LaunchChange, compare_launches
@@ -128,14 +127,11 @@ def _gib(size: float | None) -> str:
     return f"{(size or 0) / GIB:.2f}"
 
 
-CHECKS = (
-    Check(id="vllm-free-memory", severity="error", source=("vllm-source",), hits=_vllm_free_memory),
-    Check(
-        id="sglang-memory-balance",
-        severity="error",
-        source=("sglang-source",),
-        hits=_sglang_balance,
-    ),
+CHECKS = list_checks(
+    {
+        "vllm-free-memory": _vllm_free_memory,
+        "sglang-memory-balance": _sglang_balance,
+    }
 )
 # What they say is of this moment: that the same launch worked yesterday says nothing of it.
 NOW = tuple(check.id for check in CHECKS)

@@ -1,4 +1,4 @@
-"""The conditions of the lint's rules, in three values: true, false, and None for not known.
+"""The conditions of the lint's rules, in three values (None: not known), and in words.
 
 A condition is a mapping of the kinds below, all of which must hold, or a list of such
 mappings. `any` takes a list of which one must hold; `not` turns a condition round. What
@@ -197,24 +197,20 @@ def _launch(said: Any) -> Condition:
     return judge
 
 
-def _model(said: Any) -> Condition:
-    pattern = _pattern(said)
-    return lambda facts: bool(pattern.search(facts.model_text))
+def _matches(read: Callable[[LaunchFacts], list[str] | None]) -> Callable[[Any], Condition]:
+    """Whether one of these texts has the pattern; None where they are not known."""
+
+    def kind(said: Any) -> Condition:
+        pattern = _pattern(said)
+        return lambda facts: (
+            None if (texts := read(facts)) is None else any(map(pattern.search, texts))
+        )
+
+    return kind
 
 
-def _image(said: Any) -> Condition:
-    pattern = _pattern(said)
-    return lambda facts: bool(pattern.search(facts.launch.image))
-
-
-def _gpu(said: Any) -> Condition:
-    pattern = _pattern(said)
-
-    def judge(facts: LaunchFacts) -> Truth:
-        used = facts.used_gpus
-        return None if used is None else any(pattern.search(gpu.name) for gpu in used)
-
-    return judge
+def _gpu_names(facts: LaunchFacts) -> list[str] | None:
+    return None if facts.used_gpus is None else [gpu.name for gpu in facts.used_gpus]
 
 
 def _engine(said: Any) -> Condition:
@@ -224,20 +220,23 @@ def _engine(said: Any) -> Condition:
     return lambda facts: facts.engine in keys
 
 
-def _releases(said: Any) -> Callable[[Release | None], Truth]:
-    parts = [
-        (_COMPARE[op], read_release(number) or (int(number),))
-        for op, number in _PARTS.findall(str(said))
-    ]
-    if not parts or _PARTS.sub("", str(said)).strip():
-        raise ConditionError(f"“{said}” is no range of versions")
+def _releases(read: Callable[[LaunchFacts], Release | None]) -> Callable[[Any], Condition]:
+    def kind(said: Any) -> Condition:
+        parts = [
+            (_COMPARE[op], read_release(number) or (int(number),))
+            for op, number in _PARTS.findall(str(said))
+        ]
+        if not parts or _PARTS.sub("", str(said)).strip():
+            raise ConditionError(f"“{said}” is no range of versions")
 
-    def judge(mine: Release | None) -> Truth:
-        if mine is None:
-            return None
-        return all(compare(_order(mine, bound), 0) for compare, bound in parts)
+        def judge(facts: LaunchFacts) -> Truth:
+            if (mine := read(facts)) is None:
+                return None
+            return all(compare(_order(mine, bound), 0) for compare, bound in parts)
 
-    return judge
+        return judge
+
+    return kind
 
 
 def _order(one: Release, other: Release) -> int:
@@ -247,34 +246,21 @@ def _order(one: Release, other: Release) -> int:
     return (first > second) - (first < second)
 
 
-def _version(said: Any) -> Condition:
-    test = _releases(said)
-    return lambda facts: test(facts.version)
+def _capabilities(*, are_named: bool) -> Callable[[Any], Condition]:
+    """Whether a GPU that is used has one of the named compute capabilities, or another."""
 
+    def kind(said: Any) -> Condition:
+        wanted = [each.strip() for each in str(said).split(",")]
+        if not all(re.fullmatch(r"\d+\.\d", each) for each in wanted):
+            raise ConditionError(f"“{said}” is no list of compute capabilities like 12.0")
 
-def _driver(said: Any) -> Condition:
-    test = _releases(said)
-    return lambda facts: test(read_release(facts.subject.driver))
+        def judge(facts: LaunchFacts) -> Truth:
+            mine = _list_capabilities(facts)
+            return None if mine is None else any((each in wanted) is are_named for each in mine)
 
+        return judge
 
-def _sm(said: Any) -> Condition:
-    wanted = _capabilities(said)
-
-    def judge(facts: LaunchFacts) -> Truth:
-        mine = _list_capabilities(facts)
-        return None if mine is None else any(each in wanted for each in mine)
-
-    return judge
-
-
-def _sm_other_than(said: Any) -> Condition:
-    wanted = _capabilities(said)
-
-    def judge(facts: LaunchFacts) -> Truth:
-        mine = _list_capabilities(facts)
-        return None if mine is None else any(each not in wanted for each in mine)
-
-    return judge
+    return kind
 
 
 def _list_capabilities(facts: LaunchFacts) -> set[str] | None:
@@ -283,13 +269,6 @@ def _list_capabilities(facts: LaunchFacts) -> set[str] | None:
         return None
     found = {gpu.compute_capability for gpu in facts.used_gpus}
     return None if "" in found else found
-
-
-def _capabilities(said: Any) -> list[str]:
-    found = [each.strip() for each in str(said).split(",")]
-    if not all(re.fullmatch(r"\d+\.\d", each) for each in found):
-        raise ConditionError(f"“{said}” is no list of compute capabilities like 12.0")
-    return found
 
 
 def _box(said: Any) -> Condition:
@@ -325,14 +304,14 @@ _KINDS: dict[str, Callable[[Any], Condition]] = {
     "flag": _flag,
     "env": _env,
     "launch": _launch,
-    "model": _model,
-    "image": _image,
-    "gpu": _gpu,
+    "model": _matches(lambda facts: [facts.model_text]),
+    "image": _matches(lambda facts: [facts.launch.image]),
+    "gpu": _matches(_gpu_names),
     "engine": _engine,
-    "version": _version,
-    "driver": _driver,
-    "sm": _sm,
-    "sm_other_than": _sm_other_than,
+    "version": _releases(lambda facts: facts.version),
+    "driver": _releases(lambda facts: read_release(facts.subject.driver)),
+    "sm": _capabilities(are_named=True),
+    "sm_other_than": _capabilities(are_named=False),
     "box": _box,
     "others": _others,
     "tp": _count(lambda facts: facts.tp),
@@ -341,4 +320,124 @@ _KINDS: dict[str, Callable[[Any], Condition]] = {
     "nodes": _count(lambda facts: facts.nodes),
     "gpu_count": _count(lambda facts: facts.gpu_count),
     "weights_gib": _count(_weights_gib),
+}
+
+
+_BOXES = {
+    "unified": "where GPU and machine share one memory",
+    "discrete": "where the GPU has memory of its own",
+    "numa": "where the GPU's memory is a NUMA node of the machine",
+}
+_ABSENT = re.compile(r"(\S+) absent")
+_ON_OFF = re.compile(r"(\S+) (on|off)")
+
+
+def describe_condition(said: Any) -> str:
+    """A condition as a part of a sentence: "on a GPU of SM 12.0, and where --tp is set".
+
+    Raises ValueError for one that has no words here.
+    """
+    if isinstance(said, list):
+        return ", and ".join(describe_condition(each) for each in said)
+    if not isinstance(said, Mapping):
+        raise ValueError(f"{said!r} is no condition")
+    return ", and ".join(_describe(str(key), value) for key, value in said.items())
+
+
+def _describe(key: str, value: Any) -> str:
+    if key == "any":
+        return ", or ".join(describe_condition(each) for each in value)
+    if key == "all":
+        return describe_condition(value)
+    if key == "not":
+        return f"not {describe_condition(value)}"
+    if key not in _WORDS:
+        raise ValueError(f"a condition on {key} has no words")
+    return _WORDS[key](str(value))
+
+
+def _list_or(text: str) -> str:
+    *first, last = [each.strip() for each in re.split(r"[,|]", text)]
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+# In the order of their years.
+_CAPABILITIES = (
+    *("5.0", "5.2", "6.0", "6.1", "7.0", "7.5", "8.0", "8.6", "8.7", "8.9", "9.0"),
+    *("10.0", "10.3", "12.0", "12.1"),
+)
+
+
+def _describe_capabilities(text: str) -> str:
+    """As “SM 7.0 or before”, “SM 12.0 or later”, “SM 7.5 to 9.0”, or each by itself."""
+    named = [each.strip() for each in text.split(",")]
+    known = sorted(_CAPABILITIES.index(each) for each in named if each in _CAPABILITIES)
+    is_row = len(known) == len(named) > 1 and known[-1] - known[0] == len(known) - 1
+    if is_row and known[0] == 0:
+        return f"SM {_CAPABILITIES[known[-1]]} or before"
+    if is_row and known[-1] == len(_CAPABILITIES) - 1:
+        return f"SM {_CAPABILITIES[known[0]]} or later"
+    if is_row and len(known) > 2:
+        return f"SM {_CAPABILITIES[known[0]]} to {_CAPABILITIES[known[-1]]}"
+    return f"SM {_list_or(text)}"
+
+
+def _plain(pattern: str) -> str:
+    """What a simple pattern finds."""
+    return re.sub(r"\\(.)|\(\?i\)|\?", r"\1", pattern)
+
+
+def _describe_named(text: str) -> str:
+    if found := _ABSENT.fullmatch(text):
+        return f"where {found[1]} is not set"
+    if found := _ON_OFF.fullmatch(text):
+        return f"where {found[1]} is {found[2]}"
+    return f"where {_spell_out(text)}" if " " in text else f"where {text} is set"
+
+
+_COMPARED = {"<": "is below", "<=": "is at most", ">": "is above", ">=": "is at least"}
+
+
+def _spell_out(text: str) -> str:
+    """ "--x > 1" as “--x is above 1”."""
+    name, operator, operand = text.split(" ", 2)
+    if operator == "in":
+        return f"{name} is {_list_or(operand)}"
+    return f"{name} {_COMPARED.get(operator, operator)} {operand}"
+
+
+def _sizes(what: str) -> Callable[[str], str]:
+    return lambda text: f"where the {what} {_spell_out(f'x {text}')[2:]}"
+
+
+_BOUNDS = {
+    ">=": "version {} or later",
+    ">": "a version after {}",
+    "<=": "version {} or before",
+    "<": "a version before {}",
+}
+
+
+def _describe_versions(text: str) -> str:
+    bounds = re.findall(r"([<>]=?)\s*(\S+)", text)
+    return "with " + ", and ".join(_BOUNDS[operator].format(of) for operator, of in bounds)
+
+
+_WORDS: dict[str, Callable[[str], str]] = {
+    "version": _describe_versions,
+    "driver": lambda text: _describe_versions(text).replace("version", "driver"),
+    "box": lambda text: _BOXES[text],
+    "sm": lambda text: f"on a GPU of {_describe_capabilities(text)}",
+    "sm_other_than": lambda text: f"on a GPU that is not of {_describe_capabilities(text)}",
+    "gpu": lambda text: f"on a GPU named {_list_or(_plain(text))}",
+    "image": lambda text: f"where the image is {_list_or(_plain(text))}",
+    "model": lambda text: f"where the model is {_list_or(_plain(text))}",
+    "flag": _describe_named,
+    "env": _describe_named,
+    "launch": _describe_named,
+    "tp": _sizes("tensor-parallel size"),
+    "pp": _sizes("pipeline-parallel size"),
+    "ep": _sizes("expert-parallel size"),
+    "nodes": _sizes("number of machines"),
+    "gpu_count": _sizes("number of GPUs"),
 }

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 from servers.judge.messages import say
 from servers.judge.profiles.facts import SECRET_FLAGS, LaunchFacts
-from servers.judge.profiles.fixes import Fix, adapt_fix
-from servers.judge.profiles.lint_rules import Check, CheckHit
+from servers.judge.profiles.lint_rules import CheckHit, Fix, adapt_fix, list_checks
 from servers.launch.engines import ENGINES, placement
 from servers.launch.engines.change import LaunchChange
 from servers.launch.engines.engine import listens_beyond_loopback
@@ -178,18 +177,15 @@ def _fix(facts: LaunchFacts, change: LaunchChange) -> LaunchChange | None:
     return adapt_fix(Fix(change=change), facts, reason="")
 
 
-CHECKS = (
-    Check(
-        id="shared-memory",
-        severity="error",
-        source=("vllm-1710", "rtx6kpro", "station", "sm120-thread"),
-        hits=_shared_memory,
-    ),
-    Check(id="gpu-not-there", severity="error", source=("station",), hits=_gpus_there),
-    Check(id="gpus-mixed", severity="error", source=("playbooks",), hits=_mixed_gpus),
-    Check(id="host-loopback", severity="error", source=("docker",), hits=_loopback),
-    Check(id="port", severity="warning", source=("docker",), hits=_port),
-    Check(id="host-port-ignored", severity="info", source=("docker",), hits=_host_port),
-    Check(id="secret-in-plain-text", severity="warning", source=("security",), hits=_secrets),
-    Check(id="blank", severity="error", source=("docker",), hits=_blanks),
+CHECKS = list_checks(
+    {
+        "shared-memory": _shared_memory,
+        "gpu-not-there": _gpus_there,
+        "gpus-mixed": _mixed_gpus,
+        "host-loopback": _loopback,
+        "port": _port,
+        "host-port-ignored": _host_port,
+        "secret-in-plain-text": _secrets,
+        "blank": _blanks,
+    }
 )

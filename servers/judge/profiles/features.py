@@ -1,14 +1,34 @@
 """Chat features that a launch leaves out: tool calls, reasoning, cached tokens, metrics."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from servers.judge.messages import Sentence, say
 from servers.judge.profiles.facts import LaunchFacts, Subject
-from servers.launch.engines import ENGINES, parsers
+from servers.launch.engines import ENGINES
 from servers.launch.engines.change import FlagValue, LaunchChange
+from servers.launch.tables import read_table
+
+type ParserKind = Literal["tools", "reasoning"]
+
+PARSER_FLAGS: dict[ParserKind, str] = {
+    "tools": "--tool-call-parser",
+    "reasoning": "--reasoning-parser",
+}
+# Rows with a pattern and, of each kind, the parsers by engine, as the engines' own lists name them.
+PARSER_FAMILIES: tuple[dict[str, Any], ...] = tuple(read_table(__file__))
+
+
+def find_parser(engine: str, kind: ParserKind, model: str) -> str:
+    """The parser's name for this engine; "" where none is known. `model` names its family."""
+    for family in PARSER_FAMILIES:
+        if re.search(family["pattern"], model.lower()):
+            return str(family.get(kind, {}).get(engine, ""))
+    return ""
+
 
 OFF = ("0", "false", "off", "none", "disabled")
 # Keys of config.json that only models with eyes have.
@@ -174,12 +194,12 @@ def _allows_none(facts: LaunchFacts) -> bool:
     return str(limit) == "0"
 
 
-def _parser(facts: LaunchFacts, kind: parsers.Kind) -> str:
+def _parser(facts: LaunchFacts, kind: ParserKind) -> str:
     """The parser that this release of the engine has for the model; "" where none is known."""
     launch, config = facts.launch, facts.subject.checkpoint_config or {}
     model = " ".join((launch.checkpoint, launch.served_name, str(config.get("model_type", ""))))
-    name = parsers.parser(facts.engine, kind, model)
-    _spelled, flag = facts.resolve_spelling(parsers.FLAGS[kind])
+    name = find_parser(facts.engine, kind, model)
+    _spelled, flag = facts.resolve_spelling(PARSER_FLAGS[kind])
     listed = (*flag.choices, *flag.known) if flag is not None else ()
     if not listed:
         return name

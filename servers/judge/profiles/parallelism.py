@@ -5,8 +5,7 @@ from typing import Any
 
 from servers.judge.messages import say
 from servers.judge.profiles.facts import LaunchFacts
-from servers.judge.profiles.fixes import Fix, adapt_fix
-from servers.judge.profiles.lint_rules import Check, CheckHit
+from servers.judge.profiles.lint_rules import CheckHit, Fix, adapt_fix, list_checks
 from servers.launch.engines.change import LaunchChange
 
 # More of a GPU than this for weights leaves no room for a KV cache worth having.
@@ -238,33 +237,15 @@ def _count(gpus: int) -> str:
     return "1 GPU" if gpus == 1 else f"{gpus} GPUs"
 
 
-CHECKS = (
-    Check(id="gpus-too-few", severity="error", source=("vllm-source", "sglang-source"), hits=_gpus),
-    Check(id="gpus-idle", severity="info", source=(), hits=_idle_gpus),
-    Check(
-        id="heads-not-divisible",
-        severity="error",
-        source=("vllm-source", "sglang-source"),
-        hits=_heads,
-    ),
-    Check(id="tp-power-of-two", severity="warning", source=("rtx6kpro",), hits=_power_of_two),
-    Check(id="draft-tokens", severity="warning", source=("sglang-source",), hits=_draft_tokens),
-    Check(
-        id="chunked-prefill-multiple",
-        severity="error",
-        source=("rtx6kpro", "sglang-source"),
-        hits=_chunked_prefill,
-    ),
-    Check(
-        id="moe-flashinfer-cutlass-experts",
-        severity="error",
-        source=("sglang-source",),
-        hits=_flashinfer_cutlass_experts,
-    ),
-    Check(
-        id="weights-leave-no-room",
-        severity="warning",
-        source=("dual-spark",),
-        hits=_room_for_weights,
-    ),
+CHECKS = list_checks(
+    {
+        "gpus-too-few": _gpus,
+        "gpus-idle": _idle_gpus,
+        "heads-not-divisible": _heads,
+        "tp-power-of-two": _power_of_two,
+        "draft-tokens": _draft_tokens,
+        "chunked-prefill-multiple": _chunked_prefill,
+        "moe-flashinfer-cutlass-experts": _flashinfer_cutlass_experts,
+        "weights-leave-no-room": _room_for_weights,
+    }
 )

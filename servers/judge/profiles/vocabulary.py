@@ -16,8 +16,7 @@ from servers.judge.profiles.facts import (
     is_blank,
     is_json_object,
 )
-from servers.judge.profiles.fixes import Fix, adapt_fix
-from servers.judge.profiles.lint_rules import Check, CheckHit
+from servers.judge.profiles.lint_rules import Check, CheckHit, Fix, adapt_fix, list_checks
 from servers.launch.engines import ENGINES, change
 from servers.launch.engines.change import LaunchChange
 from servers.launch.engines.flaglist import (
@@ -346,33 +345,17 @@ def _variables(facts: LaunchFacts) -> Iterator[CheckHit]:
             yield replace(hit, severity="info", unknown=unknown)
 
 
-_FLAGS = ("engine-flags",)
-
-CHECKS = (
-    Check(id="stray-words", severity="error", source=_FLAGS, hits=_stray_words),
-    Check(
-        id="unknown-flag", severity="error", source=_FLAGS, hits=_unknown_flags, gives_way="error"
-    ),
-    Check(
-        id="flag-elsewhere", severity="info", source=_FLAGS, hits=_only_elsewhere, gives_way="info"
-    ),
-    Check(id="flag-value", severity="error", source=_FLAGS, hits=_values, gives_way="error"),
-    Check(id="llamacpp-equals", severity="error", source=("llamacpp-server",), hits=_equals),
-    Check(id="flag-twice", severity="warning", source=_FLAGS, hits=_twice),
-    Check(
-        id="flag-deprecated",
-        severity="info",
-        source=_FLAGS,
-        hits=_check_deprecated,
-        gives_way="info",
-    ),
-    Check(
-        id="unknown-variable",
-        severity="warning",
-        source=("engine-variables",),
-        hits=_variables,
-        gives_way="info",
-    ),
+CHECKS = list_checks(
+    {
+        "stray-words": _stray_words,
+        "unknown-flag": _unknown_flags,
+        "flag-elsewhere": _only_elsewhere,
+        "flag-value": _values,
+        "llamacpp-equals": _equals,
+        "flag-twice": _twice,
+        "flag-deprecated": _check_deprecated,
+        "unknown-variable": _variables,
+    }
 )
 
 type TextBox = Literal["flags", "env"]

@@ -4,8 +4,7 @@ import ipaddress
 import re
 from collections.abc import Collection
 
-from servers.judge.reports.ordinary import is_ordinary, load_words
-from servers.judge.reports.stand_ins import StandIns
+from servers.judge.reports.names import StandIns, is_ordinary, load_words
 
 # Where everybody gets images, models and packages, or reads: these tell of nobody.
 _PUBLIC = load_words("public_hosts")

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 
 from servers.judge.logs import parsing
 from servers.judge.reports import addresses, secrets
-from servers.judge.reports.models import read_model
-from servers.judge.reports.ordinary import is_ordinary, load_words
-from servers.judge.reports.stand_ins import StandIns
+from servers.judge.reports.names import StandIns, is_ordinary, load_words, read_model
 from servers.launch.redaction import MASK, mask_tokens
 
 # Accounts that images and distributions bring along.

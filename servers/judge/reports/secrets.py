@@ -2,7 +2,7 @@
 
 import re
 
-from servers.judge.reports.ordinary import load_words
+from servers.judge.reports.names import load_words
 from servers.launch.redaction import MASK
 
 _WORD = (

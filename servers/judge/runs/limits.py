@@ -1,4 +1,4 @@
-"""The limits that a box sets to containers, whatever a profile asks for.
+"""The limits that a box sets to containers, whatever a profile asks for, and the rights that none has.
 
 The limits stand in the worker's own file, which the web process cannot write: whoever
 takes over the web still cannot mount / into a container.
@@ -7,15 +7,82 @@ takes over the web still cannot mount / into a container.
 import re
 import shlex
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
-from servers.host.docker.containers import Spec
 from servers.host.files import paths
 from servers.judge.messages import say
-from servers.judge.runs import hardening
+from servers.launch.spec import Spec
+
+type Part = Literal["capabilities", "no-new-privileges", "pids"]
+
+PARTS: tuple[Part, ...] = ("capabilities", "no-new-privileges", "pids")
+
+# Of those that Docker gives by itself. No engine needs them: to read every packet of the network
+# that it is in, to make devices, to write to the kernel's audit log, and to leave a program behind
+# on a mounted disk that has rights of its own. Source: capabilities(7), moby's oci/caps/defaults.go.
+DROPPED = ("NET_RAW", "MKNOD", "SETFCAP", "AUDIT_WRITE", "SYS_CHROOT")
+_BITS = dict(zip(DROPPED, (13, 27, 31, 29, 18), strict=True))  # of linux/capability.h
+# sudo and its like gain nothing in such a container. Source: kernel documentation, no_new_privs.
+NO_NEW_PRIVILEGES = "no-new-privileges"
+# Processes and threads together: a loading engine has some 2000 on a large box.
+PIDS = 32768
+
+
+def drop_rights(spec: Spec, *, pids: int, without: Collection[str] = ()) -> Spec:
+    """The container with fewer rights than Docker gives by itself.
+
+    `pids` is how many processes and threads it may have, 0: as many as it likes. `without` are
+    parts that the box's Docker refuses. What the profile asks for stays: a capability that it
+    adds, and “no-new-privileges:false”; whether it may have them is for limits.refusals to say.
+    A privileged container has all rights whatever is dropped, so that none is: its processes alone
+    are counted.
+    """
+    limit = spec.pids_limit if "pids" in without or not pids else pids
+    if spec.privileged:
+        return replace(spec, pids_limit=limit)
+    dropped = tuple(name for name in DROPPED if not {name, "ALL"} & set(capabilities(spec)))
+    has_said = any(map(is_about_privileges, spec.security_opt))
+    option = () if has_said else (NO_NEW_PRIVILEGES,)
+    return replace(
+        spec,
+        cap_drop=spec.cap_drop if "capabilities" in without else dropped,
+        security_opt=spec.security_opt + (() if NO_NEW_PRIVILEGES in without else option),
+        pids_limit=limit,
+    )
+
+
+def list_kept(status: Mapping[str, str], parts: Collection[str]) -> list[str]:
+    """Which of these parts a program has not lost, by its /proc/self/status.
+
+    What the kernel does not tell counts as lost. Rule: proc_pid_status(5), CapBnd and NoNewPrivs.
+    """
+    found = []
+    bounds = int(status.get("CapBnd") or "0", 16)
+    if "capabilities" in parts and any(bounds >> bit & 1 for bit in _BITS.values()):
+        found.append("capabilities")
+    if NO_NEW_PRIVILEGES in parts and status.get("NoNewPrivs", "1") != "1":
+        found.append(NO_NEW_PRIVILEGES)
+    return found
+
+
+def capabilities(spec: Spec) -> tuple[str, ...]:
+    """Those that are added, spelled as Docker's own list spells them."""
+    return tuple(name.upper().removeprefix("CAP_") for name in spec.cap_add)
+
+
+def is_about_privileges(option: str) -> bool:
+    """Whether a --security-opt says whether programs may gain privileges."""
+    return option.replace("=", ":").partition(":")[0] == NO_NEW_PRIVILEGES
+
+
+def takes_privileges(option: str) -> bool:
+    """Whether a --security-opt says what every container here is given anyway."""
+    said = option.replace("=", ":").partition(":")[2]
+    return is_about_privileges(option) and said in ("", "true")
+
 
 # What a new box lets profiles mount, whether it is there yet or not. Never a whole home: who may
 # write to ~/.ssh or ~/.bashrc has the account.
@@ -54,7 +121,7 @@ class Limits:
     # Where a registry may send for a token beside what servers.host.images.registry allows.
     token_realms: tuple[str, ...] = ()
     open_ports: bool = True  # may engine ports bind beyond 127.0.0.1
-    pids_limit: int = hardening.PIDS  # processes and threads of a container; 0: any number
+    pids_limit: int = PIDS  # processes and threads of a container; 0: any number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,50 +154,8 @@ def of_home(home: str, folders: Iterable[str] = HOME_FOLDERS) -> tuple[str, ...]
 def default_text(home: str) -> str:
     """The limits file that a new worker writes, with every limit and what it opens."""
     roots = "".join(f"    {toml(folder)},\n" for folder in default_roots(home))
-    return f"""\
-# What containers may do on this box. Only the worker reads this file; the web cannot change it.
-# It counts as soon as it is saved. On the box, `inferdash-manage allow host_network`,
-# `… allow mount /x` and `… forbid mount /x` change it, too (docs/install.md says how it is called here).
-
-# Folders that profiles may mount. Everything else on the box stays out of reach. A whole home is
-# none of them: whoever writes to its .ssh or .bashrc has the account.
-mount_roots = [
-{roots}]
-
-# Docker volumes that profiles may mount although inferdash did not make them.
-volumes = []
-
-# true gives containers the whole machine.
-privileged = false
-host_pid = false
-
-# On the host's network an engine listens on every address, and one that may read packets hears
-# all that is said on it, log-ins without TLS among that. Clusters over several boxes need it.
-host_network = false
-
-# Many recipes ask for this one.
-host_ipc = true
-
-# Processes and threads that a container may have together; 0: as many as it likes.
-pids_limit = {hardening.PIDS}
-
-# true lets a profile have the box's page cache dropped before it is started, and admins reclaim
-# memory from the box's page. That takes root's rights: where inferdash has none, a container that
-# may write kernel settings does just that.
-reclaim = false
-
-# May an engine's port be opened beyond 127.0.0.1?
-open_ports = true
-
-devices = ["/dev/infiniband"]
-# Beside those that Docker gives, of which inferdash takes away {", ".join(hardening.DROPPED)}.
-cap_add = ["SYS_NICE", "IPC_LOCK"]
-security_opt = []
-
-# A registry may send for its log-in to the internet over https, or to itself. Where yours has that
-# elsewhere in your network, name it: ["https://auth.example.org"].
-token_realms = []
-"""
+    template = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    return template.format(roots=roots, pids=PIDS, dropped=", ".join(DROPPED))
 
 
 def toml(text: str) -> str:
@@ -234,7 +259,7 @@ def refusals(
             ("runs.limit-security-option", "security_opt", spec.security_opt, limits.security_opt),
         )
         for item in items
-        if item not in allowed and not hardening.takes_privileges(item)
+        if item not in allowed and not takes_privileges(item)
     ]
     return [sentence for sentence in found if sentence]
 

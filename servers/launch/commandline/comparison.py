@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from servers.launch import sizes
 from servers.launch.commandline import engine_words, text_boxes
 from servers.launch.commandline.docker_options import LISTS, OF_LAUNCH
 from servers.launch.commandline.engine_words import split_engine_words
@@ -13,6 +12,7 @@ from servers.launch.commandline.inspect import SHM_SIZE, command_of
 from servers.launch.engines.change import split_flags
 from servers.launch.engines.engine import SECRET_FLAGS
 from servers.launch.engines.launch import FIELDS
+from servers.launch.numbers import format_size
 from servers.launch.spec import Mount, Port, Spec
 
 type Json = Mapping[str, Any]
@@ -144,7 +144,7 @@ def _options(values: Json) -> dict[str, str]:
         if kind == "switch":
             found[title] = "yes" if value else "no"
         elif kind == "size":
-            found[title] = sizes.format_size(int(value or SHM_SIZE))
+            found[title] = format_size(int(value or SHM_SIZE))
         elif kind in ("text", "ipc"):
             found[title] = value or ("private" if kind == "ipc" else "")
     return found

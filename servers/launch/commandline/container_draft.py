@@ -5,13 +5,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from servers.launch import sizes
 from servers.launch.commandline import docker_options, text_boxes, tokens
 from servers.launch.commandline.export import HF_CACHE, HF_TOKEN
 from servers.launch.commandline.import_notes import NoteList
 from servers.launch.commandline.text_boxes import ulimit
 from servers.launch.commandline.tokens import LaunchCommand
 from servers.launch.engines.launch import FIELDS
+from servers.launch.numbers import read_size
 
 _VOLUME = re.compile(r"[A-Za-z0-9][\w.-]*")  # of Docker, by its name
 # Labels for SELinux, and what is so anyway: they say nothing of what is mounted.
@@ -77,7 +77,7 @@ def _read_option(kind: str, said: Any, notes: NoteList) -> Any:
 def _list_security(command: LaunchCommand, notes: NoteList) -> Iterator[str]:
     for option in command.security_opt:
         if option.replace("=", ":") in GIVEN_ANYWAY:
-            notes.add("assumed", f"--security-opt {option}: every container here has it.")
+            notes.say("security-given", option=option)
         else:
             yield option
 
@@ -93,24 +93,15 @@ def _list_volumes(command: LaunchCommand, notes: NoteList) -> Iterator[str]:
     for text in command.volumes:
         source = text.partition(":")[0]
         if ":" not in text:
-            notes.add("ignored", f"-v {text}: a volume without a source keeps nothing.")
+            notes.say("volume-without-source", volume=text)
             continue
         if is_cache(text):
-            notes.add("assumed", f"{text} is the box's own Hugging Face cache.")
+            notes.say("volume-cache", volume=text)
             continue
         if is_relative(source):
-            several = " are relative. Write the paths on the box."
-            one = " is relative. Write the path on the box."
-            notes.group("unresolved", source, one, several)
+            notes.gather("volume-relative", source)
         elif is_project_name(command, source):
-            notes.group(
-                "unresolved",
-                f"volumes: {source}",
-                ": compose puts its project's name before it. Write it as docker volume ls shows it, "
-                f"or {source} begins empty.",
-                ": compose puts its project's name before them. Write them as docker volume ls shows "
-                "them, or they begin empty.",
-            )
+            notes.gather("volume-of-project", f"volumes: {source}", source=source)
         yield text
 
 
@@ -118,7 +109,7 @@ def _read_size(text: str | None, notes: NoteList) -> int:
     if not text:
         return 0
     try:
-        return sizes.read(text)
+        return read_size(text)
     except ValueError as error:
         notes.add("unresolved", str(error))
         return 0
@@ -130,11 +121,10 @@ def _read_ulimits(command: LaunchCommand, notes: NoteList) -> dict[str, int]:
         soft, _colon, hard = text.partition(":")
         limit = ulimit(hard or soft)
         if limit is None:
-            notes.add("unresolved", f"--ulimit {name}={text[:60]} is no number.")
+            notes.say("ulimit-no-number", name=name, text=text[:60])
             continue
         if hard and hard != soft:
-            says = f"--ulimit {name}={text}: {hard} counts, as soft and hard limit."
-            notes.add("assumed", says)
+            notes.say("ulimit-hard", name=name, text=text, hard=hard)
         found[name] = limit
     return found
 
@@ -257,10 +247,6 @@ def describe_build(command: LaunchCommand) -> str:
 
 
 HF_TOKENS = (HF_TOKEN, "HUGGING_FACE_HUB_TOKEN")
-_NO_VALUE = (
-    " has no value in the paste: write it.",
-    " have no value in the paste: write them.",
-)
 
 
 @dataclass(kw_only=True)
@@ -281,23 +267,20 @@ def draft_environment(
     is_bare = command.kind == "engine_command"
     places = list_places(command.env) if is_bare else ()
     for name in places:
-        one = ": a path of the box; the container has its own."
-        several = ": paths of the box; the container has its own."
-        notes.group("ignored", f"{name}={command.env[name]}", one, several)
+        notes.gather("variable-of-path", f"{name}={command.env[name]}")
     for name, value in command.env.items():
         if name not in of_fields and name not in places:
             _take(made, name, value, notes)
     if is_bare:
         _mount_files(made, notes)
     for file in command.env_file:
-        says = f"The variables of {file} are not in the paste: write them here."
-        notes.add("unresolved", says)
+        notes.say("env-file", file=file)
     made.gpus = _find_gpus(command, made, notes)
     return made
 
 
 def note_no_value(notes: NoteList, name: str) -> None:
-    notes.group("unresolved", name, *_NO_VALUE)
+    notes.gather("no-value", name)
 
 
 def _take(made: EnvironmentDraft, name: str, value: str | None, notes: NoteList) -> None:
@@ -306,7 +289,7 @@ def _take(made: EnvironmentDraft, name: str, value: str | None, notes: NoteList)
     if name in HF_TOKENS and is_open:
         made.passes_token = True
         known = "" if name == HF_TOKEN else f" ({HF_TOKEN})"
-        notes.add("assumed", f"{name} is the box's own Hugging Face token{known}.")
+        notes.say("token-of-box", name=name, known=known)
     elif is_secret:
         made.secrets[name] = "" if is_open or value is None else value
         if is_open:
@@ -325,9 +308,7 @@ def _mount_files(made: EnvironmentDraft, notes: NoteList) -> None:
         inside = find_inside(value)
         made.env[name] = inside
         made.mounts += (f"{value}:{inside}:ro",)
-        one = ": this file of the box is mounted, so that the container sees it."
-        several = ": these files of the box are mounted, so that the container sees them."
-        notes.group("assumed", f"{name}={value}", one, several)
+        notes.gather("file-mounted", f"{name}={value}")
 
 
 def _find_gpus(command: LaunchCommand, made: EnvironmentDraft, notes: NoteList) -> str:

@@ -211,12 +211,6 @@ _RANK = ("--node-rank", "--data-parallel-start-rank", "-dpr", "--headless")
 _INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "UCX_NET_DEVICES")
 _OF_CONTAINER = ("lo", "eth0", "^lo", "^docker0")
 
-PRIVILEGED = (
-    "--privileged: the container owns the box, which most boxes refuse. Guides write it for RDMA "
-    "(instead: devices /dev/infiniband, capability IPC_LOCK, ulimit memlock=-1), for NUMA and "
-    "priorities (instead: capability SYS_NICE), or for no reason. Try without it."
-)
-
 
 def needs_host_network(flags: tuple[str, ...], env: Mapping[str, str]) -> str:
     """What of an engine's command speaks of other boxes or of the box's own interfaces; "" where

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from servers.launch.commandline import docker_options, engine_words, ray
+from servers.launch.commandline import clusters, docker_options, engine_words
 from servers.launch.commandline.container_draft import (
     EnvironmentDraft,
     describe_build,
@@ -124,7 +124,7 @@ class _Drafter:
             **container,
         )
         if not launch.checkpoint:
-            self.notes.add("unresolved", "The paste names no model: write one.")
+            self.notes.say("no-model")
         return self._finish(launch, around)
 
     def _find_no_words(self) -> tuple[str, ...]:
@@ -132,7 +132,7 @@ class _Drafter:
         command = self.command
         words = engine_words.list_words(command)
         first = words[0] if words else ""
-        if engine_words.find_program(words, ray.starts_ray) is not None:
+        if engine_words.find_program(words, clusters.starts_ray) is not None:
             raise DraftError(
                 "This starts Ray, by which an engine runs on several boxes. inferdash cannot start "
                 "such a cluster yet."
@@ -186,8 +186,7 @@ class _Drafter:
         port = next((each for each in published if each[2] == inside), first)
         for text in command.ports:
             if read_port(text) != port:
-                one = f": one port is published, {port[2]}."
-                self.notes.group("ignored", f"-p {text}", one)
+                self.notes.gather("other-port", f"-p {text}", port=port[2])
         network = command.network or "bridge"
         launch = Launch(
             engine="other",
@@ -207,20 +206,13 @@ class _Drafter:
         )
         note_network(command, network, self.notes)
         if server:
-            self.notes.add(
-                "assumed",
-                f"{server.title} is none of vLLM, SGLang and llama.cpp. As Other it is started, "
-                "probed and logged, without chat, metrics and model checks.",
-            )
+            self.notes.say("other-server", title=server.title)
         if not launch.port:
-            says = "The paste names no port: write where the program listens."
-            self.notes.add("unresolved", says)
+            self.notes.say("other-no-port")
         elif not published and network != "host":
-            says = f"The paste publishes no port; {port[2]} is published on this box only."
-            self.notes.add("assumed", says)
+            self.notes.say("other-published", port=port[2])
         if not launch.ready_path:
-            says = "Write the path that answers when it is ready, such as /health."
-            self.notes.add("unresolved", says)
+            self.notes.say("other-no-path")
         return self._finish(launch, around)
 
     def _finish(self, launch: Launch, around: EnvironmentDraft) -> Draft:
@@ -243,47 +235,27 @@ class _Drafter:
         if command.image and command.kind != "engine_command":
             is_known = self.knows_image or known_entrypoint(command.image) is not None
             if not entrypoint and not is_known:
-                self.notes.add(
-                    "assumed",
-                    f"The entrypoint of {command.image} is not known yet. A start reads it from "
-                    "the image; an export names the program as --entrypoint.",
-                )
+                self.notes.say("entrypoint-unknown", image=command.image)
             return command.image
         image = command.image or official_image(command.engine)
         if command.kind == "compose":
             # Why it has none is said of its key.
-            says = f"{image} stands for an image that the paste does not name."
-            self.notes.add("unresolved", says)
+            self.notes.say("image-stands-in", image=image)
             return image
         official = "" if command.image else ", the engine's official image"
         build = describe_build(command)
         more = f" The paste runs {build}, which may know other flags." if build else ""
-        self.notes.add(
-            "assumed",
-            f"The paste runs without a container; here it runs in {image}{official}, with the box's "
-            "Hugging Face cache and token (HF_TOKEN). Choose the version that the paste was written "
-            f"for.{more}",
-        )
+        self.notes.say("bare", image=image, official=official, more=more)
         return image
 
     def _find_entrypoint(self) -> tuple[str, ...]:
         entrypoint = engine_words.find_entrypoint(self.command)
         if engine_words.kept_script(self.command):
-            self.notes.add(
-                "assumed",
-                "The paste runs a script around the engine. It is kept as the entrypoint; the "
-                "flags below are shown, but the script's own ones count.",
-            )
+            self.notes.say("script-kept")
             for name in engine_words.list_unset(self.command):
-                one = " is used in the script, and the paste does not set it: write it under Environment."
-                several = (
-                    " are used in the script, and the paste does not set them: write them under "
-                    "Environment."
-                )
-                self.notes.group("unresolved", f"${name}", one, several)
+                self.notes.gather("script-unset", f"${name}")
         elif entrypoint and self.command.entrypoint is None:
-            says = f"{entrypoint[0]} is kept, in the entrypoint, which replaces the image’s."
-            self.notes.add("assumed", says)
+            self.notes.say("entrypoint-kept", program=entrypoint[0])
         return entrypoint
 
     def _share_memory(self, said: EngineFlags) -> dict[str, Any]:
@@ -292,11 +264,7 @@ class _Drafter:
             return {}
         if read_parallel(said.flags) < 2:
             return {}
-        self.notes.add(
-            "assumed",
-            "--ipc=host is added: several GPUs exchange data through shared memory, and the paste "
-            "has that of the box.",
-        )
+        self.notes.say("shares-memory")
         return {"ipc": "host"}
 
     def _find_checkpoint(self, said: str) -> tuple[str, tuple[str, ...]]:
@@ -320,12 +288,7 @@ class _Drafter:
         is_bare = command.kind == "engine_command"
         if is_bare:
             for flag, path in list_unseen(launch.flags, launch.volumes):
-                self.notes.group(
-                    "unresolved",
-                    f"{flag} {path}",
-                    " is a path of the box: mount it, and write it as the container sees it.",
-                    ": paths of the box. Mount them, and write them as the container sees them.",
-                )
+                self.notes.gather("path-unseen", f"{flag} {path}")
         note_ignored(self.notes, command.ignored, adds_init=not is_bare and not command.init)
         for name in self.notes.find_unnamed(_list_staying(command.unresolved, launch)):
             shown = name if name.startswith(("$", "`")) else f"${name}"
@@ -335,26 +298,21 @@ class _Drafter:
     def _note_trust(self, launch: Launch, around: EnvironmentDraft) -> None:
         key = flag_value(launch.flags, *SECRET_FLAGS) or ""
         if launch.entrypoint and key and not key.startswith("$"):
-            says = "A key stands in the script: who sees the profile, or its export, reads it."
-            self.notes.add("trusts", says)
+            self.notes.say("trusts-key")
         if launch.privileged:
-            self.notes.add("trusts", docker_options.PRIVILEGED)
+            self.notes.say("trusts-privileged")
         for says in docker_options.list_homes(launch):
             self.notes.add("trusts", says)
         for volume in launch.volumes:
             if not volume.endswith(":ro") and volume.startswith(("/", "~", "$")):
-                self.notes.group("trusts", volume, ": the container may write there.")
+                self.notes.gather("trusts-volume", volume)
         if "--trust-remote-code" in launch.flags or "--trust_remote_code" in launch.flags:
-            self.notes.add("trusts", "Code that the model's repository brings is run.")
+            self.notes.say("trusts-code")
         engine = ENGINES[launch.engine]
         # Its secrets have no place of their own yet; their names tell the same.
         named = replace(launch, env={**launch.env, **around.secrets})
         if engine.is_open(launch) and not engine.has_key(named):
-            self.notes.add(
-                "trusts",
-                "The engine's port is open to the network without a key, as the paste says. "
-                "127.0.0.1 as the address keeps it on the box.",
-            )
+            self.notes.say("trusts-port")
 
 
 def _list_staying(names: Iterable[str], launch: Launch) -> list[str]:

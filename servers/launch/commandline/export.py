@@ -6,14 +6,14 @@ from typing import Any
 
 import yaml
 
-from servers.launch import sizes
 from servers.launch.commandline import docker_options
+from servers.launch.commandline.compose import TYPOGRAPHIC_QUOTES
 from servers.launch.commandline.tokens import LaunchCommand
 from servers.launch.commandline.variables import ALWAYS_SET, WORKING_DIRECTORY
-from servers.launch.commandline.yaml_text import TYPOGRAPHIC_QUOTES
 from servers.launch.engines import ENGINES, known_entrypoint, placement
 from servers.launch.engines.engine import listens_beyond_loopback
 from servers.launch.engines.launch import FIELDS, Launch, fill_parameters
+from servers.launch.numbers import format_size
 
 _NAMED = re.compile(r"\$(?:env:)?\{?[!#]?(\w+|[@*#?])")
 _VARIABLE = r"\$(?:env:)?(?:\{[^}]*\}|[A-Za-z_]\w*|[0-9@*#?])"
@@ -299,7 +299,7 @@ def names_program(text: str) -> bool:
 def _write(kind: str, value: Any) -> Any:
     """The value of an option as a command has it; None, or empty, where it is not given."""
     if kind == "size":
-        return sizes.format_size(value) if value else None
+        return format_size(value) if value else None
     if kind == "limits":
         return {name: str(count) for name, count in value.items()}
     return value if kind == "switch" or kind in docker_options.LISTS else value or None

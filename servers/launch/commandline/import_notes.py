@@ -3,17 +3,17 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from servers.launch.tables import read_table
 
 type NoteKind = Literal["assumed", "ignored", "unresolved", "trusts"]
 
-_INIT = "--init is added: without it an engine ignores SIGTERM while it loads."
 _NO_PLACE = "a profile has no place for {them}."
+_TABLE = read_table(__file__)
 # By the option's name without dashes, docker's or compose's.
 _WHY: dict[str, str] = {
-    option: said["why"] for said in read_table(__file__) for option in said["options"]
+    option: said["why"] for said in _TABLE["left_out"] for option in said["options"]
 }
 _BACKGROUND = _WHY["detach"]
 _SHORT = {"d": "detach", "i": "interactive", "t": "tty", "m": "memory", "h": "hostname"}
@@ -37,6 +37,17 @@ class NoteList:
 
     def add(self, kind: NoteKind, says: str) -> None:
         self._notes.setdefault((kind, says), [])
+
+    def say(self, id: str, **known: Any) -> None:
+        """The note of this id in import_notes.yaml."""
+        said = _TABLE["notes"][id]
+        self.add(said["kind"], said["one"].format(**known))
+
+    def gather(self, id: str, subject: str, **known: Any) -> None:
+        """The same of a note that names what has the same reason."""
+        said = _TABLE["notes"][id]
+        one, several = (said.get(each, "").format(**known) for each in ("one", "several"))
+        self.group(said["kind"], subject, one, several)
 
     def group(self, kind: NoteKind, subject: str, one: str, several: str = "") -> None:
         """“subject one”; of more than one subject “first, second several”."""
@@ -85,7 +96,7 @@ def note_ignored(notes: NoteList, options: Iterable[str], *, adds_init: bool) ->
         one, several = (f": {why.format(them=them, init=init)}" for them in ("it", "them"))
         notes.group("ignored", option, one, several)
     if adds_init:
-        notes.add("assumed", _INIT)
+        notes.say("init")
 
 
 def _find_reason(option: str) -> str:

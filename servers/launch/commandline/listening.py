@@ -46,7 +46,7 @@ class _ListeningDrafter:
         engine = ENGINES[self.said.engine]
         port = self.said.port_number
         if self.said.port and not port:
-            self.notes.add("unresolved", f"The port {self.said.port} is no number: write one.")
+            self.notes.say("port-no-number", port=self.said.port)
         published = [read_port(text) for text in self.command.ports]
         inside = {each[2] for each in published if each}
         if not port and engine.newer_port in inside and engine.default_port not in inside:
@@ -74,17 +74,12 @@ class _ListeningDrafter:
         where = "of every address" if is_all else f"of {host}"
         shown = f" (--host {host})" if host else ""
         other = "0.0.0.0" if is_all else host  # noqa: S104 - for a person to write
-        self.notes.add(
-            "assumed",
-            f"The paste listens on port {wanted} {where}{shown}; the profile publishes it on "
-            f"127.0.0.1. For other machines write {other} as the address.",
-        )
+        self.notes.say("bare-published", port=wanted, where=where, shown=shown, other=other)
         return wanted
 
     def _draft_host_network(self, values: dict[str, Any], wanted: int) -> ListeningDraft:
         for text in self.command.ports:
-            why = ": Docker publishes nothing with --network host."
-            self.notes.group("ignored", f"-p {text}", why)
+            self.notes.gather("host-network-publishes", f"-p {text}")
         # A script's own words count, and they may say another port.
         stays = self.keeps_network or bool(engine_words.kept_script(self.command))
         needs = docker_options.needs_host_network(self.said.flags, self.env)
@@ -101,19 +96,11 @@ class _ListeningDrafter:
     def _stay(self, values: dict[str, Any], why: str) -> ListeningDraft:
         """On the host's network, where the engine's own flag decides who reaches it."""
         if why:
-            self.notes.add(
-                "trusts",
-                f"{why}: the container reaches, and may hear, everything that this box says to "
-                "itself. box.toml has to allow it.",
-            )
+            self.notes.say("host-network", why=why)
         is_script = bool(engine_words.kept_script(self.command))
         if self.said.host is None and self.said.engine in _OPEN_BY_DEFAULT and not is_script:
             port = values["port"] or ENGINES[self.said.engine].default_port
-            self.notes.add(
-                "assumed",
-                f"The paste listens on port {port} of every address; the profile listens on "
-                "127.0.0.1. The flag --host 0.0.0.0 opens it.",
-            )
+            self.notes.say("host-network-loopback", port=port)
         flags = ("--host", self.said.host) if self.said.host not in (None, "127.0.0.1") else ()
         return ListeningDraft(values=values | {"network": "host"}, flags=flags)
 
@@ -125,21 +112,14 @@ class _ListeningDrafter:
             values |= {"host_address": mine[0], "host_port": mine[1]}
         for text, each in zip(self.command.ports, published, strict=True):
             if each is None and text.endswith(f":{wanted}"):
-                says = f"-p {text} says no port of the box that is a number: write one."
-                self.notes.add("unresolved", says)
+                self.notes.say("port-of-box", port=text)
                 mine = mine or ("", 0, wanted)
             elif each is None or each is not mine:
-                why = f": only the engine's own port, {wanted}, is published."
-                self.notes.group("ignored", f"-p {text}", why)
+                self.notes.gather("port-not-published", f"-p {text}", port=wanted)
         if mine is None:
-            self.notes.add(
-                "assumed",
-                f"The paste does not publish the engine's port {wanted}; inferdash publishes it "
-                "on this box only, because it would not reach the engine otherwise.",
-            )
+            self.notes.say("port-published", port=wanted)
         if self.said.host and self.said.host not in ("0.0.0.0", "::"):  # noqa: S104
-            says = f"--host {self.said.host} became 0.0.0.0, which is inside the container alone."
-            self.notes.add("assumed", says)
+            self.notes.say("host-inside", host=self.said.host)
         note_network(self.command, network, self.notes)
         return values
 
@@ -147,11 +127,6 @@ class _ListeningDrafter:
 def note_network(command: LaunchCommand, network: str, notes: NoteList) -> None:
     """What a profile cannot say of a network, or what the paste leaves open of its name."""
     if ":" in network or network == "none":
-        says = f"--network {network}: a container here has a network of its own. Choose one."
-        notes.add("unresolved", says)
+        notes.say("network-own", network=network)
     elif network != "bridge" and is_project_name(command, network):
-        notes.add(
-            "unresolved",
-            f"networks: {network}: compose puts its project's name before it. Write it as docker "
-            "network ls shows it.",
-        )
+        notes.say("network-of-project", network=network)

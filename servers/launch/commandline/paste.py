@@ -8,15 +8,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from servers.launch.commandline import blocks, compose, tokens, yaml_text
+from servers.launch.commandline import blocks, compose, tokens
 from servers.launch.commandline.blocks import Block
+from servers.launch.commandline.compose import YamlError
 from servers.launch.commandline.engine_words import OTHER_SERVER, is_shell, list_words, program
 from servers.launch.commandline.lines import LAUNCH, LineKind, launch_in, start_of
 from servers.launch.commandline.script import ShellScript
 from servers.launch.commandline.shell import END
 from servers.launch.commandline.tokens import LaunchCommand, PasteError
 from servers.launch.commandline.variables import Scope
-from servers.launch.commandline.yaml_text import YamlError
 from servers.launch.engines import known_entrypoint
 from servers.launch.engines.engine import flag_value
 from servers.launch.tables import read_table
@@ -299,7 +299,7 @@ _LANGUAGE = re.compile(r"\s*(?:bash|sh|shell|console)\s+(?!-)")
 # Files that start containers by other means, and what to paste of them.
 _OTHER_FORMS = [(re.compile(said["form"]), said["reason"]) for said in read_table(__file__)]
 _QUOTED = re.compile(r"(?:^|[\s=])[\"'][^\"']*\Z")  # what stands before it opens a quotation
-_DOUBLE, _SINGLE = yaml_text.TYPOGRAPHIC_QUOTES
+_DOUBLE, _SINGLE = compose.TYPOGRAPHIC_QUOTES
 _QUOTES = str.maketrans(dict.fromkeys(_DOUBLE, '"') | dict.fromkeys(_SINGLE, "'"))
 
 
@@ -427,14 +427,14 @@ def _line(text: str, offset: int, block: Block) -> int:
 
 def _documents(text: str) -> list[object]:
     """YAML documents; typographic quotes and a first line without its indentation are mended."""
-    text = yaml_text.without_comments(text)
+    text = compose.without_comments(text)
     lines = text.split("\n")
     deeper = [len(each) - len(each.lstrip()) for each in lines[1:] if each.strip()]
     indented = "\n".join([" " * min(deeper, default=0) + lines[0].lstrip(), *lines[1:]])
     wrong: YamlError | None = None  # with the text as it is
     for attempt in dict.fromkeys((text, text.translate(_QUOTES), indented)):
         try:
-            return yaml_text.documents(attempt)
+            return compose.documents(attempt)
         except YamlError as error:
             wrong = wrong or error
     assert wrong is not None

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
-from servers.launch import durations, sizes
+from servers.launch import durations
 from servers.launch.engines.launch import FIELDS, SPANS, Launch
+from servers.launch.numbers import format_size
 
 # vLLM, SGLang: all entries stand behind one flag.
 _BEHIND_ONE = ("--lora-modules", "--lora-paths", "--lora-target-modules", "--allowed-media-domains")
@@ -291,7 +292,7 @@ def field_text(name: str, value: object) -> str | None:
     """The value of a field of Launch as people write it; None where it says nothing."""
     kind = FIELDS[name].kind if name in FIELDS else ""
     if kind == "size" and isinstance(value, int):
-        return sizes.format_size(value) if value else None
+        return format_size(value) if value else None
     if kind in SPANS and isinstance(value, int):
         return durations.format_duration(value) if value else None
     if isinstance(value, bool):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from servers.launch.engines.engine import Engine, flag_value
 from servers.launch.engines.launch import Launch
+from servers.launch.tables import freeze, read_table
 
 
 def _own_flags(launch: Launch, host: str, entrypoint: tuple[str, ...]) -> tuple[str, ...]:
@@ -15,25 +16,9 @@ def _words_after_entrypoint(entrypoint: tuple[str, ...]) -> tuple[str, ...]:
 
 
 OTHER = Engine(
-    key="other",
-    title="Other",
-    default_port=8080,
-    image="",
-    program=(),
-    health_path="/",
-    models_path="",
-    version_path="",
-    version_key="",
-    running_metric="",
-    waiting_metric="",
-    moving_metrics=(),
-    metrics_path="",
-    help_commands=(),
-    sure_flags=(),
-    version_command=(),
     own_flags=_own_flags,
     behind=_words_after_entrypoint,
-    serves_models=False,
+    **freeze(read_table(__file__)),
 )
 
 

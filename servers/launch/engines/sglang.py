@@ -2,8 +2,7 @@
 
 from servers.launch.engines.engine import Engine, is_python, names, python_version, unless_set
 from servers.launch.engines.launch import Launch
-
-_GENERATES = "SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION"
+from servers.launch.tables import freeze, read_table
 
 
 def _own_flags(launch: Launch, host: str, entrypoint: tuple[str, ...]) -> tuple[str, ...]:
@@ -31,34 +30,8 @@ def _words_after_entrypoint(entrypoint: tuple[str, ...]) -> tuple[str, ...]:
 
 
 SGLANG = Engine(
-    key="sglang",
-    title="SGLang",
-    default_port=30000,
-    image="lmsysorg/sglang",
-    program=("python3", "-m", "sglang.launch_server"),
-    health_path="/health",
-    health_generates=_GENERATES,
-    version_path="/server_info",
-    version_key="version",
-    counts_when_asked=True,
-    running_metric="sglang:num_running_reqs",
-    waiting_metric="sglang:num_queue_reqs",
-    moving_metrics=(
-        "sglang:generation_tokens_total",  # at the end of a request only
-        "sglang:prompt_tokens_total",
-        "sglang:realtime_tokens_total",
-        "sglang:num_requests_total",
-        "sglang:num_used_tokens",
-        "sglang:gen_throughput",
-    ),
-    settles=35.0,  # it tells every 30 s that it is idle
-    quiet_flag="--uvicorn-access-log-exclude-prefixes",
-    # Otherwise every health check generates a token and waits up to 20 s for it.
-    env={_GENERATES: "0"},
-    help_commands=(("python3", "-m", "sglang.launch_server", "--help"),),
-    sure_flags=("--model-path", "--mem-fraction-static", "--port"),
-    hidden_flags=("--forward-pass-metrics-worker-id", "--forward-pass-metrics-ipc-name"),
-    version_command=python_version("sglang"),
     own_flags=_own_flags,
     behind=_words_after_entrypoint,
+    version_command=python_version("sglang"),
+    **freeze(read_table(__file__)),
 )

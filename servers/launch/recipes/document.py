@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from servers.launch import durations, sizes
+from servers.launch import durations
 from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import FIELDS, MOST_PARAMETERS, SPANS, Launch, check_parameter
 from servers.launch.engines.placement import (
@@ -19,6 +19,7 @@ from servers.launch.engines.placement import (
     parse,
     parse_gpu_requirement,
 )
+from servers.launch.numbers import format_size, read_size
 from servers.launch.recipes import notation
 from servers.launch.recipes.notation import DocumentError
 
@@ -192,7 +193,7 @@ def _parse_list(
 
 # By the kind of the field: of what one text says, and of lists and mappings.
 _READERS: dict[str, Callable[[str], Any]] = {
-    "size": sizes.read,
+    "size": read_size,
     "path": notation.path,
     "span": durations.read,
     "hold": notation.parse_hold,
@@ -269,7 +270,7 @@ def _goes_without_saying(key: str, value: Any, launch: Launch) -> bool:
 
 _WRITERS: dict[str, Callable[[Any], str]] = {
     "flags": notation.flags_text,
-    "size": sizes.format_size,
+    "size": format_size,
     **dict.fromkeys(SPANS, durations.format_duration),
 }
 

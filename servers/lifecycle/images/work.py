@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from servers.host.docker.containers import ContainerError, DockerContainers, Image
 from servers.host.images.registry import familiar
-from servers.judge.sizes import gib
+from servers.launch.numbers import gib
 from servers.lifecycle.images import inventory
 from servers.lifecycle.jobs import commands
 from servers.lifecycle.jobs.runner import GivenUpError, JobError, JobWork

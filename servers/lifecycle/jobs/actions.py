@@ -20,7 +20,7 @@ from servers.host.kernel.shm import SharedSegment, ShmError
 from servers.host.weights.deletion import DiscardError
 from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.memory.orphans import Orphan
-from servers.judge.sizes import GIB, gib
+from servers.launch.numbers import GIB, gib
 from servers.lifecycle.external import monitoring, takeover
 from servers.lifecycle.images import arrivals, work
 from servers.lifecycle.jobs import commands

@@ -8,9 +8,9 @@ from statistics import median
 
 from django.db.models import Q, QuerySet
 
+from servers.judge.charts import ChartedStart
 from servers.judge.logs import failure_catalog
 from servers.judge.runs import start_progress
-from servers.judge.runs.start_chart import ChartedStart
 from servers.launch.engines import change
 from servers.launch.engines.change import Difference
 from servers.launch.engines.launch import SAYS_ONLY

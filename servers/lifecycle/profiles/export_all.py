@@ -12,7 +12,7 @@ from servers.host.docker.containers import Mount, Spec
 from servers.host.files import lookup, paths
 from servers.host.files.box_files import BoxFiles
 from servers.judge.images import dockerfile
-from servers.judge.runs import hardening
+from servers.judge.runs.limits import DROPPED
 from servers.launch.commandline import export
 from servers.launch.engines import ENGINES, placement
 from servers.launch.engines.change import without_flags
@@ -103,7 +103,7 @@ def _export_server(server: Server) -> _ExportedServer:
     if not launch.privileged:
         remarks.append(
             "inferdash took rights from its container that Docker gives by itself: "
-            f"--cap-drop {' --cap-drop '.join(hardening.DROPPED)} --security-opt no-new-privileges."
+            f"--cap-drop {' --cap-drop '.join(DROPPED)} --security-opt no-new-privileges."
         )
     if _is_built(launch):
         remarks.append(

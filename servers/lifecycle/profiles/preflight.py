@@ -20,8 +20,8 @@ from servers.judge.profiles.preflight import (
     StartContext,
     preflight,
 )
-from servers.judge.runs import hardening, limits
-from servers.judge.runs.limits import Limits
+from servers.judge.runs import limits
+from servers.judge.runs.limits import PIDS, Limits, drop_rights
 from servers.judge.weights.fit.result import Estimate
 from servers.launch.engines import placement, usual_entrypoint
 from servers.launch.engines.engine import secret_words
@@ -77,9 +77,9 @@ def _build_spec(context: LaunchContext, *, kernels: str = "") -> Spec:
         gpus=context.choose_gpus(),
         known=image.flaglist if image else None,
     )
-    return hardening.harden(
+    return drop_rights(
         spec,
-        pids=box.facts.get("limits", {}).get("pids_limit", hardening.PIDS),
+        pids=box.facts.get("limits", {}).get("pids_limit", PIDS),
         without=box.facts.get("left_out", ()),
     )
 

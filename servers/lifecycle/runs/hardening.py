@@ -6,8 +6,7 @@ from django.conf import settings
 
 from servers.host.docker import throwaway
 from servers.host.docker.containers import ContainerError, DockerContainers, Spec
-from servers.judge.runs import hardening
-from servers.judge.runs.limits import Limits
+from servers.judge.runs.limits import PARTS, PIDS, Limits, Part, drop_rights, list_kept
 
 _BARE = Spec(image="", init=False)
 _IGNORED = "Docker takes the option, and the container keeps the right all the same."
@@ -19,7 +18,7 @@ _lock = threading.Lock()
 
 def harden(docker: DockerContainers, spec: Spec, allowed: Limits) -> Spec:
     """The container without what engines do not need. Raises ContainerError."""
-    return hardening.harden(spec, pids=allowed.pids_limit, without=list_unsupported(docker))
+    return drop_rights(spec, pids=allowed.pids_limit, without=list_unsupported(docker))
 
 
 def list_unsupported(docker: DockerContainers) -> dict[str, str]:
@@ -37,23 +36,23 @@ def list_unsupported(docker: DockerContainers) -> dict[str, str]:
 def _try_hardening(docker: DockerContainers) -> dict[str, str]:
     counts = docker.facts().counts_processes
     missing = {} if counts else {"pids": _NO_PIDS}
-    if not _trouble(docker, set(hardening.PARTS) - set(missing)):
+    if not _trouble(docker, set(PARTS) - set(missing)):
         return missing
-    each = {part: _trouble(docker, {part}) for part in hardening.PARTS if part not in missing}
+    each = {part: _trouble(docker, {part}) for part in PARTS if part not in missing}
     return missing | {part: why for part, why in each.items() if why}
 
 
-def _trouble(docker: DockerContainers, parts: set[hardening.Part]) -> str:
+def _trouble(docker: DockerContainers, parts: set[Part]) -> str:
     """Why a program does not run with these parts, or runs as if without; "" where it does."""
-    left_out = set(hardening.PARTS) - parts
-    spec = hardening.harden(_BARE, pids=hardening.PIDS, without=left_out)
+    left_out = set(PARTS) - parts
+    spec = drop_rights(_BARE, pids=PIDS, without=left_out)
     try:
         said = throwaway.read_trial_status(docker, spec, root=settings.HOST_ROOT)
     except ContainerError as error:
         if not throwaway.can_be_asked(error):
             raise
         return _of_options(docker, spec, error)
-    kept = hardening.list_kept(said, parts)
+    kept = list_kept(said, parts)
     return _IGNORED if kept else ""
 
 

@@ -14,7 +14,7 @@ from servers.judge.runs.start_progress import (
     TimelineStep,
     WeightsDownload,
 )
-from servers.launch.commandline import ray
+from servers.launch.commandline import clusters
 from servers.launch.engines.launch import Launch
 from servers.models import Run
 from servers.models.runs.run import RunState
@@ -120,5 +120,5 @@ def list_ray_heads() -> list[int]:
 def list_ray_runs() -> Iterable[Run]:
     active = Run.objects.active().filter(server__removed_at=None)
     for run in active.select_related("server__box", "version").order_by("pk"):
-        if ray.uses_ray(run.launch, run.start.command):
+        if clusters.uses_ray(run.launch, run.start.command):
             yield run

@@ -14,9 +14,9 @@ from servers.host.files.paths import PathError
 from servers.host.weights import deletion
 from servers.host.weights.deletion import DeletionPlan, DiscardError
 from servers.judge.runs.limits import LimitsError
-from servers.judge.sizes import gib
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import VolumeError
+from servers.launch.numbers import gib
 from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import downloads, inventory
 from servers.lifecycle.weights.inventory import ModelUse

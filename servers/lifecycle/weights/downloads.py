@@ -23,8 +23,8 @@ from servers.host.weights.fetch.places import (
 )
 from servers.host.weights.inventory import Inventory
 from servers.judge.runs.limits import LimitsError
-from servers.judge.sizes import size
 from servers.launch.engines.placement import VolumeError, resolve
+from servers.launch.numbers import size
 from servers.lifecycle.jobs import commands
 from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import inventory

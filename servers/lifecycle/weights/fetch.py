@@ -11,7 +11,7 @@ from django.utils import timezone
 from servers.host.weights.fetch.child import DownloadChild
 from servers.host.weights.fetch.places import FetchError
 from servers.judge.images.names import Rate
-from servers.judge.sizes import size
+from servers.launch.numbers import size
 from servers.lifecycle.jobs.runner import GivenUpError, JobError, JobWork
 from servers.lifecycle.weights import downloads
 from servers.models import Download

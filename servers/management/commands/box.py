@@ -15,7 +15,8 @@ from django.core.management.base import BaseCommand
 
 from servers.host.collector.parent import Collector
 from servers.judge.memory import recording
-from servers.judge.memory.hardware import HardwareFinding, HardwareJudge
+from servers.judge.memory.hardware.finding import HardwareFinding
+from servers.judge.memory.hardware.judge import HardwareJudge
 from servers.judge.memory.pools import GIB
 from servers.judge.memory.verdicts import Judge, MemoryVerdict
 from servers.models import Box

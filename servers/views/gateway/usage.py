@@ -10,7 +10,7 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
-from servers.judge.gateway import usage_chart
+from servers.judge.charts import draw_usage
 from servers.launch import numbers
 from servers.models import Permission, Usage
 from servers.models.gateway.request import COUNTS, GROUPS, ServedNames
@@ -51,7 +51,7 @@ def build_usage(request: PersonRequest) -> dict[str, Any]:
     return {
         "rows": rows,
         "totals": totals,
-        "chart": usage_chart.chart(used.by_day(), since, today) if days > 1 and rows else None,
+        "chart": draw_usage(used.by_day(), since, today) if days > 1 and rows else None,
         "by": by,
         "by_words": _BY[by],
         "nameless": _NAMELESS[by],

@@ -16,7 +16,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from servers import events, lifecycle, tasks
 from servers.forms.environment import EnvironmentForm
 from servers.forms.profile import ProfileForm, opens_the_box
-from servers.judge.runs import start_chart
+from servers.judge import charts
+from servers.judge.profiles.lint_rules import opens_the_box
 from servers.launch import numbers
 from servers.launch.commandline import export
 from servers.launch.engines import ENGINES, change, choices
@@ -92,7 +93,7 @@ def profile(request: PersonRequest, slug: str) -> HttpResponse:
             "launch": found.launch,
             "record": attempts.compute_record(found),
             "is_compared": ProfileImport.objects.filter(version__profile=found).exists(),
-            "chart": start_chart.chart(attempts.starts(found)),
+            "chart": charts.chart(attempts.starts(found)),
             "is_favourite": found.fans.filter(pk=request.user.pk).exists(),
             "versions": found.versions.select_related("author"),
             "runs": Run.objects.filter(server__profile=found).select_related(

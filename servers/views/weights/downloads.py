@@ -19,6 +19,7 @@ from servers.launch import numbers
 from servers.lifecycle.weights import downloads
 from servers.lifecycle.weights.downloads import DownloadRequestError
 from servers.models import Box, Download, Permission
+from servers.state import store
 from servers.views.access import PersonRequest, get, post
 from servers.views.responses import respond_done, respond_text
 

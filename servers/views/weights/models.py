@@ -28,6 +28,7 @@ from servers.models import (
     Permission,
     StoredCheckpoint,
 )
+from servers.state import store
 from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.responses import render_question, respond_done
 

@@ -13,11 +13,10 @@ from servers import events
 from servers.host.docker.containers import ContainerError
 from servers.host.external.containers import ExternalContainer
 from servers.host.kernel.proc import Kernel
-from servers.judge.external.engines import Origin
-from servers.judge.external.missing_permissions import WatcherRights, unseen
+from servers.judge.external.engines import Origin, WatcherRights, unseen
 from servers.launch import durations
+from servers.launch.commandline.clusters import ray_start
 from servers.launch.commandline.inspect import argv
-from servers.launch.commandline.ray import ray_start
 from servers.lifecycle.runs import creation, starts
 from servers.models import Box, OtherWorkloads
 from servers.watcher.external.processes import RayWorkerProcess

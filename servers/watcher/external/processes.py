@@ -23,9 +23,9 @@ from servers.host.kernel.processes import ProcessId, unit
 from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.launch import durations
 from servers.launch.commandline import engine_words
+from servers.launch.commandline.clusters import ray_start
 from servers.launch.commandline.engine_words import split_engine_words
 from servers.launch.commandline.inspect import command_of, without_python
-from servers.launch.commandline.ray import ray_start
 from servers.launch.commandline.tokens import EngineKey
 from servers.launch.engines import ENGINES
 from servers.launch.engines.engine import flag_value

@@ -16,7 +16,7 @@ from servers.host.docker.containers import ContainerError
 from servers.host.kernel import shm
 from servers.host.kernel.shm import SharedSegment
 from servers.judge.memory import history, holders
-from servers.judge.memory.hardware import HardwareJudge
+from servers.judge.memory.hardware.judge import HardwareJudge
 from servers.judge.memory.room import GuardThresholds, MemoryGuard
 from servers.judge.memory.verdicts import Judge
 from servers.judge.reports.memory import reduce_snapshot

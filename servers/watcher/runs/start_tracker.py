@@ -13,10 +13,10 @@ from django.utils import timezone
 from servers import events
 from servers.host.files.paths import PathError
 from servers.host.weights import checkpoints
-from servers.judge.external import clusters
 from servers.judge.logs.phases import PhaseProgress, Reader
 from servers.judge.runs import health, start_progress
 from servers.judge.runs.limits import LimitsError
+from servers.launch.commandline.clusters import read_rank
 from servers.launch.engines.placement import VolumeError
 from servers.lifecycle.runs import creation, starts
 from servers.models import Box, LogChunk, Run, RunHealth, RunStart
@@ -169,7 +169,7 @@ class StartTracker:
         cards = health.cards_of(sample, run.container_id)
         is_owing = bool(run.health.requests_running) and run.health.tokens_per_second == 0
         can_be = run.state == RunState.STARTING or (run.state == RunState.READY and is_owing)
-        if run.is_watched and (rank := clusters.rank(run.version.launch)) and rank.follows:
+        if run.is_watched and (rank := read_rank(run.version.launch)) and rank.follows:
             can_be = False  # it answers nobody, so that it is never seen to be ready
         is_fresh = sample.get("stale_s") is None
         since = None

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from servers.contexts.external import workloads as cluster_context
-from servers.judge.external import clusters
-from servers.launch.commandline import ray
+from servers.launch.commandline.clusters import ray_start, read_rank, uses_ray, works_for
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.runs.starts import list_ray_heads
 from servers.models import HostResources, OtherWorkloads, Role, Run, Server
@@ -44,7 +43,7 @@ def launch(engine: str, flags: str) -> Launch:
 def test_its_flags_say_which_rank_it_is(
     engine: str, flags: str, number: int, of: int | None, meeting: str
 ) -> None:
-    rank = clusters.rank(launch(engine, flags))
+    rank = read_rank(launch(engine, flags))
 
     assert rank is not None
     assert (rank.number, rank.of, rank.meeting) == (number, of, meeting)
@@ -62,7 +61,7 @@ def test_its_flags_say_which_rank_it_is(
     ],
 )
 def test_what_runs_alone_or_does_not_say_so_is_no_rank(engine: str, flags: str) -> None:
-    assert clusters.rank(launch(engine, flags)) is None
+    assert read_rank(launch(engine, flags)) is None
 
 
 def member(box: str, name: str, number: int, state: RunState) -> Run:
@@ -114,7 +113,7 @@ def test_the_follower_stands_on_the_card_of_its_head() -> None:
     ],
 )
 def test_who_joins_a_cluster_of_rays_is_told_by_its_words(words: list[str], told: str) -> None:
-    found = ray.ray_start(words, {"HEAD_IP": "10.0.0.9"})
+    found = ray_start(words, {"HEAD_IP": "10.0.0.9"})
 
     assert (f"{found.host}:{found.port}" if found else "") == told
     assert found is None or not found.is_head
@@ -136,13 +135,13 @@ HEAD = ["bash", "-c", "ray start --head --port=6379 && vllm serve a/b -pp 2"]
 def test_a_worker_of_rays_belongs_to_the_engine_beside_its_head(
     flags: str, words: list[str], box: list[str], is_its: bool
 ) -> None:
-    assert ray.uses_ray(launch("vllm", flags), words)
-    assert ray.works_for("10.0.0.1:6379", launch("vllm", flags), words, box) is is_its
+    assert uses_ray(launch("vllm", flags), words)
+    assert works_for("10.0.0.1:6379", launch("vllm", flags), words, box) is is_its
 
 
 def test_an_engine_without_ray_has_none() -> None:
-    assert not ray.uses_ray(launch("vllm", "-pp 2"), ["vllm", "serve", "a/b"])
-    assert not ray.uses_ray(launch("vllm", "--distributed-executor-backend mp"), [])
+    assert not uses_ray(launch("vllm", "-pp 2"), ["vllm", "serve", "a/b"])
+    assert not uses_ray(launch("vllm", "--distributed-executor-backend mp"), [])
 
 
 @pytest.mark.django_db

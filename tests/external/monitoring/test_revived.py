@@ -2,9 +2,9 @@
 
 import pytest
 
-from servers.judge.external.engines import Origin
-from servers.judge.external.missing_permissions import (
+from servers.judge.external.engines import (
     MissingPermission,
+    Origin,
     WatcherRights,
     together,
     unseen,

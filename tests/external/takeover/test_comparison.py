@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from servers.judge.runs import hardening
+from servers.judge.runs.limits import drop_rights
 from servers.launch.commandline.comparison import MASK, ComparedField, of_container, of_process
 from servers.launch.commandline.inspect import draft_of, draft_of_process
 from servers.launch.engines import placement
@@ -271,7 +271,7 @@ def test_rights_that_inferdash_takes_away_are_told_as_what_changes() -> None:
         entrypoint=ENTRYPOINT,
         kernels_volume="",
     )
-    spec = hardening.harden(spec, pids=100)
+    spec = drop_rights(spec, pids=100)
     theirs = CONTAINER["HostConfig"] | {"CapDrop": ["CAP_MKNOD", "NET_RAW"], "PidsLimit": 100}
     theirs |= {"SecurityOpt": ["no-new-privileges=true"]}
 

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from servers.judge.memory.hardware import HardwareFinding, HardwareJudge
+from servers.judge.memory.hardware.finding import HardwareFinding
+from servers.judge.memory.hardware.judge import HardwareJudge
 
 GIB = 2**30
 T = 1_790_000_000.0

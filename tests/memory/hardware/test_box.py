@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from servers.judge.memory.hardware import HardwareFinding
+from servers.judge.memory.hardware.finding import HardwareFinding
 from tests.memory.hardware.scenes import GIB, HardwareScene, T, card, disk, gb10
 
 MIB = 2**20

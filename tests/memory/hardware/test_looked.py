@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from servers.judge.memory.hardware import list_checked_parts
+from servers.judge.memory.hardware.judge import list_checked_parts
 from tests.memory.hardware.scenes import HardwareScene, card, gb10
 
 LOG = "The kernel's log is not here."

@@ -5,7 +5,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servers.judge.memory.hardware import RULES, HardwareJudge, list_checked_parts
+from servers.judge.memory.hardware.finding import RULES
+from servers.judge.memory.hardware.judge import HardwareJudge, list_checked_parts
 from tests.memory.hardware.scenes import UUID, T, card, gb10, xid
 
 PARTS = {

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from servers.host.kernel import resources
-from servers.judge.memory.hardware import RULES, HardwareFinding, HardwareJudge
+from servers.judge.memory.hardware.finding import RULES, HardwareFinding
+from servers.judge.memory.hardware.judge import HardwareJudge
 from tests import nvml, proc
 from tests.memory.hardware.machines import record, watched, xid_line
 from tests.memory.test_gpus import sample

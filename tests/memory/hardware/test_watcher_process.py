@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.judge.memory.hardware import RULES
+from servers.judge.memory.hardware.finding import RULES
 from tests import migrated
 from tests.nvml import SimulatedMachine, StandIn, profiles
 from tests.terminal import ROOT

@@ -2,9 +2,9 @@
 
 import re
 
-from servers.judge.memory.hardware import RULES, SEVERITIES
-from servers.judge.memory.hardware.events import ORIGINS, Xid, load_shipped
+from servers.judge.memory.hardware.finding import RULES, SEVERITIES
 from servers.judge.memory.hardware.judge import ALL
+from servers.judge.memory.hardware.machine import ORIGINS, Xid, load_shipped
 from tests.cases import table
 from tests.terminal import ROOT
 

@@ -1,7 +1,7 @@
 """A fix in the words of the launch: what stands there in another spelling, or several times."""
 
 from servers.judge.profiles.facts import LaunchFacts, Subject
-from servers.judge.profiles.fixes import Fix, adapt_fix
+from servers.judge.profiles.lint_rules import Fix, adapt_fix
 from servers.launch.engines.change import LaunchChange
 from servers.launch.engines.flaglist import newest
 from servers.launch.engines.launch import Launch

@@ -1,14 +1,18 @@
-"""Rules on cards: whether they answer, persistence mode, heat and power."""
+"""Rules on cards and their driver: answers, memory errors, persistence mode, heat and power."""
 
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from servers.judge.memory.hardware.finding import (
+    BOX,
     Card,
+    CardRule,
     HardwareFinding,
+    HardwareRule,
     HardwareSample,
     Lasting,
     Often,
+    Rise,
     Severity,
     build_finding,
     uuid,
@@ -21,11 +25,11 @@ _ODD_AFTER = 30.0
 _PERSISTENCE_AFTER = 30.0
 
 
-class Answers:
+class Answers(HardwareRule):
     """Sources: NVML's return codes 15 (lost) and 16 (reset required), nvml.h."""
 
-    ids: ClassVar[tuple[str, ...]] = ("gpu_lost", "gpu_reset", "gpu_answer")
-    needs_cards: ClassVar[bool] = True
+    ids = ("gpu_lost", "gpu_reset", "gpu_answer")
+    needs_cards = True
 
     def __init__(self) -> None:
         self._known: dict[str, Card] = {}  # of this boot
@@ -57,22 +61,20 @@ def _kind(card: Card) -> str | None:
     return card.get("fault_kind") or ("odd" if card.get("total") is not None else "lost")
 
 
-class Persistence:
+class Persistence(CardRule):
     """Source: NVIDIA's driver persistence guide: without it the driver lets go of an idle card."""
 
-    ids: ClassVar[tuple[str, ...]] = ("persistence",)
-    needs_cards: ClassVar[bool] = True
+    ids = ("persistence",)
 
     def __init__(self) -> None:
         self._off = Lasting(enter=_PERSISTENCE_AFTER, leave=0)
 
-    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
-        for card in now.cards:
-            mode = card.get("persistence")
-            is_off = None if mode is None or card.get("kind") == "unified" else not mode
-            if since := self._off.find_start(uuid(card), now.t, is_off):
-                said = say("memory.persistence-off", gpu=card.get("index"))
-                yield build_finding("persistence", uuid(card), since, said)
+    def look(self, now: HardwareSample, card: Card) -> Iterator[HardwareFinding]:
+        mode = card.get("persistence")
+        is_off = None if mode is None or card.get("kind") == "unified" else not mode
+        if since := self._off.find_start(uuid(card), now.t, is_off):
+            said = say("memory.persistence-off", gpu=card.get("index"))
+            yield build_finding("persistence", uuid(card), since, said)
 
 
 # Degrees. Near enough to a limit of the card's own to say so.
@@ -89,11 +91,10 @@ _MUCH = 0.5
 _GENTLE_WINDOW, _GENTLE = 300.0, 0.5
 
 
-class Thermal:
+class Thermal(CardRule):
     """Sources: clocks event reasons of nvml.h (0x20, 0x40); the card's own limits."""
 
-    ids: ClassVar[tuple[str, ...]] = ("thermal",)
-    needs_cards: ClassVar[bool] = True
+    ids = ("thermal",)
 
     def __init__(self) -> None:
         self._hot = Lasting(enter=_HOT_AFTER, leave=_COOL_AFTER)
@@ -102,36 +103,35 @@ class Thermal:
         self._mostly = Often(window=_WINDOW, enter=_MUCH, leave=_MUCH / 2)
         self._slowed = Often(window=_GENTLE_WINDOW, enter=_GENTLE, leave=_GENTLE / 2)
 
-    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
-        for card in now.cards:
-            key, reasons = uuid(card), card.get("throttle") or []
-            burning = self._burning.find_start(key, now.t, _is_burning(card))
-            hot = self._hot.find_start(key, now.t, _is_hot(card))
-            braked = self._braked.find_start(key, now.t, "hw_thermal" in reasons)
-            mostly = self._mostly.find_start(key, now.t, "hw_thermal" in reasons)
-            slowed = self._slowed.find_start(key, now.t, "sw_thermal" in reasons)
-            severity: Severity = "critical" if burning or mostly else "warning"
-            gpu, degrees = card.get("index"), card.get("temperature_c")
-            more: list[Sentence] = []
-            if burning:
-                said = say("memory.gpu-near-shutdown", gpu=gpu, degrees=degrees)
-            elif braked:
-                percent = round(self._braked.part(key) * 100)
-                said = say("memory.gpu-clocks-held-back", gpu=gpu, percent=percent)
-                if degrees is not None:
-                    more.append(say("memory.gpu-temperature", degrees=degrees))
-            elif hot:
-                said = _describe_heat(card)
-            elif slowed:
-                said = say("memory.gpu-slowed-by-heat", gpu=gpu)
-            else:
-                continue
-            advice = say("memory.heat-advice-unified").advice
-            yield build_finding(
-                "thermal", key, min(since for since in (burning, braked, hot, slowed) if since),
-                said, *more, *_limits(card), severity=severity,
-                advice=advice if card.get("kind") == "unified" else "",
-            )  # fmt: skip
+    def look(self, now: HardwareSample, card: Card) -> Iterator[HardwareFinding]:
+        key, reasons = uuid(card), card.get("throttle") or []
+        burning = self._burning.find_start(key, now.t, _is_burning(card))
+        hot = self._hot.find_start(key, now.t, _is_hot(card))
+        braked = self._braked.find_start(key, now.t, "hw_thermal" in reasons)
+        mostly = self._mostly.find_start(key, now.t, "hw_thermal" in reasons)
+        slowed = self._slowed.find_start(key, now.t, "sw_thermal" in reasons)
+        severity: Severity = "critical" if burning or mostly else "warning"
+        gpu, degrees = card.get("index"), card.get("temperature_c")
+        more: list[Sentence] = []
+        if burning:
+            said = say("memory.gpu-near-shutdown", gpu=gpu, degrees=degrees)
+        elif braked:
+            percent = round(self._braked.part(key) * 100)
+            said = say("memory.gpu-clocks-held-back", gpu=gpu, percent=percent)
+            if degrees is not None:
+                more.append(say("memory.gpu-temperature", degrees=degrees))
+        elif hot:
+            said = _describe_heat(card)
+        elif slowed:
+            said = say("memory.gpu-slowed-by-heat", gpu=gpu)
+        else:
+            return
+        advice = say("memory.heat-advice-unified").advice
+        yield build_finding(
+            "thermal", key, min(since for since in (burning, braked, hot, slowed) if since),
+            said, *more, *_limits(card), severity=severity,
+            advice=advice if card.get("kind") == "unified" else "",
+        )  # fmt: skip
 
 
 def _is_burning(card: Card) -> bool | None:
@@ -180,30 +180,28 @@ _STUCK, _WELL = 0.9, 0.5
 _NAMED = {"hw_thermal", "sw_thermal", "hw_power_brake", "hw_slowdown", "applications_clocks"}
 
 
-class PowerBrake:
+class PowerBrake(CardRule):
     """Sources: clocks event reasons of nvml.h: 0x80 from outside, 0x8 for want of a better word."""
 
-    ids: ClassVar[tuple[str, ...]] = ("power_brake",)
-    needs_cards: ClassVar[bool] = True
+    ids = ("power_brake",)
 
     def __init__(self) -> None:
         self._braked = Often(window=_POWER_WINDOW, enter=_SOME_POWER, leave=_NO_POWER)
         self._mostly = Often(window=_POWER_WINDOW, enter=_MUCH_POWER, leave=_MUCH_POWER / 2)
 
-    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
-        for card in now.cards:
-            key, reasons = uuid(card), card.get("throttle") or []
-            is_braked = "hw_power_brake" in reasons
-            # Heat sets the general bit, too.
-            is_slowed = "hw_slowdown" in reasons and "hw_thermal" not in reasons
-            since = self._braked.find_start(key, now.t, is_braked or is_slowed)
-            mostly = self._mostly.find_start(key, now.t, is_braked or is_slowed)
-            if since is None:
-                continue
-            percent = round(self._braked.part(key) * 100)
-            said = say("memory.gpu-power-brake", gpu=card.get("index"), percent=percent)
-            severity: Severity = "critical" if mostly else "warning"
-            yield build_finding("power_brake", key, since, said, *_draws(card), severity=severity)
+    def look(self, now: HardwareSample, card: Card) -> Iterator[HardwareFinding]:
+        key, reasons = uuid(card), card.get("throttle") or []
+        is_braked = "hw_power_brake" in reasons
+        # Heat sets the general bit, too.
+        is_slowed = "hw_slowdown" in reasons and "hw_thermal" not in reasons
+        since = self._braked.find_start(key, now.t, is_braked or is_slowed)
+        mostly = self._mostly.find_start(key, now.t, is_braked or is_slowed)
+        if since is None:
+            return
+        percent = round(self._braked.part(key) * 100)
+        said = say("memory.gpu-power-brake", gpu=card.get("index"), percent=percent)
+        severity: Severity = "critical" if mostly else "warning"
+        yield build_finding("power_brake", key, since, said, *_draws(card), severity=severity)
 
 
 def _draws(card: Card) -> Iterator[Sentence]:
@@ -214,27 +212,25 @@ def _draws(card: Card) -> Iterator[Sentence]:
         yield say("memory.gpu-draws", watts=round(power))
 
 
-class LowPower:
+class LowPower(CardRule):
     """Only under load can it be told; what was told holds until the next load shows better."""
 
-    ids: ClassVar[tuple[str, ...]] = ("low_power",)
-    needs_cards: ClassVar[bool] = True
+    ids = ("low_power",)
 
     def __init__(self) -> None:
         self._stuck = Often(window=_POWER_WINDOW, enter=_STUCK, leave=_WELL)
         self._seen: dict[str, str] = {}
 
-    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
-        for card in now.cards:
-            key, is_down = uuid(card), _is_held_down(card)
-            since = self._stuck.current(key)
-            if is_down is not None:
-                since = self._stuck.find_start(key, now.t, is_down)
-                self._seen[key] = _figures(card)
-            if since is not None:
-                gpu = card.get("index")
-                said = say("memory.gpu-low-power", gpu=gpu, figures=self._seen[key])
-                yield build_finding("low_power", key, since, said)
+    def look(self, now: HardwareSample, card: Card) -> Iterator[HardwareFinding]:
+        key, is_down = uuid(card), _is_held_down(card)
+        since = self._stuck.current(key)
+        if is_down is not None:
+            since = self._stuck.find_start(key, now.t, is_down)
+            self._seen[key] = _figures(card)
+        if since is not None:
+            gpu = card.get("index")
+            said = say("memory.gpu-low-power", gpu=gpu, figures=self._seen[key])
+            yield build_finding("low_power", key, since, said)
 
 
 def _is_held_down(card: Card) -> bool | None:
@@ -249,3 +245,170 @@ def _is_held_down(card: Card) -> bool | None:
 def _figures(card: Card) -> str:
     power = card.get("power_w")
     return f"{card.get('sm_mhz')} MHz" + (f" and {power:.0f} W" if power is not None else "")
+
+
+# Seconds for which an error that was seen to happen is news.
+_NEWS = 3600.0
+# Corrected errors an hour; harmless by themselves. The choice of this project.
+_MANY_CORRECTED = 100
+# NVIDIA takes a card back at this number of retired pages (dynamic page retirement guide).
+_PAGES_END = 60
+
+
+class EccRule(CardRule):
+    """Counts of nvmlDeviceGetTotalEccErrors since the driver was loaded."""
+
+    ids = ("ecc_uncorrected", "ecc_corrected")
+
+    def __init__(self) -> None:
+        self._uncorrected = Rise(within=_NEWS)
+        self._corrected = Rise(within=_NEWS)
+        self._there = Lasting(enter=0, leave=0)
+        self._many = Lasting(enter=0, leave=_NEWS)
+
+    def look(self, now: HardwareSample, card: Card) -> Iterator[HardwareFinding]:
+        ecc: Mapping[str, Any] = card.get("ecc") or {}
+        yield from self._find_lost(now, card, ecc)
+        yield from self._find_corrected(now, card, ecc)
+
+    def _find_lost(
+        self, now: HardwareSample, card: Card, ecc: Mapping[str, Any]
+    ) -> Iterator[HardwareFinding]:
+        key, count = uuid(card), ecc.get("uncorrected")
+        grown = self._uncorrected.add(key, now.t, count)
+        since = self._there.find_start(key, now.t, None if count is None else count > 0)
+        if since is None or not count:
+            return
+        gpu, ever = card.get("index"), ecc.get("uncorrected_ever")
+        said = (
+            say("memory.ecc-uncorrected-lately", gpu=gpu, count=count, grown=grown)
+            if grown
+            else say("memory.ecc-uncorrected", gpu=gpu, count=count)
+        )
+        more = [] if ever is None else [say("memory.ecc-uncorrected-ever", ever=ever)]
+        yield build_finding("ecc_uncorrected", key, since, said, *more)
+
+    def _find_corrected(
+        self, now: HardwareSample, card: Card, ecc: Mapping[str, Any]
+    ) -> Iterator[HardwareFinding]:
+        key, count = uuid(card), ecc.get("corrected")
+        grown = self._corrected.add(key, now.t, count)
+        is_much = None if count is None else grown >= _MANY_CORRECTED
+        if since := self._many.find_start(key, now.t, is_much):
+            said = say("memory.ecc-corrected", gpu=card.get("index"), grown=grown, count=count)
+            yield build_finding("ecc_corrected", key, since, said)
+
+
+class RemappedRowsRule(CardRule):
+    """Source: NVIDIA's GPU memory error management guide, row remapping (Ampere and later)."""
+
+    ids = ("row_remapping",)
+
+    def __init__(self) -> None:
+        self._failed = Lasting(enter=0, leave=0)
+        self._pending = Lasting(enter=0, leave=0)
+        self._full = Lasting(enter=0, leave=0)
+
+    def look(self, now: HardwareSample, card: Card) -> Iterator[HardwareFinding]:
+        key, rows = uuid(card), card.get("rows")
+        failed = self._failed.find_start(key, now.t, rows and rows["failed"])
+        pending = self._pending.find_start(key, now.t, rows and rows["pending"])
+        full = self._full.find_start(key, now.t, rows and bool(rows["without_spare"]))
+        if not rows:
+            return
+        gpu = card.get("index")
+        replaced = say(
+            "memory.rows-replaced",
+            uncorrected=rows["uncorrected"],
+            corrected=rows["corrected"],
+        )
+        if failed:
+            said, since = say("memory.row-not-replaced", gpu=gpu), failed
+        elif pending:
+            said, since = say("memory.row-waits-for-reset", gpu=gpu), pending
+        elif full:
+            banks = rows["without_spare"]
+            said, since = say("memory.rows-without-spare", gpu=gpu, banks=banks), full
+        else:
+            return
+        yield build_finding("row_remapping", key, since, said, replaced)
+
+
+class RetiredPagesRule(CardRule):
+    """Source: NVIDIA's dynamic page retirement guide (before Ampere)."""
+
+    ids = ("retired_pages",)
+
+    def __init__(self) -> None:
+        self._pending = Lasting(enter=0, leave=0)
+        self._many = Lasting(enter=0, leave=0)
+
+    def look(self, now: HardwareSample, card: Card) -> Iterator[HardwareFinding]:
+        key, retired = uuid(card), card.get("retired")
+        pending = self._pending.find_start(key, now.t, retired and retired["pending"])
+        is_end = retired and retired["pages"] >= _PAGES_END
+        many = self._many.find_start(key, now.t, is_end)
+        if not retired:
+            return
+        gpu, pages = card.get("index"), retired["pages"]
+        if many:
+            said = say("memory.pages-too-many", gpu=gpu, pages=pages, most=_PAGES_END)
+            yield build_finding("retired_pages", key, many, said)
+        elif pending:
+            said = say("memory.page-waits-for-reset", gpu=gpu, pages=pages)
+            yield build_finding("retired_pages", key, pending, said)
+
+
+# While a driver is being installed it is away for a moment.
+_AFTER = 5.0
+_SILENT_AFTER = 5.0
+
+# A box without NVIDIA's library ("no_library") has no such GPU, as far as is known.
+_CODES = {
+    "driver_mismatch": "memory.driver-mismatch",
+    "driver_not_loaded": "memory.driver-not-loaded",
+    "no_permission": "memory.driver-no-permission",
+}
+
+
+class Driver(HardwareRule):
+    """Source: NVML's return codes 4, 9 and 18, nvml.h."""
+
+    ids = ("driver",)
+
+    def __init__(self) -> None:
+        self._broken = Lasting(enter=_AFTER, leave=0)
+
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
+        if now.sample.get("stale_s") is not None:
+            return
+        kind = str(now.sample.get("error_kind"))
+        is_broken = kind == "other" or kind in _CODES
+        if (since := self._broken.find_start(BOX, now.t, is_broken)) and is_broken:
+            yield build_finding("driver", BOX, since, *_describe_driver(kind, now))
+
+
+def _describe_driver(kind: str, now: HardwareSample) -> Iterator[Sentence]:
+    if kind == "other":
+        error = now.sample.get("error") or say("memory.driver-no-reason").text
+        yield say("memory.driver-unusable", error=error)
+        return
+    yield say(_CODES[kind])
+    if kind == "driver_mismatch" and (driver := now.sample.get("driver")):
+        yield say("memory.driver-loaded", driver=driver)
+
+
+class Silence(HardwareRule):
+    """The collector's parent tells how long it has been silent, and what it has done about it."""
+
+    ids = ("collector",)
+
+    def __init__(self) -> None:
+        self._silent = Lasting(enter=_SILENT_AFTER, leave=0)
+
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
+        stale = now.sample.get("stale_s")
+        if self._silent.find_start(BOX, now.t, stale is not None) and stale is not None:
+            silent = say("memory.driver-no-sample", seconds=stale).text
+            said = say("memory.driver-silent", error=now.sample.get("error") or silent)
+            yield build_finding("collector", BOX, now.t - float(stale), said)

@@ -1,9 +1,10 @@
 """A finding about hardware, and the samples and rules that lead to it."""
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, cast
+from typing import Any, ClassVar, Literal, cast
 
 from servers.judge.messages import Sentence
 
@@ -97,13 +98,27 @@ def build_finding(
     )
 
 
-class HardwareRule(Protocol):
+class HardwareRule(ABC):
     """Looks at every sample in its order, and says what is wrong now."""
 
     ids: ClassVar[tuple[str, ...]]  # of RULES
-    needs_cards: ClassVar[bool]  # not asked while nothing is known of the cards
+    needs_cards: ClassVar[bool] = False  # not asked while nothing is known of the cards
 
+    @abstractmethod
     def step(self, now: HardwareSample) -> Iterator[HardwareFinding]: ...
+
+
+class CardRule(HardwareRule):
+    """Looks at each card by itself."""
+
+    needs_cards = True
+
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
+        for card in now.cards:
+            yield from self.look(now, card)
+
+    @abstractmethod
+    def look(self, now: HardwareSample, card: Card) -> Iterator[HardwareFinding]: ...
 
 
 RULES = (

@@ -4,8 +4,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from servers.judge.memory.hardware.cards import Answers, LowPower, Persistence, PowerBrake, Thermal
-from servers.judge.memory.hardware.events import DriverMemory, XidRule
+from servers.judge.memory.hardware.cards import (
+    Answers,
+    Driver,
+    EccRule,
+    LowPower,
+    Persistence,
+    PowerBrake,
+    RemappedRowsRule,
+    RetiredPagesRule,
+    Silence,
+    Thermal,
+)
 from servers.judge.memory.hardware.finding import (
     Card,
     HardwareFinding,
@@ -13,13 +23,14 @@ from servers.judge.memory.hardware.finding import (
     HardwareSample,
     worst_first,
 )
-from servers.judge.memory.hardware.machine import Disks, Link, PressureRule, Replays, Swap
-from servers.judge.memory.hardware.memory_errors import (
-    Driver,
-    EccRule,
-    RemappedRowsRule,
-    RetiredPagesRule,
-    Silence,
+from servers.judge.memory.hardware.machine import (
+    Disks,
+    DriverMemory,
+    Link,
+    PressureRule,
+    Replays,
+    Swap,
+    XidRule,
 )
 from servers.judge.messages import Sentence, say
 

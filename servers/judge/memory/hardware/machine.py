@@ -1,22 +1,153 @@
-"""Rules on the machine: its own memory, links and disks."""
+"""Rules on the machine: its own memory, links, disks, and what its driver has reported."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import yaml
 
 from servers.judge.memory.hardware.finding import (
     BOX,
     GIB,
+    SEVERITIES,
     Card,
+    CardRule,
     HardwareFinding,
+    HardwareRule,
     HardwareSample,
     Lasting,
     Often,
     Rise,
+    Severity,
     build_finding,
     uuid,
 )
 from servers.judge.messages import Sentence, say
+
+FILE = Path(__file__).with_name("xids.yaml")
+
+# Whose fault it mostly is, and the message that says so. "driver": the driver's or the firmware's.
+type Origin = Literal["application", "driver", "hardware", "link", "unknown"]
+
+ORIGINS: dict[Origin, str] = {
+    "application": "memory.xid-of-program",
+    "driver": "memory.xid-of-driver",
+    "hardware": "memory.xid-of-hardware",
+    "link": "memory.xid-of-link",
+    "unknown": "memory.xid-of-unknown",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Xid:
+    number: int
+    severity: Severity
+    origin: Origin
+    means: str  # a few words
+    advice: str
+    well_if: str = ""  # with this in the kernel's words it is good news
+
+    def is_well(self, said: str) -> bool:
+        return bool(self.well_if) and self.well_if in said
+
+    @property
+    def because(self) -> str:
+        return say(ORIGINS[self.origin]).text
+
+
+def xid_of(number: int) -> Xid:
+    """A number that is not in the book says so, and is taken seriously."""
+    if known := load_shipped().get(number):
+        return known
+    said = say("memory.xid-unknown", number=number)
+    return Xid(
+        number=number, severity="warning", origin="unknown", means=said.text, advice=said.advice
+    )
+
+
+@cache
+def load_shipped() -> dict[int, Xid]:
+    said = yaml.safe_load(FILE.read_text())
+    return {
+        number: Xid(
+            number=number,
+            severity=cast(Severity, each["severity"]),
+            origin=cast(Origin, each["origin"]),
+            means=each["means"],
+            advice=" ".join(each["advice"].split()),
+            well_if=each.get("well_if", ""),
+        )
+        for number, each in said.items()
+    }
+
+
+HOUR = 3600.0
+# For how long after the last time it is told. A restart of the box ends it at once.
+TOLD_FOR: dict[Severity, float] = {"info": HOUR, "warning": 6 * HOUR, "critical": 24 * HOUR}
+
+type Event = Mapping[str, Any]
+
+
+class XidRule(HardwareRule):
+    """One finding a card: its worst, with the others beside it."""
+
+    ids = ("xid",)
+
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
+        names = {card.get("uuid"): f"GPU {card.get('index')}" for card in now.cards}
+        by_card: dict[str, list[tuple[Xid, Event]]] = {}
+        for event in now.sample.get("happened") or []:
+            if event["what"] != "xid":
+                continue
+            xid = xid_of(event["number"])
+            is_news = now.t - event["last"] <= TOLD_FOR[xid.severity]
+            if is_news and not xid.is_well(event.get("said") or ""):
+                subject = str(event.get("gpu") or event.get("pci") or BOX)
+                by_card.setdefault(subject, []).append((xid, event))
+        for subject, found in by_card.items():
+            found.sort(key=lambda each: (SEVERITIES.index(each[0].severity), -each[1]["last"]))
+            where = names.get(subject) or f"The GPU at {subject}"
+            yield _build_finding(subject, where, found)
+
+
+def _build_finding(subject: str, where: str, found: list[tuple[Xid, Event]]) -> HardwareFinding:
+    worst, event = found[0]
+    said = say(
+        "memory.xid",
+        where=where,
+        number=worst.number,
+        means=worst.means,
+        origin=worst.because,
+        advice=worst.advice,
+    )
+    more = []
+    if event["count"] > 1:
+        more.append(say("memory.happened-often", count=event["count"]))
+    if event.get("said"):
+        more.append(say("memory.xid-kernel-log", said=event["said"].rstrip(" .")))
+    if others := [f"XID {xid.number} ({xid.means})" for xid, _event in found[1:]]:
+        more.append(say("memory.xid-others", others=", ".join(others)))
+    return build_finding("xid", subject, event["first"], said, *more, severity=worst.severity)
+
+
+class DriverMemory(HardwareRule):
+    """Source: reports of GB10s that hang soon after (open-gpu-kernel-modules#1358)."""
+
+    ids = ("driver_memory",)
+
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
+        for event in now.sample.get("happened") or []:
+            if event["what"] != "no_memory" or now.t - event["last"] > HOUR:
+                continue
+            own, shared = "memory.driver-got-no-memory", "memory.driver-got-no-memory-unified"
+            said = say(shared if now.is_unified else own, said=event["said"])
+            often = [say("memory.happened-often", count=event["count"])]
+            more = often if event["count"] > 1 else []
+            yield build_finding("driver_memory", BOX, event["first"], said, *more)
+
 
 MIB = 2**20
 
@@ -34,11 +165,10 @@ _STORM_WITHIN = 10.0
 _STORM_AFTER, _STORM_OVER = 5.0, 30.0
 
 
-class PressureRule:
+class PressureRule(HardwareRule):
     """Source: pressure stall information, the kernel's Documentation/accounting/psi.rst."""
 
-    ids: ClassVar[tuple[str, ...]] = ("memory_pressure",)
-    needs_cards: ClassVar[bool] = False
+    ids = ("memory_pressure",)
 
     def __init__(self) -> None:
         self._pressed = Lasting(enter=_PRESSED_AFTER, leave=_CALM_AFTER)
@@ -65,9 +195,8 @@ class PressureRule:
         )
 
 
-class Swap:
-    ids: ClassVar[tuple[str, ...]] = ("swap",)
-    needs_cards: ClassVar[bool] = False
+class Swap(HardwareRule):
+    ids = ("swap",)
 
     def __init__(self) -> None:
         self._used = Lasting(enter=_USED_AFTER, leave=_UNUSED_AFTER)
@@ -122,26 +251,24 @@ _REPLAYS_WITHIN = 300.0
 _REPLAYS_CALM = 600.0
 
 
-class Link:
+class Link(CardRule):
     """Told of the last load; what was told holds until the next load shows better."""
 
-    ids: ClassVar[tuple[str, ...]] = ("pcie_link",)
-    needs_cards: ClassVar[bool] = True
+    ids = ("pcie_link",)
 
     def __init__(self) -> None:
         self._low = Often(window=_WINDOW, enter=_LOW, leave=_WELL)
         self._seen: dict[str, Sentence] = {}  # of the last load
 
-    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
-        for card in now.cards:
-            key, is_low = uuid(card), _is_low(card)
-            since = self._low.current(key)
-            if is_low is not None:
-                since = self._low.find_start(key, now.t, is_low)
-                if is_low:
-                    self._seen[key] = _describe_link(card)
-            if since is not None:
-                yield build_finding("pcie_link", key, since, self._seen[key])
+    def look(self, now: HardwareSample, card: Card) -> Iterator[HardwareFinding]:
+        key, is_low = uuid(card), _is_low(card)
+        since = self._low.current(key)
+        if is_low is not None:
+            since = self._low.find_start(key, now.t, is_low)
+            if is_low:
+                self._seen[key] = _describe_link(card)
+        if since is not None:
+            yield build_finding("pcie_link", key, since, self._seen[key])
 
 
 def _is_low(card: Card) -> bool | None:
@@ -168,29 +295,27 @@ def _describe_link(card: Card) -> Sentence:
     )
 
 
-class Replays:
-    ids: ClassVar[tuple[str, ...]] = ("pcie_replays",)
-    needs_cards: ClassVar[bool] = True
+class Replays(CardRule):
+    ids = ("pcie_replays",)
 
     def __init__(self) -> None:
         self._counts = Rise(within=_REPLAYS_WITHIN)
         self._many = Lasting(enter=0, leave=_REPLAYS_CALM)
         self._most: dict[str, float] = {}
 
-    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
-        for card in now.cards:
-            count = card.get("pcie_replays")
-            if count is None:
-                continue
-            key = uuid(card)
-            rate = self._counts.add(key, now.t, count) / (_REPLAYS_WITHIN / 60)  # a minute
-            is_many = rate > _REPLAYS_A_MINUTE
-            if since := self._many.find_start(key, now.t, is_many):
-                if is_many:
-                    self._most[key] = rate
-                gpu, rate = card.get("index"), self._most[key]
-                said = say("memory.link-replays", gpu=gpu, rate=rate, count=count)
-                yield build_finding("pcie_replays", key, since, said)
+    def look(self, now: HardwareSample, card: Card) -> Iterator[HardwareFinding]:
+        count = card.get("pcie_replays")
+        if count is None:
+            return
+        key = uuid(card)
+        rate = self._counts.add(key, now.t, count) / (_REPLAYS_WITHIN / 60)  # a minute
+        is_many = rate > _REPLAYS_A_MINUTE
+        if since := self._many.find_start(key, now.t, is_many):
+            if is_many:
+                self._most[key] = rate
+            gpu, rate = card.get("index"), self._most[key]
+            said = say("memory.link-replays", gpu=gpu, rate=rate, count=count)
+            yield build_finding("pcie_replays", key, since, said)
 
 
 # By the names of models.memory: what each is, what a full one stops, what helps.
@@ -212,9 +337,8 @@ _SOON = 1800.0
 _SOON_BELOW = 0.25  # of the disk
 
 
-class Disks:
-    ids: ClassVar[tuple[str, ...]] = ("disk",)
-    needs_cards: ClassVar[bool] = False
+class Disks(HardwareRule):
+    ids = ("disk",)
 
     def __init__(self) -> None:
         self._seen: dict[str, deque[tuple[float, int]]] = {}
@@ -294,3 +418,26 @@ def _limits(total: int, is_shm: bool) -> tuple[int, int]:
 
 def _span(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+# Bytes, and the share of the disk: whichever is less.
+DATA_LOW, DATA_LOW_SHARE = 2**30, 0.05
+DATA_FULL, DATA_FULL_SHARE = 64 * 2**20, 0.005
+
+DATA_DISK = "data-folder"  # of the alert
+
+
+def is_data_disk_low(free: float, total: int) -> bool:
+    """Bytes. Below the smaller of 5 % and 1 GiB people are told."""
+    return free < min(DATA_LOW, total * DATA_LOW_SHARE)
+
+
+def is_data_disk_full(free: int, total: int) -> bool:
+    """Bytes. What is left is for the database: a start, with its log, would take it."""
+    return free < min(DATA_FULL, total * DATA_FULL_SHARE)
+
+
+def describe_full_data_disk(*, of_database: bool = False) -> str:
+    """What is said to whoever wanted to change something. `of_database`: it has a disk of its own."""
+    database, folder = "people.database-disk-full", "people.data-disk-full"
+    return say(database if of_database else folder).text

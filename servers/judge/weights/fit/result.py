@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from servers.judge.memory.room import GpuRoom
 from servers.judge.profiles.facts import LaunchFacts, Subject
-from servers.judge.profiles.fixes import Fix, adapt_fix
+from servers.judge.profiles.lint_rules import Fix, adapt_fix
 from servers.judge.weights.fit.demand import CONTEXT_FLAG, GIB, SHARE_FLAG, read_demand
 from servers.launch.engines import placement
 from servers.launch.engines.change import LaunchChange
