@@ -21,7 +21,8 @@ from servers.judge.memory.room import GuardThresholds, MemoryGuard
 from servers.judge.memory.verdicts import Judge
 from servers.judge.reports.memory import reduce_snapshot
 from servers.launch import durations
-from servers.lifecycle.memory import load_guard, orphans, releases
+from servers.lifecycle.memory import orphans, releases
+from servers.lifecycle.runs import health
 from servers.models import Box, HistoryChunk, HostResources, Run
 from servers.models.runs.ownership import is_managed
 from servers.models.runs.run import ACTIVE, PARTS, DesiredState, RunState
@@ -312,14 +313,14 @@ class LoadMonitor:
         self._guards = {pk: guard for pk, guard in self._guards.items() if pk in runs}
         for pk, run in runs.items():
             if pk not in self._guards:
-                left = load_guard.foreseen(run)
+                left = health.foreseen(run)
                 self._guards[pk] = MemoryGuard(self._thresholds, foreseen=left)
             told = self._guards[pk].step(sample["t"], available=available, swapped=swapped)
             if told.level == "stop" and is_managed(run):
-                if load_guard.stop(run, told.says):
+                if health.stop(run, told.says):
                     log.warning("run %s is stopped: %s", pk, told.says)
             elif told.says or run.start.memory_warning:
-                load_guard.strain(run, told.says)
+                health.strain(run, told.says)
 
     def _list_loading(self) -> dict[int, Run]:
         found = Run.objects.filter(
