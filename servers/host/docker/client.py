@@ -16,8 +16,7 @@ import requests
 from docker.auth import get_config_header, resolve_repository_name
 from docker.errors import APIError, DockerException, NotFound
 
-from servers.host.docker.errors import translate
-from servers.host.docker.facts import Event
+from servers.host.docker.facts import Event, translate
 from servers.launch.spec import Port, Spec
 
 _RECEIVE = 1 << 18  # bytes; more than a Unix socket holds

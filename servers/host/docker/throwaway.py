@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 from servers.host.docker.client import DockerResponse, DockerSocketError
 from servers.host.docker.containers import QUESTION, ContainerError, DockerContainers, Mount, Spec
-from servers.host.docker.errors import translate
+from servers.host.docker.facts import translate
 from servers.host.logs.log_stream import LogStreamError
 
 _HEADER = struct.Struct(">BxxxL")

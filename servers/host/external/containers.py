@@ -21,8 +21,7 @@ from servers.host.docker.client import (
     NotFound,
     translate_errors,
 )
-from servers.host.docker.errors import ContainerError, translate
-from servers.host.docker.facts import Container, Event, Json
+from servers.host.docker.facts import Container, ContainerError, Event, Json, translate
 from servers.host.files import paths
 from servers.host.kernel.proc import Kernel, Processes
 

@@ -17,8 +17,7 @@ from servers.host.docker.client import (
     server_address,
     translate_errors,
 )
-from servers.host.docker.errors import ContainerError, translate
-from servers.host.docker.facts import Image, Json, split_reference
+from servers.host.docker.facts import ContainerError, Image, Json, split_reference, translate
 from servers.host.external.containers import DockerReader
 
 type LayerState = Literal["waiting", "downloading", "downloaded", "extracting", "done", "there"]
