@@ -36,7 +36,9 @@ from servers.lifecycle.runs import creation
 from servers.models import LogChunk, Run, RunLog
 from servers.models.logs.log import NOTE
 from servers.models.runs.run_parts import find_boundary
-from servers.watcher.logs.records import (
+from servers.watcher.logs.writer import (
+    LogReadAhead,
+    LogWriter,
     RecordOrder,
     earlier,
     find_missing,
@@ -47,7 +49,6 @@ from servers.watcher.logs.records import (
     slice_records,
     stamp,
 )
-from servers.watcher.logs.writer import LogReadAhead, LogWriter
 
 log = logging.getLogger(__name__)
 
