@@ -127,12 +127,12 @@ def test_what_should_be_left_follows_from_the_estimate(server: ManagedServer) ->
     run.version.save()
     run.refresh_from_db()
 
-    left = health.foreseen(run)
+    left = health.foresee_free(run)
 
     assert left is not None
     assert left / GIB == pytest.approx(112 - 0.9 * 119.7, abs=0.1)
     run.start.around = {}
-    assert health.foreseen(run) is None
+    assert health.foresee_free(run) is None
 
 
 @pytest.mark.django_db

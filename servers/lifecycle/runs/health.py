@@ -112,7 +112,7 @@ WHY = (
 )
 
 
-def foreseen(run: Run) -> int | None:
+def foresee_free(run: Run) -> int | None:
     """Bytes that the machine should have left once it is ready; None where nobody can say."""
     box, free = run.server.box, run.start.around.get("free")
     card = next(iter(box.gpus or ()), None)
@@ -127,7 +127,7 @@ def foreseen(run: Run) -> int | None:
     return free - found.takes if found is not None and found.takes else None
 
 
-def strain(run: Run, says: str) -> None:
+def note_strain(run: Run, says: str) -> None:
     """Say on the run that memory runs low; "" when it does not any more."""
     still = Run.objects.filter(pk=run.pk, state=RunState.STARTING).exclude(
         start__memory_warning=says
@@ -137,7 +137,7 @@ def strain(run: Run, says: str) -> None:
 
 
 @verb
-def stop(run: ManagedRun, /, says: str) -> bool:
+def stop_load(run: ManagedRun, /, says: str) -> bool:
     """Kill it now: an engine that loads does not hear SIGTERM for minutes. False if it is over."""
     loading = Run.objects.filter(pk=run.pk, state=RunState.STARTING, wanted=DesiredState.RUNNING)
     now = timezone.now()

@@ -1,4 +1,6 @@
-"""The writer of log lines: each once, in order, through failures of the database.
+"""Log lines: records of Docker's stream, whole, redacted, none twice, and who writes them.
+
+Each is written once, in order, through failures of the database.
 
 What is cut out leaves one chunk with a note that stands for all of its lines, so that every other
 line keeps its number.

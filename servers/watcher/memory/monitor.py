@@ -438,14 +438,14 @@ class LoadMonitor:
         self._guards = {pk: guard for pk, guard in self._guards.items() if pk in runs}
         for pk, run in runs.items():
             if pk not in self._guards:
-                left = health.foreseen(run)
+                left = health.foresee_free(run)
                 self._guards[pk] = MemoryGuard(self._thresholds, foreseen=left)
             told = self._guards[pk].step(sample["t"], available=available, swapped=swapped)
             if told.level == "stop" and is_managed(run):
-                if health.stop(run, told.says):
+                if health.stop_load(run, told.says):
                     log.warning("run %s is stopped: %s", pk, told.says)
             elif told.says or run.start.memory_warning:
-                health.strain(run, told.says)
+                health.note_strain(run, told.says)
 
     def _list_loading(self) -> dict[int, Run]:
         found = Run.objects.filter(

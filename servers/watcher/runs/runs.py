@@ -1,4 +1,4 @@
-"""The box's runs: reconciled, followed, probed."""
+"""The box's runs: reconciled, followed, probed, put to sleep and woken up."""
 
 import logging
 import math
@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from servers import events, lifecycle
 from servers.events.long_polling import wait
-from servers.host.runs import probes
+from servers.host.runs import probes as host_probes
 from servers.host.runs.probes import Endpoint, EngineError, HealthAnswer
 from servers.host.runs.questions import CompletionResult
 from servers.judge.memory.holders import memory_by_container
@@ -64,6 +64,12 @@ class Outcome:
 
 
 class EngineSleeper:
+    """Sleep and wake-up of idle engines, each in a thread of its own.
+
+    Only what a request has started, and whose profile says so. Rows say where each is, so that another
+    watcher goes on: it asks the engine itself.
+    """
+
     def __init__(self, box: Box) -> None:
         self.box = box
         self._questions: Questions[Outcome] = Questions("sleep")
@@ -131,9 +137,9 @@ def _fall(run: ManagedRun, endpoint: Endpoint) -> Outcome:
     level = run.version.launch.sleep_level
     held = _sum_held(run, box_samples.newest(run.server.box.slug))
     try:
-        probes.sleep(endpoint, level)
+        host_probes.sleep(endpoint, level)
     except EngineError as error:
-        is_asleep = probes.is_sleeping(endpoint)
+        is_asleep = host_probes.is_sleeping(endpoint)
         return Outcome(sleep=Sleep.ASLEEP if is_asleep else Sleep.AWAKE, trouble=str(error))
     now_held = _sum_held(run, _sample_since(run, time.time()))
     return Outcome(
@@ -146,21 +152,21 @@ def _is_busy(run: Run) -> bool:
     """Whether it says so itself, of requests that came past inferdash."""
     endpoint, engine = secret_env.find_endpoint(run), ENGINES[run.version.launch.engine]
     names = (engine.running_metric, engine.waiting_metric)
-    told = probes.metrics(endpoint, names, engine.metrics_path) if endpoint else {}
+    told = host_probes.metrics(endpoint, names, engine.metrics_path) if endpoint else {}
     return any(told.values())
 
 
 def _wake(run: ManagedRun, endpoint: Endpoint) -> Outcome:
     began = time.monotonic()
     try:
-        probes.wake_engine(endpoint, int(run.health.sleep_info.get("level", 1)))
+        host_probes.wake_engine(endpoint, int(run.health.sleep_info.get("level", 1)))
     except EngineError as error:
         why = f"{error}".rstrip(".") + "."
         says = (
             f"{run.server} sleeps and could not be woken. {why} Restart it on its page: that "
             "loads it anew. Its log says more."
         )
-        if probes.is_sleeping(endpoint) is False:
+        if host_probes.is_sleeping(endpoint) is False:
             says = f"{run.server} woke up with an error. {why} Its log says more."
         return Outcome(sleep=Sleep.ASLEEP, trouble=says)
     took = round(time.monotonic() - began, 2)
@@ -169,7 +175,7 @@ def _wake(run: ManagedRun, endpoint: Endpoint) -> Outcome:
 
 def _look(run: Run, endpoint: Endpoint) -> Outcome:
     """As the engine itself says it. Of one that says nothing what is known stays."""
-    said = probes.is_sleeping(endpoint)
+    said = host_probes.is_sleeping(endpoint)
     if said is None:
         return Outcome(sleep=Sleep.ASLEEP if run.sleep == Sleep.ASLEEP else Sleep.AWAKE)
     return Outcome(sleep=Sleep.ASLEEP if said else Sleep.AWAKE)
