@@ -33,7 +33,7 @@ from servers.launch.engines import ENGINES
 from servers.launch.engines.engine import flag_value
 from servers.launch.redaction import mask_tokens
 from servers.lifecycle.external import ContainerWorkload
-from servers.lifecycle.external.workload import WatchError
+from servers.lifecycle.external.workloads import WatchError
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.secret_env import find_key_in
