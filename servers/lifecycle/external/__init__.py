@@ -13,7 +13,6 @@ from servers.lifecycle.external import workloads
 from servers.lifecycle.external.workloads import (
     ContainerWorkload,
     ExternalWorkload,
-    LogProgress,
     ProcessWorkload,
     WatchError,
     WorkloadEnd,
@@ -25,7 +24,6 @@ from servers.models import Box, ExternalEngine, Run
 
 __all__ = [
     "WorkloadEnd",
-    "LogProgress",
     "ExternalWorkload",
     "ContainerWorkload",
     "ProcessWorkload",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, cast
 
 from django.utils import timezone
 
@@ -26,7 +26,7 @@ from servers.host.external.containers import (
 from servers.host.kernel.proc import Kernel
 from servers.host.kernel.processes import ProcessId
 from servers.host.logs import log_stream
-from servers.host.logs.log_stream import PrintedError, ProcessStream
+from servers.host.logs.log_stream import LogProgress, PrintedError, ProcessStream
 from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.judge.runs.health import is_orderly
 from servers.launch.commandline import engine_words, text_boxes
@@ -39,14 +39,13 @@ from servers.launch.engines.engine import flag_value
 from servers.lifecycle.external import import_diff
 from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.runs import creation, restart_policy, secret_env
+from servers.lifecycle.weights.checkpoints import hub_token
 from servers.models import Box, LogChunk, ProfileVersion, Run
 from servers.models.logs.log import NOTE
-from servers.models.people.key import SecretError
 from servers.models.runs.run import RunState
 from servers.models.runs.run_parts import find_boundary
 
 log = logging.getLogger(__name__)
-
 
 TAIL = 20  # lines
 LONGEST_LAST_LINE = 4000  # characters
@@ -200,7 +199,7 @@ class ContainerWorkload(ExternalWorkload):
                 model=found.models[0] if found and found.models else "",
                 home=box.home,
                 hf_cache=box.hf_cache,
-                hf_token=_token(box),
+                hf_token=hub_token(box),  # without one the container's own is kept as a secret
             )
         except DraftError as error:
             raise WatchError(
@@ -304,13 +303,6 @@ def build_removed_end() -> WorkloadEnd:
     )
 
 
-def _token(box: Box) -> str:
-    try:
-        return box.hf_token.reveal() if box.hf_token else ""
-    except SecretError:
-        return ""  # then the container's own is kept as a secret
-
-
 _BLOCK = 64 * 1024  # bytes at the end of a file in which its last lines stand
 
 ENDED_BY_REBOOT = "The box was restarted, and the process ended with it."
@@ -354,7 +346,8 @@ class ProcessWorkload(ExternalWorkload):
         except DraftError as error:
             raise WatchError(str(error)) from error
         model = next(iter((found or self.found).models), "")
-        return replace(made, name=_name(made.name or model))
+        name = (made.name or model).rstrip("/").rpartition("/")[2]
+        return replace(made, name=name)
 
     def compare(self, box: Box, made: Draft, version: ProfileVersion) -> None:
         import_diff.of_process(box, self.found, self._started, made, version)
@@ -496,23 +489,3 @@ def _last_lines(run: Run, life: ProcessId) -> list[str]:
         return text.decode(errors="replace").splitlines()[-TAIL:]
     stored = LogChunk.objects.tail(run.pk, TAIL)
     return [line.text for line in stored if line.stream != NOTE]
-
-
-class LogProgress(NamedTuple):
-    """How far a file was read, as a run's row keeps it."""
-
-    path: str = ""
-    inode: tuple[int, int] = (0, 0)  # device and number
-    offset: int = 0  # bytes
-
-    @classmethod
-    def from_row(cls, said: object) -> Self:
-        """Of nothing where the row is not as inferdash writes it."""
-        match said:
-            case {"path": str(path), "inode": [int(device), int(number)], "offset": int(offset)}:
-                return cls(path, (device, number), max(0, offset))
-        return cls()
-
-
-def _name(said: str) -> str:
-    return said.rstrip("/").rpartition("/")[2]

@@ -273,6 +273,14 @@ class LogWriter(threading.Thread, ABC):
     def _read_to_end(self) -> bool:
         """Store what there is until nothing more can be read; whether the log is whole."""
 
+    def _note_complete(self) -> bool:
+        """That the log is whole; False where stop() was called meanwhile."""
+        if self._stopping.is_set():
+            return False
+        RunLog.objects.filter(run=self.run_id).update(is_complete=True)
+        events.publish_log_growth(self.run_id, self._upto)
+        return True
+
     def _store(self, batch: list[bytes]) -> None:
         """Keep trying until the batch is stored; only a stop gives up on it."""
         wait = RETRY_FIRST
