@@ -15,8 +15,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from servers import events
 from servers.contexts.alerts import needs
 from servers.forms.notification_channel import NotificationChannelForm
+from servers.lifecycle.alerts import alerts as channel_actions
 from servers.lifecycle.alerts import alerts as verbs
-from servers.lifecycle.alerts import channels as channel_actions
 from servers.models import Alert, AuditEntry, Box, NotificationChannel, Permission
 from servers.models.alerts.alert import AlertKind
 from servers.models.people.key import SecretError
