@@ -89,6 +89,10 @@ class DockerResponse:
                 if self.is_closed:
                     self._socket.close()
 
+    def read(self) -> bytes:
+        """All that is still to come."""
+        return b"".join(iter(self.receive, b""))
+
     def lines(self) -> Iterator[bytes]:
         """Line by line, without the empty ones."""
         buffer = b""

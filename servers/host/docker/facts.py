@@ -17,8 +17,6 @@ class DockerFacts:
     version: str
     root: str  # where images lie
     runtimes: tuple[str, ...]
-    cgroup_driver: str  # cgroupfs, systemd or none
-    cgroup_version: str  # "1" or "2"; empty before Docker 20.10
     system: str  # "Ubuntu 24.04.2 LTS"
     architecture: str  # x86_64, aarch64
     # Whether layers of a pull that was cut off stay: containerd keeps them for a day, Docker's own
@@ -34,8 +32,6 @@ class DockerFacts:
             version=info["ServerVersion"],
             root=info["DockerRootDir"],
             runtimes=tuple(sorted(info.get("Runtimes") or {})),
-            cgroup_driver=info.get("CgroupDriver", ""),
-            cgroup_version=info.get("CgroupVersion", ""),
             system=info.get("OperatingSystem", ""),
             architecture=info.get("Architecture", ""),
         )

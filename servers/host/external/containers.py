@@ -137,10 +137,7 @@ class DockerReader(DockerClient):
         """
         with translate_errors("a list of containers"):
             listed = self._api.containers()
-        theirs = [each for each in listed if (each["Labels"] or {}).get(INSTALL) != self.install]
-        kept = known or {}
-        found = (kept.get(each["Id"]) or self.other(each["Id"]) for each in theirs[:MOST])
-        return [each for each in found if each is not None]
+        return self._inspect_theirs(listed, known or {}, MOST)
 
     def list_ended(self, known: Mapping[str, ExternalContainer]) -> list[ExternalContainer]:
         """Those that do not run and are not of this install, the newest first.
@@ -150,9 +147,14 @@ class DockerReader(DockerClient):
         """
         with translate_errors("a list of containers"):
             listed = self._api.containers(all=True, filters={"status": list(_ENDED)})
+        newest = sorted(listed, key=lambda each: int(each["Created"]), reverse=True)
+        return self._inspect_theirs(newest, known, MOST_ENDED)
+
+    def _inspect_theirs(
+        self, listed: list[Json], known: Mapping[str, ExternalContainer], most: int
+    ) -> list[ExternalContainer]:
         theirs = [each for each in listed if (each["Labels"] or {}).get(INSTALL) != self.install]
-        newest = sorted(theirs, key=lambda each: int(each["Created"]), reverse=True)[:MOST_ENDED]
-        found = (known.get(each["Id"]) or self.other(each["Id"]) for each in newest)
+        found = (known.get(each["Id"]) or self.other(each["Id"]) for each in theirs[:most])
         return [each for each in found if each is not None]
 
     def count_images(self) -> tuple[int, int]:

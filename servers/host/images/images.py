@@ -232,7 +232,7 @@ class DockerImages(DockerReader):
         while True:
             try:
                 with closing(DockerResponse(self.host, "/system/df?type=image")) as answer:
-                    found: Json = json.loads(b"".join(iter(answer.receive, b"")))
+                    found: Json = json.loads(answer.read())
                     return found
             except DockerSocketError as error:
                 if "already running" not in str(error) or time.monotonic() > deadline:
@@ -267,7 +267,7 @@ class DockerImages(DockerReader):
             translate_errors(doing),
             closing(DockerResponse(self.host, path, headers=headers)) as answer,
         ):
-            said = json.loads(b"".join(iter(answer.receive, b"")))
+            said = json.loads(answer.read())
         platforms = (
             "/".join(filter(None, (each.get("os"), each.get("architecture"))))
             for each in said.get("Platforms") or ()

@@ -281,7 +281,7 @@ def _outlet(pid: int, stream: str, number: int, kernel: Kernel) -> ProcessStream
 
 
 def _flags(pid: int, number: int, kernel: Kernel) -> int:
-    for line in (kernel._text(f"proc/{pid}/fdinfo/{number}") or "").splitlines():
+    for line in kernel.text(f"proc/{pid}/fdinfo/{number}").splitlines():
         name, _colon, value = line.partition(":")
         if name == "flags":
             return int(value, 8)
