@@ -1,4 +1,4 @@
-"""Descriptions by Docker of itself, of images, containers and events, and its errors as sentences."""
+"""Descriptions by Docker of itself, images, containers and events, and its errors as sentences."""
 
 import re
 from dataclasses import dataclass, field
