@@ -50,7 +50,9 @@ _JUMP = 60.0  # by so much against the monotonic clock it has jumped
 
 
 class Rollups:
-    """Of one box and one table. take_up() and write() may be called from different threads.
+    """History points of one box and one table, fresh in memory, each minute in the database.
+
+    take_up() and write() may be called from different threads.
 
     `finest`: seconds that the points stand for which are taken up. `show` is handed, packed, what
     is not stored yet.
