@@ -351,11 +351,8 @@ class EventStream:
         self._answer.close()
 
     def __iter__(self) -> Iterator[Event]:
-        with closing(self._answer):
-            try:
-                for line in self._answer.lines():
-                    yield Event.from_docker(json.loads(line))
-            except DockerSocketError as error:
-                raise translate(str(error), doing="its events") from error
+        with translate_errors("its events"), closing(self._answer):
+            for line in self._answer.lines():
+                yield Event.from_docker(json.loads(line))
             if not self._answer.is_closed:
                 raise translate("Remote end closed connection", doing="its events")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
-from servers.host.docker.client import DockerResponse, DockerSocketError
+from servers.host.docker.client import DockerResponse, DockerSocketError, translate_errors
 from servers.host.docker.containers import QUESTION, ContainerError, DockerContainers, Mount, Spec
 from servers.host.docker.facts import translate
 from servers.host.logs.log_stream import LogStreamError
@@ -165,10 +165,8 @@ class _Listener(threading.Thread):
         self._host = host
         self._path = f"/containers/{quote(container_id)}"
         path = f"{self._path}/attach?stream=1&stdout=1&stderr=1"
-        try:
+        with translate_errors("to listen to the container"):
             self._answer = DockerResponse(host, path, method="POST")
-        except DockerSocketError as error:
-            raise translate(str(error), doing="to listen to the container") from error
 
     def run(self) -> None:
         buffer = bytearray()

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,12 +17,11 @@ from servers.host.docker.client import (
     APIError,
     DockerClient,
     DockerResponse,
-    DockerSocketError,
     EventStream,
     NotFound,
     translate_errors,
 )
-from servers.host.docker.facts import Container, ContainerError, Event, Json, translate
+from servers.host.docker.facts import Container, ContainerError, Event, Json
 from servers.host.files import paths
 from servers.host.kernel.proc import Kernel, Processes
 
@@ -219,14 +219,12 @@ class DockerReader(DockerClient):
             "until": f"{time.time():.6f}",
             "filters": json.dumps(wanted),
         }
-        with translate_errors("its events"):
-            answer = DockerResponse(self.host, f"/events?{urlencode(query)}", silence=_PAST_WITHIN)
-            try:
-                events = [Event.from_docker(json.loads(line)) for line in answer.lines()]
-            except DockerSocketError as error:
-                raise translate(str(error), doing="its events") from error
-            finally:
-                answer.close()
+        path = f"/events?{urlencode(query)}"
+        with (
+            translate_errors("its events"),
+            closing(DockerResponse(self.host, path, silence=_PAST_WITHIN)) as answer,
+        ):
+            events = [Event.from_docker(json.loads(line)) for line in answer.lines()]
         until = (ended + _LATE).timestamp()
         mine = [event for event in events if float(event.at) <= until]
         if any(event.action == "kill" and event.signal not in NO_WISH for event in mine):
