@@ -93,7 +93,7 @@ print(json.dumps(wins))
 
 def test_bytes_of_every_kind_come_back_from_the_log(outcome: Outcome) -> None:
     code = r"""
-from servers.watcher.logs.records import records
+from servers.watcher.logs.writer import records
 at = "2026-11-21T10:00:00.%09dZ"
 texts = [b"NUL \0 inside", b"invalid \xff\xfe bytes", b"\x1b[31mred\x1b[0m", "snow ☃".encode(), b""]
 frames = [(at % number, "o", texts[number % 5]) for number in range(2000)]
@@ -168,7 +168,7 @@ def test_runs_are_counted_on_from_the_number_of_one_that_was_adopted(outcome: Ou
     code = """
 from datetime import UTC, datetime
 from servers.host.docker.containers import Container, Port
-from servers.lifecycle.runs import adoption
+from servers.lifecycle.runs import out_of_band
 last = commands.start(server, by=ada)
 Run.objects.filter(pk=last.pk).update(state=RunState.STOPPED)
 port = Port(container_port=8000, host_port=18000, host_ip="127.0.0.1")
@@ -177,7 +177,7 @@ made = Container(
     oom_killed=False, error="", started_at=datetime.now(UTC), finished_at=None,
     labels={"inferdash.run": str(last.pk + 7), "inferdash.version": "1"}, published=(port,),
 )
-adopted = adoption._create_run(server, made, ada, "")
+adopted = out_of_band._create_run(server, made, ada, "")
 Run.objects.filter(pk=adopted.pk).update(state=RunState.STOPPED)
 numbers = []
 for _ in range(9):

@@ -25,7 +25,7 @@ from servers.models.jobs import ACTIONS, OF_IMAGES
 from servers.models.runs.run import PARTS, is_managed
 from servers.watcher import box_row
 from servers.watcher.alerts.alerts import AlertMonitor, NotificationSender
-from servers.watcher.error_isolation import LoopFaults, thread_name
+from servers.watcher.error_isolation import LOOP_WORDS, LoopFaults, thread_name
 from servers.watcher.external.engines import ExternalEngines
 from servers.watcher.images.inspection import ImageInspector, ImageInventories
 from servers.watcher.logs import follower, writer
@@ -124,26 +124,7 @@ class Watcher:
     @property
     def loops(self) -> tuple[Callable[[], None], ...]:
         """Each runs in a thread of its own, by whose name LOOP_WORDS tells of it."""
-        return (
-            self._run_reconciler,
-            self._run_prober,
-            self._run_start_reader,
-            self._run_sampler,
-            self._run_docker_events,
-            self._run_wakes,
-            self._run_jobs,
-            self._run_orphan_scan,
-            self._run_load_guard,
-            self._run_oom_reader,
-            self._run_image_inspection,
-            self._run_checkpoint_scan,
-            self._run_external_scan,
-            self._run_external_events,
-            self._run_alerts,
-            self._run_model_scan,
-            self._run_image_inventory,
-            self._run_registry_checks,
-        )
+        return tuple(getattr(self, f"_{name}") for name in LOOP_WORDS)
 
     def run(self) -> bool:
         """Watch until stop() is called; False when a loop broke by a fault of ours."""

@@ -12,7 +12,7 @@ from django.utils import timezone
 from servers import events
 from servers.contexts import alerts as alert_context
 from servers.lifecycle.alerts import alerts
-from servers.lifecycle.alerts.channels import choose
+from servers.lifecycle.alerts.alerts import choose
 from servers.models import (
     Alert,
     AuditEntry,

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from servers.contexts import alerts as alert_context
 from servers.judge.alerts.case import AlertCase
-from servers.lifecycle.alerts import alerts, channels
+from servers.lifecycle.alerts import alerts
 from servers.models import Alert, Box, Notification, NotificationChannel
 from servers.models.alerts import PATIENCE, What
 from servers.watcher.alerts.alerts import NotificationSender
@@ -79,7 +79,7 @@ def test_whoever_takes_one_again_gets_what_waits_at_once(there: Receiver, box: B
     raised(box)
     there.answers.append(ReceiverResponse(status=503, headers={"Retry-After": "900"}))
     send(box)
-    channels.ask_for_test(made, by=factories.person())
+    alerts.ask_for_test(made, by=factories.person())
     send(box)
     alert = raised(box, HOT)
     send(box)
@@ -104,7 +104,7 @@ def test_an_address_that_was_wrong_gets_what_is_still_so_once_it_is_right(
     assert Notification.objects.filter(what=What.RAISED).exclude(gave_up_at=None).count() == 2
     assert [each.lost for each in alert_context.list_channels()] == [1]
 
-    channels.try_again(made)
+    alerts.try_again(made)
     assert [each.lost for each in alert_context.list_channels()] == [0]
     send(box)
     send(box)
@@ -168,7 +168,7 @@ def test_two_watchers_send_it_once(there: Receiver, box: Box) -> None:
 def test_one_that_died_in_the_middle_is_followed_later(there: Receiver, box: Box) -> None:
     outlet(there)
     raised(box)
-    assert Notification.objects.get().claim(timezone.now() + channels.CLAIMED)
+    assert Notification.objects.get().claim(timezone.now() + alerts.CLAIMED)
 
     send(box)
     assert there.got == []
@@ -185,7 +185,7 @@ def test_another_box_takes_over_what_was_left_lying(there: Receiver, box: Box) -
 
     send(other)
     assert there.got == [], "its own watcher sends it"
-    Notification.objects.update(next_try_at=timezone.now() - channels.LEFT_LYING * 2)
+    Notification.objects.update(next_try_at=timezone.now() - alerts.LEFT_LYING * 2)
     send(other)
 
     assert events(there) == ["raised"]
@@ -315,10 +315,10 @@ def test_what_is_switched_off_meanwhile_is_not_sent(there: Receiver, box: Box) -
 
 def test_a_test_says_whether_it_arrived(there: Receiver, box: Box) -> None:
     made = outlet(there)
-    good = channels.ask_for_test(made, by=factories.person())
+    good = alerts.ask_for_test(made, by=factories.person())
     send(box)
     there.answers.append(ReceiverResponse(status=500))
-    bad = channels.ask_for_test(made, by=factories.person())
+    bad = alerts.ask_for_test(made, by=factories.person())
     send(box)
 
     good.refresh_from_db()

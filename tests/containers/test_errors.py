@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from servers.host.docker.containers import ContainerError, DockerContainers, Mount, Port, Spec
-from servers.host.docker.errors import translate
+from servers.host.docker.facts import translate
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint
 from tests.base_images import BASE, ENGINE

@@ -24,7 +24,6 @@ MAY = {
         *(
             "host/kernel/shm.py",
             "host/external/containers.py",
-            "host/kernel/processes.py",
         ),
     },
     "whether /bin and /usr are there, for a container that tries options": {

@@ -12,7 +12,7 @@ from servers.models.logs import NOTE
 from servers.models.people.key import MASK
 from servers.watcher.logs import follower
 from servers.watcher.logs.follower import Follower
-from servers.watcher.logs.records import LONGEST, records
+from servers.watcher.logs.writer import LONGEST, records
 from tests.containers.specs import wait_for_end
 from tests.cutting_proxy import CuttingProxy
 from tests.logs.store import append, container, stored

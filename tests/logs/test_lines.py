@@ -2,14 +2,8 @@ import tracemalloc
 from datetime import UTC, datetime
 
 from servers.models.people.key import MASK
-from servers.watcher.logs import records as logs_records
-from servers.watcher.logs.records import (
-    LONGEST,
-    RecordOrder,
-    find_missing,
-    records,
-    secrets_pattern,
-)
+from servers.watcher.logs import writer as logs_records
+from servers.watcher.logs.writer import LONGEST, RecordOrder, find_missing, records, secrets_pattern
 from tests.logs.store import AT, stamped
 
 OPENED = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)

@@ -2,7 +2,7 @@ import pytest
 
 from servers.models import LogChunk, Run
 from servers.models.logs import CHUNK_LINES, LogMovedError
-from servers.watcher.logs.records import LONGEST
+from servers.watcher.logs.writer import LONGEST
 from tests.logs.store import append, stamped, stored
 
 

@@ -17,7 +17,7 @@ from django.test import Client
 from servers.contexts.memory.history import list_keys
 from servers.judge.memory.history import SPANS, slot
 from servers.models.runs.run import RunState
-from servers.watcher.memory import rollups
+from servers.watcher.memory import monitor
 from servers.watcher.memory.monitor import HistoryRecorder
 from tests import factories, samples
 
@@ -59,7 +59,7 @@ async def read():
 lines = asyncio.run(read()).decode().splitlines()
 
 old = {str(step): HistoryChunk.objects.filter(step=step).count() for step in SPANS}
-rollups.STEADY = 0.0
+monitor.STEADY = 0.0
 history._tidied_at = float("-inf")
 history._tidy()
 kept = {str(step): HistoryChunk.objects.filter(step=step).count() for step in SPANS}

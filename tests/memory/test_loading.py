@@ -11,7 +11,7 @@ from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
 from servers.judge.memory.room import GuardThresholds, MemoryGuard
 from servers.judge.runs import limits
-from servers.lifecycle.memory import load_guard
+from servers.lifecycle.runs import health
 from servers.models import Box, CheckpointFacts, Run
 from servers.models.runs.run import DesiredState, ManagedRun, ManagedServer, RunState
 from servers.watcher.memory.monitor import LoadMonitor
@@ -126,12 +126,12 @@ def test_what_should_be_left_follows_from_the_estimate(server: ManagedServer) ->
     run.version.save()
     run.refresh_from_db()
 
-    left = load_guard.foreseen(run)
+    left = health.foresee_free(run)
 
     assert left is not None
     assert left / GIB == pytest.approx(112 - 0.9 * 119.7, abs=0.1)
     run.start.around = {}
-    assert load_guard.foreseen(run) is None
+    assert health.foresee_free(run) is None
 
 
 @pytest.mark.django_db

@@ -18,8 +18,8 @@ from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.models import Box, Role, Run, Server
 from servers.models.runs.run import DesiredState, RunState, Sleep
 from servers.templatetags import format
-from servers.watcher.runs import sleeping
-from servers.watcher.runs.sleeping import EngineSleeper
+from servers.watcher.runs import runs
+from servers.watcher.runs.runs import EngineSleeper
 from tests import factories, samples
 from tests.profiles.test_checks import browser
 from tests.samples import GIB
@@ -124,8 +124,8 @@ def test_an_engine_without_the_paths_says_so() -> None:
 
 @pytest.fixture
 def box(own_redis: None, monkeypatch: pytest.MonkeyPatch) -> Box:
-    monkeypatch.setattr(sleeping, "KNOWN_WITHIN", 0.0)
-    monkeypatch.setattr(sleeping, "MEASURED_WITHIN", 5.0)
+    monkeypatch.setattr(runs, "KNOWN_WITHIN", 0.0)
+    monkeypatch.setattr(runs, "MEASURED_WITHIN", 5.0)
     return factories.box(gpus=1)
 
 

@@ -11,7 +11,7 @@ from inferdash.urls import handler400, handler403
 from servers.lifecycle.runs import secret_env
 from servers.models import Run, Secret
 from servers.models.people.key import MASK, SecretError, _fernet, mask
-from servers.watcher.logs.records import secrets_pattern
+from servers.watcher.logs.writer import secrets_pattern
 from servers.watcher.runs.runs import Runs
 from tests import factories
 

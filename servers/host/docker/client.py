@@ -16,8 +16,7 @@ import requests
 from docker.auth import get_config_header, resolve_repository_name
 from docker.errors import APIError, DockerException, NotFound
 
-from servers.host.docker.errors import translate
-from servers.host.docker.facts import Event
+from servers.host.docker.facts import Event, translate
 from servers.launch.spec import Port, Spec
 
 _RECEIVE = 1 << 18  # bytes; more than a Unix socket holds
@@ -89,6 +88,10 @@ class DockerResponse:
                 self._is_receiving = False
                 if self.is_closed:
                     self._socket.close()
+
+    def read(self) -> bytes:
+        """All that is still to come."""
+        return b"".join(iter(self.receive, b""))
 
     def lines(self) -> Iterator[bytes]:
         """Line by line, without the empty ones."""
@@ -348,11 +351,8 @@ class EventStream:
         self._answer.close()
 
     def __iter__(self) -> Iterator[Event]:
-        with closing(self._answer):
-            try:
-                for line in self._answer.lines():
-                    yield Event.from_docker(json.loads(line))
-            except DockerSocketError as error:
-                raise translate(str(error), doing="its events") from error
+        with translate_errors("its events"), closing(self._answer):
+            for line in self._answer.lines():
+                yield Event.from_docker(json.loads(line))
             if not self._answer.is_closed:
                 raise translate("Remote end closed connection", doing="its events")

@@ -18,13 +18,15 @@ from servers.host.docker.client import (
     creation,
     translate_errors,
 )
-from servers.host.docker.errors import ContainerError, port_taken, translate
 from servers.host.docker.facts import (
     Container,
+    ContainerError,
     DockerFacts,
     Event,
     Image,
+    port_taken,
     split_reference,
+    translate,
     unix_time,
 )
 from servers.host.images.builds import Builds

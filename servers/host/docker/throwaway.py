@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
-from servers.host.docker.client import DockerResponse, DockerSocketError
+from servers.host.docker.client import DockerResponse, DockerSocketError, translate_errors
 from servers.host.docker.containers import QUESTION, ContainerError, DockerContainers, Mount, Spec
-from servers.host.docker.errors import translate
+from servers.host.docker.facts import translate
 from servers.host.logs.log_stream import LogStreamError
 
 _HEADER = struct.Struct(">BxxxL")
@@ -165,10 +165,8 @@ class _Listener(threading.Thread):
         self._host = host
         self._path = f"/containers/{quote(container_id)}"
         path = f"{self._path}/attach?stream=1&stdout=1&stderr=1"
-        try:
+        with translate_errors("to listen to the container"):
             self._answer = DockerResponse(host, path, method="POST")
-        except DockerSocketError as error:
-            raise translate(str(error), doing="to listen to the container") from error
 
     def run(self) -> None:
         buffer = bytearray()
@@ -228,7 +226,7 @@ def _json(host: str, path: str, body: dict[str, Any] | None = None, *, doing: st
         with closing(
             DockerResponse(host, path, method="POST" if body is not None else "GET", body=content)
         ) as answer:
-            received = b"".join(iter(answer.receive, b""))
+            received = answer.read()
     except DockerSocketError as error:
         raise translate(str(error), doing=doing) from error
     try:
@@ -249,6 +247,11 @@ _SAYS = 'while read -r line; do echo "$line"; done < /proc/self/status'
 _OUR_FAULT = ("daemon_down", "no_permission", "timeout")
 
 
+def list_program_folders(root: Path) -> tuple[str, ...]:
+    """The box's folders in which a shell and its libraries are. `root` is where its "/" is seen."""
+    return tuple(each for each in PROGRAMS if (root / each.lstrip("/")).exists())
+
+
 def read_trial_status(
     docker: DockerContainers, spec: Spec, *, root: Path = Path("/")
 ) -> dict[str, str]:
@@ -260,7 +263,7 @@ def read_trial_status(
     daemon_down, no_permission and timeout when the box cannot be asked, else when its Docker
     refuses the options. Rule: proc_pid_status(5).
     """
-    folders = tuple(each for each in PROGRAMS if (root / each.lstrip("/")).exists())
+    folders = list_program_folders(root)
     trial = replace(
         spec,
         image=docker.ensure_empty_image(),
@@ -272,18 +275,15 @@ def read_trial_status(
     container = docker.run(trial)
     try:
         # Followed to its end, which is the container's.
-        lines = [text.decode(errors="replace") for _, _, text in _log(docker, container.id)]
+        log = list(docker.logs(container.id, follow=True, with_rest=True))
     except LogStreamError as error:
         raise ContainerError(f"Docker broke off: {error}", kind="daemon_down") from error
     finally:
         docker.remove(container.id)
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    lines = (text.decode(errors="replace").partition(":") for _at, _stream, text in log)
+    return {name: value.strip() for name, _colon, value in lines}
 
 
 def can_be_asked(error: ContainerError) -> bool:
     """Whether an error of status() says something of the options, and not of the moment."""
     return error.kind not in _OUR_FAULT
-
-
-def _log(docker: DockerContainers, container: str) -> list[tuple[str, str, bytes]]:
-    return list(docker.logs(container, follow=True, with_rest=True))

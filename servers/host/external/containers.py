@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,13 +17,11 @@ from servers.host.docker.client import (
     APIError,
     DockerClient,
     DockerResponse,
-    DockerSocketError,
     EventStream,
     NotFound,
     translate_errors,
 )
-from servers.host.docker.errors import ContainerError, translate
-from servers.host.docker.facts import Container, Event, Json
+from servers.host.docker.facts import Container, ContainerError, Event, Json
 from servers.host.files import paths
 from servers.host.kernel.proc import Kernel, Processes
 
@@ -138,10 +137,7 @@ class DockerReader(DockerClient):
         """
         with translate_errors("a list of containers"):
             listed = self._api.containers()
-        theirs = [each for each in listed if (each["Labels"] or {}).get(INSTALL) != self.install]
-        kept = known or {}
-        found = (kept.get(each["Id"]) or self.other(each["Id"]) for each in theirs[:MOST])
-        return [each for each in found if each is not None]
+        return self._inspect_theirs(listed, known or {}, MOST)
 
     def list_ended(self, known: Mapping[str, ExternalContainer]) -> list[ExternalContainer]:
         """Those that do not run and are not of this install, the newest first.
@@ -151,9 +147,14 @@ class DockerReader(DockerClient):
         """
         with translate_errors("a list of containers"):
             listed = self._api.containers(all=True, filters={"status": list(_ENDED)})
+        newest = sorted(listed, key=lambda each: int(each["Created"]), reverse=True)
+        return self._inspect_theirs(newest, known, MOST_ENDED)
+
+    def _inspect_theirs(
+        self, listed: list[Json], known: Mapping[str, ExternalContainer], most: int
+    ) -> list[ExternalContainer]:
         theirs = [each for each in listed if (each["Labels"] or {}).get(INSTALL) != self.install]
-        newest = sorted(theirs, key=lambda each: int(each["Created"]), reverse=True)[:MOST_ENDED]
-        found = (known.get(each["Id"]) or self.other(each["Id"]) for each in newest)
+        found = (known.get(each["Id"]) or self.other(each["Id"]) for each in theirs[:most])
         return [each for each in found if each is not None]
 
     def count_images(self) -> tuple[int, int]:
@@ -218,14 +219,12 @@ class DockerReader(DockerClient):
             "until": f"{time.time():.6f}",
             "filters": json.dumps(wanted),
         }
-        with translate_errors("its events"):
-            answer = DockerResponse(self.host, f"/events?{urlencode(query)}", silence=_PAST_WITHIN)
-            try:
-                events = [Event.from_docker(json.loads(line)) for line in answer.lines()]
-            except DockerSocketError as error:
-                raise translate(str(error), doing="its events") from error
-            finally:
-                answer.close()
+        path = f"/events?{urlencode(query)}"
+        with (
+            translate_errors("its events"),
+            closing(DockerResponse(self.host, path, silence=_PAST_WITHIN)) as answer,
+        ):
+            events = [Event.from_docker(json.loads(line)) for line in answer.lines()]
         until = (ended + _LATE).timestamp()
         mine = [event for event in events if float(event.at) <= until]
         if any(event.action == "kill" and event.signal not in NO_WISH for event in mine):

@@ -262,7 +262,8 @@ class BoxFiles:
     @contextmanager
     def folder(self, path: PurePosixPath, *, make: bool = False) -> Iterator[int]:
         """A descriptor of a folder, by which one works in it; `make` it and those above it."""
-        with self._folder(path, make=make) as folder:
+        self._check(path)
+        with self._way(path, make=make) as folder:
             with _name_errors(path):
                 handle = os.open(".", _FOLDER, dir_fd=folder)
             try:
@@ -272,7 +273,8 @@ class BoxFiles:
 
     def make_folder(self, path: PurePosixPath) -> None:
         """With those above it."""
-        with self._folder(path, make=True):
+        self._check(path)
+        with self._way(path, make=True):
             return
 
     def append_to(self, path: PurePosixPath) -> int:
@@ -335,12 +337,6 @@ class BoxFiles:
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=folder)
                 raise
-
-    @contextmanager
-    def _folder(self, path: PurePosixPath, *, make: bool = False) -> Iterator[int]:
-        self._check(path)
-        with self._way(path, make=make) as folder:
-            yield folder
 
     @contextmanager
     def _open_folder(self, path: PurePosixPath) -> Iterator[int]:

@@ -17,7 +17,10 @@ __all__ = ["GpuError", "Nvml"]
 
 
 class Nvml:
-    """Its calls may block for ever: use it in a process that may be killed."""
+    """A session: every card, and what the driver reports of them by itself.
+
+    Its calls may block for ever: use it in a process that may be killed.
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         """Raises GpuError when the driver or its library is missing or broken."""

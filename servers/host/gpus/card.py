@@ -129,14 +129,6 @@ class _Memory:
     reserved: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Link:
-    gen: int | None = None
-    gen_max: int | None = None
-    width: int | None = None
-    width_max: int | None = None
-
-
 class NvmlCard:
     """One card, with what cannot change and what it is known not to report."""
 
@@ -218,10 +210,7 @@ class NvmlCard:
             processes=self._processes(),
             numa_node=node if kind == "numa" else None,
             node_meminfo=self._kernel.node_meminfo(node) if kind == "numa" else None,
-            pcie_gen=link.gen,
-            pcie_gen_max=link.gen_max,
-            pcie_width=link.width,
-            pcie_width_max=link.width_max,
+            **link,
             pci=self._once("PCI address", pci_of, card),
             pstate=self._ask("performance state", pynvml.nvmlDeviceGetPerformanceState, card),
             margin_c=self._asking.ask_gently(
@@ -288,17 +277,19 @@ class NvmlCard:
     def _max_clock(self, what: str, clock: int) -> Any:
         return self._once(what, pynvml.nvmlDeviceGetMaxClockInfo, self.handle, clock)
 
-    def _link(self, kind: Kind) -> _Link:
+    def _link(self, kind: Kind) -> dict[str, Any]:
         if kind == "unified":
             # The GPU is on the same chip; NVML's "Gen1 x1" there describes no real link.
-            return _Link()
+            return {}
         card = self.handle
-        return _Link(
-            gen=self._ask("PCIe link", pynvml.nvmlDeviceGetCurrPcieLinkGeneration, card),
-            gen_max=self._once("best link", pynvml.nvmlDeviceGetMaxPcieLinkGeneration, card),
-            width=self._ask("PCIe width", pynvml.nvmlDeviceGetCurrPcieLinkWidth, card),
-            width_max=self._once("best width", pynvml.nvmlDeviceGetMaxPcieLinkWidth, card),
-        )
+        return {
+            "pcie_gen": self._ask("PCIe link", pynvml.nvmlDeviceGetCurrPcieLinkGeneration, card),
+            "pcie_gen_max": self._once(
+                "best link", pynvml.nvmlDeviceGetMaxPcieLinkGeneration, card
+            ),
+            "pcie_width": self._ask("PCIe width", pynvml.nvmlDeviceGetCurrPcieLinkWidth, card),
+            "pcie_width_max": self._once("best width", pynvml.nvmlDeviceGetMaxPcieLinkWidth, card),
+        }
 
     def _processes(self) -> list[GpuProcess] | None:
         lists = [

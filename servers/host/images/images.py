@@ -17,8 +17,7 @@ from servers.host.docker.client import (
     server_address,
     translate_errors,
 )
-from servers.host.docker.errors import ContainerError, translate
-from servers.host.docker.facts import Image, Json, split_reference
+from servers.host.docker.facts import ContainerError, Image, Json, split_reference, translate
 from servers.host.external.containers import DockerReader
 
 type LayerState = Literal["waiting", "downloading", "downloaded", "extracting", "done", "there"]
@@ -233,7 +232,7 @@ class DockerImages(DockerReader):
         while True:
             try:
                 with closing(DockerResponse(self.host, "/system/df?type=image")) as answer:
-                    found: Json = json.loads(b"".join(iter(answer.receive, b"")))
+                    found: Json = json.loads(answer.read())
                     return found
             except DockerSocketError as error:
                 if "already running" not in str(error) or time.monotonic() > deadline:
@@ -268,7 +267,7 @@ class DockerImages(DockerReader):
             translate_errors(doing),
             closing(DockerResponse(self.host, path, headers=headers)) as answer,
         ):
-            said = json.loads(b"".join(iter(answer.receive, b"")))
+            said = json.loads(answer.read())
         platforms = (
             "/".join(filter(None, (each.get("os"), each.get("architecture"))))
             for each in said.get("Platforms") or ()

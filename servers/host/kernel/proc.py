@@ -48,6 +48,7 @@ class Process:
 class ProcessSummary:
     """What every process tells of itself, whoever asks."""
 
+    name: str
     start: int  # clock ticks after boot
     ppid: int
     state: str
@@ -85,38 +86,34 @@ class Kernel:
     def outside_meminfo(self) -> dict[str, int]:
         """Bytes that no line of meminfo counts: of swap that is compressed, and of ZFS's cache."""
         devices = sorted((self.root / "sys/block").glob("zram*"))
-        swaps = (self._text(f"sys/block/{each.name}/mm_stat") for each in devices)
+        swaps = (self.text(f"sys/block/{each.name}/mm_stat") for each in devices)
         # Its third number: all that it takes, compressed.
-        zram = sum(int(words[2]) for text in swaps if len(words := (text or "").split()) > 2)
-        arc = _ARC_SIZE.search(self._text("proc/spl/kstat/zfs/arcstats") or "")
+        zram = sum(int(words[2]) for text in swaps if len(words := text.split()) > 2)
+        arc = _ARC_SIZE.search(self.text("proc/spl/kstat/zfs/arcstats"))
         found = {"Zram": zram, "ZfsArc": int(arc[1]) if arc else 0}
         return {name: size for name, size in found.items() if size}
 
     def node_meminfo(self, node: int) -> dict[str, int] | None:
         """The same lines for one NUMA node, in bytes; None when the kernel has no such node."""
-        text = self._text(f"sys/devices/system/node/node{node}/meminfo")
-        if text is None:
-            return None
-        return _sizes(re.sub(r"^Node \d+ ", "", text, flags=re.MULTILINE))
+        text = self.text(f"sys/devices/system/node/node{node}/meminfo")
+        return _sizes(re.sub(r"^Node \d+ ", "", text, flags=re.MULTILINE)) or None
 
     def boot_id(self) -> str | None:
         """A UUID that is new at each boot."""
-        text = self._text("proc/sys/kernel/random/boot_id")
-        return None if text is None else text.strip()
+        return self.text("proc/sys/kernel/random/boot_id").strip() or None
 
     def release(self) -> str | None:
         """Its version, such as 6.8.0-88-generic."""
-        text = self._text("proc/sys/kernel/osrelease")
-        return None if text is None else text.strip()
+        return self.text("proc/sys/kernel/osrelease").strip() or None
 
     def uptime(self) -> float | None:
         """Seconds since the boot."""
-        text = self._text("proc/uptime")
-        return None if text is None else float(text.split()[0])
+        text = self.text("proc/uptime")
+        return float(text.split()[0]) if text else None
 
     def booted_at(self) -> float | None:
         """Unix seconds of the boot."""
-        found = re.search(r"^btime (\d+)", self._text("proc/stat") or "", re.MULTILINE)
+        found = re.search(r"^btime (\d+)", self.text("proc/stat"), re.MULTILINE)
         return float(found[1]) if found else None
 
     def sees_host_pids(self) -> bool:
@@ -131,18 +128,18 @@ class Kernel:
 
     def driver_version(self) -> str | None:
         """The version of the NVIDIA kernel module that is loaded; None when none is."""
-        found = _DRIVER_VERSION.search(self._text("proc/driver/nvidia/version") or "")
+        found = _DRIVER_VERSION.search(self.text("proc/driver/nvidia/version"))
         return found[1] if found else None
 
     def driver_params(self) -> dict[str, int]:
         """The NVIDIA module's numeric parameters in force; empty when the module is not loaded."""
-        text = self._text("proc/driver/nvidia/params") or ""
+        text = self.text("proc/driver/nvidia/params")
         pairs = re.findall(r"^(\w+): (\d+)$", text, re.MULTILINE)
         return {name: int(value) for name, value in pairs}
 
     def memory_pressure(self) -> PressureStall | None:
         """None where the kernel was built or booted without pressure stall information."""
-        text = self._text("proc/pressure/memory") or ""
+        text = self.text("proc/pressure/memory")
         shares = dict(re.findall(r"^(some|full) avg10=([\d.]+)", text, re.MULTILINE))
         if "some" not in shares or "full" not in shares:
             return None
@@ -150,7 +147,7 @@ class Kernel:
 
     def read_swapped(self) -> tuple[int, int] | None:
         """Bytes read from and written to swap since the boot."""
-        found = dict(re.findall(r"^(pswpin|pswpout) (\d+)$", self._text("proc/vmstat") or "", re.M))
+        found = dict(re.findall(r"^(pswpin|pswpout) (\d+)$", self.text("proc/vmstat"), re.M))
         if len(found) != 2:
             return None
         return int(found["pswpin"]) * PAGE, int(found["pswpout"]) * PAGE
@@ -158,13 +155,13 @@ class Kernel:
     def oom_kills(self) -> int | None:
         """Processes that were killed for want of memory since the boot, anybody's; None before
         Linux 4.13, which does not count them in /proc/vmstat."""
-        found = re.search(r"^oom_kill (\d+)$", self._text("proc/vmstat") or "", re.MULTILINE)
+        found = re.search(r"^oom_kill (\d+)$", self.text("proc/vmstat"), re.MULTILINE)
         return int(found[1]) if found else None
 
     def users(self) -> dict[int, str]:
         """Login names of /etc/passwd. The name service is not asked: it can hang on a network."""
         names: dict[int, str] = {}
-        for line in (self._text("etc/passwd") or "").splitlines():
+        for line in self.text("etc/passwd").splitlines():
             fields = line.split(":")
             if len(fields) > 2 and fields[2].isdigit():
                 names.setdefault(int(fields[2]), fields[0])
@@ -172,26 +169,27 @@ class Kernel:
 
     def own_memory(self, pid: int) -> int | None:
         """Bytes of RssAnon of a process; None when it is gone, or a thread of the kernel's."""
-        found = _RSS_ANON.search(self._text(f"proc/{pid}/status") or "")
+        found = _RSS_ANON.search(self.text(f"proc/{pid}/status"))
         return int(found[1]) * 1024 if found else None
 
     def life(self, pid: int) -> ProcessSummary | None:
         """None when there is no such process."""
-        stat = self._text(f"proc/{pid}/stat")
-        if stat is None:
+        stat = self.text(f"proc/{pid}/stat")
+        if not stat:
             return None
         # The name stands in brackets and may itself hold brackets and spaces.
-        fields = stat[stat.rindex(")") + 2 :].split()
-        return ProcessSummary(state=fields[0], ppid=int(fields[1]), start=int(fields[19]))
+        name = stat[stat.index("(") + 1 : stat.rindex(")")]
+        state, ppid, *fields = stat[stat.rindex(")") + 2 :].split()
+        return ProcessSummary(name=name, state=state, ppid=int(ppid), start=int(fields[17]))
 
     def uid(self, pid: int) -> int | None:
         """The real user's number; None when it is gone."""
-        found = _UID.search(self._text(f"proc/{pid}/status") or "")
+        found = _UID.search(self.text(f"proc/{pid}/status"))
         return int(found[1]) if found else None
 
     def cgroup(self, pid: int) -> str:
         """The lines of its cgroups; "" when it is gone."""
-        return self._text(f"proc/{pid}/cgroup") or ""
+        return self.text(f"proc/{pid}/cgroup")
 
     def pids(self) -> list[int]:
         """Every process there is; nothing where /proc cannot be listed."""
@@ -202,13 +200,14 @@ class Kernel:
         except OSError:
             return []
 
-    def _text(self, path: str) -> str | None:
+    def text(self, path: str) -> str:
+        """A file below the root; "" where it is not there, or may not be read."""
         # A process that ends while its files are read answers ESRCH, one of another
         # user EACCES, a machine without the feature ENOENT: each time the fact is absent.
         try:
             return (self.root / path).read_text(errors="replace")
         except OSError:
-            return None
+            return ""
 
 
 class Processes:
@@ -236,21 +235,15 @@ class Processes:
         return found
 
     def _one(self, pid: int) -> Process | None:
-        stat = self._kernel._text(f"proc/{pid}/stat")
-        if stat is None:
+        said = self._kernel.life(pid)
+        if said is None:
             return None
-        name = stat[stat.index("(") + 1 : stat.rindex(")")]
-        fields = stat[stat.rindex(")") + 2 :].split()
-        state, ppid, start = fields[0], int(fields[1]), int(fields[19])
-        known = self._seen.get((pid, start))
+        known = self._seen.get((pid, said.start))
         return Process(
             pid=pid,
-            start=start,
-            started_at=self._time(start),
-            ppid=ppid,
-            name=name,
-            title=self._title(pid, name, state, known),
-            state=state,
+            **vars(said),
+            started_at=self._time(said.start),
+            title=self._title(pid, said.name, said.state, known),
             user=known.user if known else self._user(pid),
             container=known.container if known else self._container(pid),
         )
@@ -268,14 +261,14 @@ class Processes:
             return known.title
         if state in "DZX":
             return name
-        return mask_command_line(self._kernel._text(f"proc/{pid}/cmdline") or "") or name
+        return mask_command_line(self._kernel.text(f"proc/{pid}/cmdline")) or name
 
     def _user(self, pid: int) -> str | None:
         uid = self._kernel.uid(pid)
         return None if uid is None else self._users.get(uid, str(uid))
 
     def _container(self, pid: int) -> str | None:
-        ids = _CONTAINER.findall(self._kernel._text(f"proc/{pid}/cgroup") or "")
+        ids = _CONTAINER.findall(self._kernel.text(f"proc/{pid}/cgroup"))
         return ids[-1] if ids else None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from select import POLLIN, poll
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import psutil
 
@@ -131,9 +131,9 @@ def workers(containers: Collection[str], root: Path = Path("/")) -> list[WorkerP
     where it cannot be listed; without the box's own pid namespace only what is in ours.
     """
     kernel = Kernel(root=root)
-    wanted = {pid for pid in _pids(root) if _is_one(root / f"proc/{pid}", containers)}
+    wanted = {pid for pid in kernel.pids() if _is_one(kernel, pid, containers)}
     return [
-        WorkerProcess(process=each, memory=_memory(root, each.pid), may_end=_may_end(each.pid))
+        WorkerProcess(process=each, memory=_memory(kernel, each.pid), may_end=_may_end(each.pid))
         for each in Processes(kernel).read(wanted)
     ]
 
@@ -143,28 +143,16 @@ def is_worker(process: Process) -> bool:
     return bool(_NAME.match(process.name))
 
 
-def _pids(root: Path) -> list[int]:
-    try:
-        return [int(each.name) for each in (root / "proc").iterdir() if each.name.isdigit()]
-    except OSError:
-        return []
-
-
-def _is_one(folder: Path, containers: Collection[str]) -> bool:
-    try:
-        if _NAME.match((folder / "comm").read_text(errors="replace")):
-            return True
-        said = (folder / "cgroup").read_text(errors="replace")
-    except OSError:
-        return False  # it has ended meanwhile
+def _is_one(kernel: Kernel, pid: int, containers: Collection[str]) -> bool:
+    if _NAME.match(kernel.text(f"proc/{pid}/comm")):
+        return True
+    said = kernel.cgroup(pid)
     return any(container in said for container in containers)
 
 
-def _memory(root: Path, pid: int) -> int | None:
-    try:
-        return int((root / f"proc/{pid}/statm").read_text().split()[1]) * PAGE
-    except (OSError, IndexError, ValueError):
-        return None
+def _memory(kernel: Kernel, pid: int) -> int | None:
+    sizes = kernel.text(f"proc/{pid}/statm").split()
+    return int(sizes[1]) * PAGE if len(sizes) > 1 else None
 
 
 def _may_end(pid: int) -> bool:
@@ -289,21 +277,11 @@ def unit(kernel: Kernel, pid: int) -> str:
 
 def listener(port: int) -> str | None:
     """ "python (pid 1234)"; None when nobody does, or when the kernel does not tell us who."""
+    pid = next((each.pid for each in _list_listening() if each.laddr.port == port), None)
     try:
-        connections = psutil.net_connections(kind="tcp")
-    except psutil.AccessDenied:
+        return f"{psutil.Process(pid).name()} (pid {pid})" if pid is not None else None
+    except psutil.NoSuchProcess:
         return None
-    for connection in connections:
-        address = connection.laddr
-        if connection.status != psutil.CONN_LISTEN or not address or address.port != port:
-            continue
-        if connection.pid is None:
-            return None
-        try:
-            return f"{psutil.Process(connection.pid).name()} (pid {connection.pid})"
-        except psutil.NoSuchProcess:
-            return None
-    return None
 
 
 def list_listening_sockets(pids: Collection[int]) -> tuple[tuple[int, str, int], ...]:
@@ -312,15 +290,8 @@ def list_listening_sockets(pids: Collection[int]) -> tuple[tuple[int, str, int],
     Nothing where the kernel does not tell us whose sockets are (another user's processes, without
     root).
     """
-    try:
-        connections = psutil.net_connections(kind="tcp")
-    except psutil.AccessDenied:
-        return ()
-    found = {
-        (each.pid, each.laddr.ip, each.laddr.port)
-        for each in connections
-        if each.status == psutil.CONN_LISTEN and each.laddr and each.pid and each.pid in pids
-    }
+    mine = (each for each in _list_listening() if each.pid and each.pid in pids)
+    found = {(each.pid, each.laddr.ip, each.laddr.port) for each in mine}
     return tuple(sorted(found, key=lambda each: (each[2], each[1])))
 
 
@@ -329,13 +300,15 @@ def container_on(port: int, kernel: Kernel) -> str | None:
 
     "" for one outside containers; None when nobody listens, or the kernel does not tell us who.
     """
+    pid = next((each.pid for each in _list_listening() if each.laddr.port == port), None)
+    found = Processes(kernel).read({pid}) if pid else []
+    return (found[0].container or "") if found else None
+
+
+def _list_listening() -> list[Any]:
+    """TCP sockets that somebody listens on; none where the kernel does not tell."""
     try:
-        connections = psutil.net_connections(kind="tcp")
+        found = psutil.net_connections(kind="tcp")
     except psutil.AccessDenied:
-        return None
-    for each in connections:
-        if each.status != psutil.CONN_LISTEN or not each.laddr or each.laddr.port != port:
-            continue
-        found = Processes(kernel).read({each.pid}) if each.pid else []
-        return (found[0].container or "") if found else None
-    return None
+        return []
+    return [each for each in found if each.status == psutil.CONN_LISTEN and each.laddr]

@@ -70,30 +70,20 @@ def list_listening_ports(*, root: Path = Path("/")) -> frozenset[int] | None:
     """TCP ports that somebody listens on, of the network that this process is in; None where
     the kernel does not tell. Source: proc(5), /proc/net/tcp.
     """
-    found: set[int] = set()
-    told = False
-    for name in ("tcp", "tcp6"):
-        try:
-            lines = (root / "proc/net" / name).read_text().splitlines()[1:]
-        except OSError:
-            continue
-        told = True
-        for line in lines:
-            columns = line.split()
-            if len(columns) > 3 and columns[3] == _LISTENS:
-                found.add(int(columns[1].rpartition(":")[2], 16))
-    return frozenset(found) if told else None
+    tables = [Kernel(root=root).text(f"proc/net/{name}") for name in ("tcp", "tcp6")]
+    rows = [line.split() for table in tables for line in table.splitlines()[1:]]
+    listening = (row[1] for row in rows if len(row) > 3 and row[3] == _LISTENS)
+    found = frozenset(int(address.rpartition(":")[2], 16) for address in listening)
+    return found if any(tables) else None
 
 
 def addresses(*, root: Path = Path("/")) -> frozenset[str] | None:
     """IPv4 addresses of the network that this process is in, without the loopback's; None where
     the kernel does not tell. Source: proc(5), /proc/net/fib_trie.
     """
-    try:
-        text = (root / "proc/net/fib_trie").read_text()
-    except OSError:
-        return None
-    return frozenset(each for each in _LOCAL.findall(text) if not each.startswith("127."))
+    text = Kernel(root=root).text("proc/net/fib_trie")
+    found = frozenset(each for each in _LOCAL.findall(text) if not each.startswith("127."))
+    return found if text else None
 
 
 def has_toolkit(*, root: Path = Path("/")) -> bool | None:
@@ -105,8 +95,6 @@ def has_toolkit(*, root: Path = Path("/")) -> bool | None:
 # 1: page cache, 2: what drivers and the kernel would give back when asked, 3: both.
 LEVEL = 3
 _SWITCH = Path("/proc/sys/vm/drop_caches")
-# Where a shell and its libraries are.
-_PROGRAMS = ("/bin", "/lib", "/lib64", "/usr")
 _SECONDS = 120  # a box with a terabyte of memory has a lot to write
 
 
@@ -125,15 +113,14 @@ def drop_caches(docker: DockerContainers, *, root: Path = Path("/"), level: int 
         _through_container(docker, root, level)
 
 
-def _through_container(docker: DockerContainers, root: Path, level: int = LEVEL) -> None:
-    folders = tuple(each for each in _PROGRAMS if (root / each.lstrip("/")).exists())
+def _through_container(docker: DockerContainers, root: Path, level: int) -> None:
     words = ("/bin/sh", "-c", f"sync; echo {level} > {_SWITCH}")
     question = ContainerCommand(
         image=docker.ensure_empty_image(),
         words=words,
         seconds=_SECONDS,
         sets_kernel=True,
-        reads=folders,
+        reads=throwaway.list_program_folders(root),
     )
     said = throwaway.ask(docker, question)
     if said.exit_code != 0:
@@ -171,36 +158,29 @@ def read_memory(kernel: Kernel, pid: int) -> CgroupMemory | None:
         controllers, _colon, path = rest.partition(":")
         below = path.lstrip("/")
         if "memory" in controllers.split(","):
-            folder = kernel.root / "sys/fs/cgroup/memory" / below
-            return _read(folder, "memory.oom_control", "memory.usage_in_bytes",
-                         "memory.limit_in_bytes")  # fmt: skip
+            folder = f"sys/fs/cgroup/memory/{below}"
+            names = ("memory.oom_control", "memory.usage_in_bytes", "memory.limit_in_bytes")
+            return _read(kernel, folder, *names)
         if number == "0" and below:
             for mount in ("sys/fs/cgroup", "sys/fs/cgroup/unified"):
-                folder = kernel.root / mount / below
-                found = _read(folder, "memory.events", "memory.current", "memory.max")
+                names = ("memory.events", "memory.current", "memory.max")
+                found = _read(kernel, f"{mount}/{below}", *names)
                 if found is not None:
                     return found
     return None
 
 
-def _read(folder: Path, events: str, held: str, limit: str) -> CgroupMemory | None:
-    kills = _KILLS.search(_text(folder / events))
+def _read(kernel: Kernel, folder: str, events: str, held: str, limit: str) -> CgroupMemory | None:
+    kills = _KILLS.search(kernel.text(f"{folder}/{events}"))
     if kills is None:
         return None
-    most = _number(_text(folder / limit))
+    most = _number(kernel.text(f"{folder}/{limit}"))
     return CgroupMemory(
         kills=int(kills[1]),
-        held=_number(_text(folder / held)),
+        held=_number(kernel.text(f"{folder}/{held}")),
         limit=None if most is None or most >= _NO_LIMIT else most,
-        pids=frozenset(map(int, _text(folder / "cgroup.procs").split())),
+        pids=frozenset(map(int, kernel.text(f"{folder}/cgroup.procs").split())),
     )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
 
 
 def _number(text: str) -> int | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from io import RawIOBase
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, NamedTuple, Self, cast
 from urllib.parse import quote, urlencode
 
 from servers.host.docker.client import DockerResponse, DockerSocketError
@@ -164,6 +164,25 @@ class ProcessStream:
     is_own: bool = False  # the engine itself has opened it, as it was told
 
 
+class LogProgress(NamedTuple):
+    """How far a file was read, as a run's row keeps it."""
+
+    path: str = ""
+    inode: tuple[int, int] = (0, 0)  # device and number
+    offset: int = 0  # bytes
+
+    def to_json(self) -> dict[str, Any]:
+        return {"path": self.path, "inode": list(self.inode), "offset": self.offset}
+
+    @classmethod
+    def from_row(cls, said: object) -> Self:
+        """Of nothing where the row is not as inferdash writes it."""
+        match said:
+            case {"path": str(path), "inode": [int(device), int(number)], "offset": int(offset)}:
+                return cls(path, (device, number), max(0, offset))
+        return cls()
+
+
 class PrintedError(Exception):
     """A file cannot be read; the text says why, and what to do."""
 
@@ -262,7 +281,7 @@ def _outlet(pid: int, stream: str, number: int, kernel: Kernel) -> ProcessStream
 
 
 def _flags(pid: int, number: int, kernel: Kernel) -> int:
-    for line in (kernel._text(f"proc/{pid}/fdinfo/{number}") or "").splitlines():
+    for line in kernel.text(f"proc/{pid}/fdinfo/{number}").splitlines():
         name, _colon, value = line.partition(":")
         if name == "flags":
             return int(value, 8)

@@ -156,7 +156,7 @@ def health(endpoint: Endpoint, path: str) -> HealthAnswer:
 
 def models(endpoint: Endpoint, path: str = "/v1/models") -> list[str] | None:
     """The names that requests may give as model; None when the engine does not say."""
-    listed = _parse_models(_get_json(endpoint, path))
+    listed = _parse_models(fetch_json(endpoint, path))
     if listed is None:
         return None
     names = [
@@ -224,7 +224,7 @@ def list_models(endpoint: Endpoint, path: str = "/v1/models") -> ModelListing:
 
 def version(endpoint: Endpoint, path: str, key: str) -> str | None:
     """The engine's version, found under `key` of the JSON at `path`; None when it does not say."""
-    answer = _get_json(endpoint, path)
+    answer = fetch_json(endpoint, path)
     found = answer.get(key) if isinstance(answer, dict) else None
     return str(found) if found else None
 
@@ -257,7 +257,7 @@ def fetch_metrics(
 
 def busy_slots(endpoint: Endpoint, path: str) -> int | None:
     """Requests that llama.cpp runs now, for builds whose metrics are off; None when unknown."""
-    answer = _get_json(endpoint, path)
+    answer = fetch_json(endpoint, path)
     if not isinstance(answer, list):
         return None
     return sum(isinstance(slot, dict) and slot.get("is_processing") is True for slot in answer)
@@ -337,11 +337,6 @@ def _get(endpoint: Endpoint, path: str) -> BoundedResponse:
     return connections.waited_for(_ask(endpoint, path))
 
 
-def fetch_json(endpoint: Endpoint, path: str) -> Any:
-    """The JSON at this path; None when there is none."""
-    return _get_json(endpoint, path)
-
-
 def post(endpoint: Endpoint, path: str, body: object = None, *, within: float) -> None:
     """Have the engine do something, by a POST. Raises EngineError with its words where it does not."""
     asking = _ask(endpoint, path, method="POST", json=body, within=within)
@@ -373,7 +368,7 @@ async def _ask(
     return await bounded.fetch(request, by=client, most=PROBE_LIMIT, within=within)
 
 
-def _get_json(endpoint: Endpoint, path: str) -> Any:
+def fetch_json(endpoint: Endpoint, path: str) -> Any:
     """The JSON at this path; None when there is none."""
     try:
         got = _get(endpoint, path)

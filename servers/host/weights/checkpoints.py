@@ -21,7 +21,7 @@ INDEX = "model.safetensors.index.json"
 # Of the Hub: git's SHA-1, or its SHA-256.
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LONGEST_REF = 100  # bytes
-_SPLIT = re.compile(r"(?P<name>.+)-00001-of-(?P<count>[0-9]{5})\.gguf")
+_FIRST_PART = re.compile(r".+-00001-of-[0-9]{5}\.gguf")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,12 +81,10 @@ def _header(path: PurePosixPath, files: BoxFiles) -> dict[str, Any] | None:
 
 def _with_parts(path: PurePosixPath, files: BoxFiles) -> int:
     """The size of a file; of the first of several parts that of all that are there."""
-    split = _SPLIT.fullmatch(path.name)
-    if split is None:
-        return files.file(path).st_size
-    names = [name for name, _seen in files.entries(path.parent, _MOST_FILES).found]
-    begins, ends = f"{split['name']}-", f"-of-{split['count']}.gguf"
-    parts = [name for name in names if name.startswith(begins) and name.endswith(ends)]
+    parts = [path.name]
+    if _FIRST_PART.fullmatch(path.name):
+        inside = files.entries(path.parent, _MOST_FILES).found
+        parts = stored.find_parts(path.name, (name for name, _seen in inside))
     return sum(files.file(path.parent / name).st_size for name in parts)
 
 

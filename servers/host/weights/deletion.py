@@ -194,17 +194,11 @@ class _Planned:
         return file is not None and stored.is_weights(file)
 
     def _parts(self, first: PurePosixPath) -> list[PurePosixPath]:
-        split = stored.PART.fullmatch(first.name)
-        if split is None:
+        if not stored.PART.fullmatch(first.name):
             return [first]
         inside = self._files.entries(first.parent, MOST_ENTRIES).found
-        others = (stored.PART.fullmatch(name) for name, _seen in inside)
-        same = ("name", "count", "end")
-        return sorted(
-            first.parent / each.string
-            for each in others
-            if each is not None and all(each[name] == split[name] for name in same)
-        )
+        names = stored.find_parts(first.name, (name for name, _seen in inside))
+        return [first.parent / name for name in names]
 
     def _partly(
         self,

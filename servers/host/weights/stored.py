@@ -247,7 +247,20 @@ def find_model(names: Iterable[str], wanted: str = "") -> list[str]:
     up. Source: llama.cpp, common/download.cpp (find_best_model, get_split_files), 2026-10.
     """
     models = [each for each in sorted(names) if is_model(each)]
-    return _with_parts(_first(models, wanted), models)
+    first = _first(models, wanted)
+    return find_parts(first, models) if first else []
+
+
+def find_parts(first: str, names: Iterable[str]) -> list[str]:
+    """Those of the names that are parts of the same model, in order; a whole one is its only part."""
+    series = _series(first)
+    return sorted(each for each in names if _series(each) == series) if series else [first]
+
+
+def _series(name: str) -> tuple[str, ...] | None:
+    """What all parts of a model have in common; None for what is no part."""
+    split = PART.fullmatch(name)
+    return split.group("name", "count", "end") if split else None
 
 
 def is_whole(parts: list[str]) -> bool:
@@ -273,14 +286,3 @@ def _first(models: list[str], wanted: str) -> str:
         if found := next((each for each in models if pattern.search(each)), ""):
             return found
     return models[0] if models and not wanted else ""
-
-
-def _with_parts(first: str, models: list[str]) -> list[str]:
-    folder, slash, base = first.rpartition("/")
-    split = PART.fullmatch(base)
-    if split is None:
-        return [first] if first else []
-    of_it = re.compile(
-        re.escape(folder + slash + split["name"]) + rf"-[0-9]{{5}}-of-{split['count']}\.gguf"
-    )
-    return [each for each in models if of_it.fullmatch(each)]

@@ -9,16 +9,21 @@ from django.db import transaction
 
 from servers.host.kernel.processes import ProcessId
 from servers.judge.external.engines import DiscoveredEngine
-from servers.lifecycle.external import process
-from servers.lifecycle.external.container import ContainerWorkload, build_removed_end
-from servers.lifecycle.external.process import LogProgress, ProcessWorkload, own_log
-from servers.lifecycle.external.workload import ExternalWorkload, WatchError, WorkloadEnd
+from servers.lifecycle.external import workloads
+from servers.lifecycle.external.workloads import (
+    ContainerWorkload,
+    ExternalWorkload,
+    ProcessWorkload,
+    WatchError,
+    WorkloadEnd,
+    build_removed_end,
+    own_log,
+)
 from servers.lifecycle.runs import creation
 from servers.models import Box, ExternalEngine, Run
 
 __all__ = [
     "WorkloadEnd",
-    "LogProgress",
     "ExternalWorkload",
     "ContainerWorkload",
     "ProcessWorkload",
@@ -91,7 +96,7 @@ def find_end(run: Run, *, exit_code: int | None = None) -> tuple[WorkloadEnd | N
     """
     life = ProcessId.parse(run.container_id)
     if life is not None:
-        return (None if life.is_running() else process.end_process_run(run, life)), False
+        return (None if life.is_running() else workloads.end_process_run(run, life)), False
     other = creation.docker().other(run.container_id)
     if other is None:
         return build_removed_end(), False

@@ -5,7 +5,6 @@ import re
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from django.conf import settings
 
@@ -30,28 +29,15 @@ from servers.models import JobLog, TagNews
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PullForecast:
-    """What is known of a pull before its first byte."""
-
-    sizes: Mapping[str, int] = field(default_factory=dict)  # of layers by digest; {}: not told
-    free: int | None = None  # bytes on Docker's disk
-
-
 def pull(work: ImageWork) -> str:
     """What came of it, in a sentence. Raises HeldError, and ContainerError."""
     docker, job = creation.docker(), work.job
-    looked = _forecast_pull(docker, work)
-    work.note(
-        free=looked.free,
-        total=sum(looked.sizes.values()) or None,
-        is_whole=bool(looked.sizes),
-        said="",
-    )
+    sizes, free = _forecast_pull(docker, work)
+    work.note(free=free, total=sum(sizes.values()) or None, is_whole=bool(sizes), said="")
     before = docker.image(job.reference)
     stream = docker.begin_pull(job.source)
     work.follow(stream.close)
-    _follow_pull(work, stream, looked.sizes)
+    _follow_pull(work, stream, sizes)
     if work.is_given_up:
         raise ContainerError("The pull was given up.", kind="given_up")
     image = docker.image(job.source)
@@ -93,8 +79,13 @@ def what_stays() -> str:
     )
 
 
-def _forecast_pull(docker: DockerContainers, work: ImageWork) -> PullForecast:
-    """Raises HeldError for what a person should know before the first byte, unless they do."""
+def _forecast_pull(
+    docker: DockerContainers, work: ImageWork
+) -> tuple[Mapping[str, int], int | None]:
+    """Bytes of its layers by digest, {} where nobody tells, and bytes free on Docker's disk.
+
+    Raises HeldError for what a person should know before the first byte, unless they do.
+    """
     job, facts = work.job, docker.facts()
     architecture = judge.ARCHITECTURES.get(facts.architecture, facts.architecture)
     if not job.despite and not _is_for(docker, job.source, architecture):
@@ -112,7 +103,7 @@ def _forecast_pull(docker: DockerContainers, work: ImageWork) -> PullForecast:
             f"Docker has {free / GIB:.1f} GiB free. Make room first, or pull it all the same: "
             "layers that are here already are not pulled again."
         )
-    return PullForecast(sizes=sizes, free=free)
+    return sizes, free
 
 
 def _is_for(docker: DockerContainers, source: str, architecture: str) -> bool:

@@ -282,8 +282,7 @@ def _fate(
     if image.users:
         names = ", ".join(each["name"] for each in image.users[:3])
         why = f"the container{'s' if len(image.users) > 1 else ''} {names} came from it"
-        return PruneDecision(image=image, may_go=False, why=why, is_ours=mine)
-    if used.running:
+    elif used.running:
         why = f"{used.running[0]} runs it"
     elif used.worked:
         why = f"{_names(used.worked)} last worked with it"

@@ -1,5 +1,6 @@
 """Kinds of jobs: how each is asked for, what does it, how many go on at once, what is said of a cut.
 
+Most are actions on a box: on what is left behind there, others' engines, models on its disks.
 Before it does anything the watcher looks again, and does only what it finds itself: whoever can
 write rows still cannot have a process ended that no engine has left behind.
 """

@@ -12,7 +12,6 @@ from servers import events
 from servers.judge.logs import evidence, failure_catalog
 from servers.judge.logs.diagnosis import HEAD, TAIL, Diagnosis, Ending, diagnose
 from servers.judge.logs.evidence import Oom
-from servers.judge.logs.remedies import Remedy
 from servers.judge.profiles.facts import LaunchFacts, RuleSource
 from servers.launch.engines import change as engines_change
 from servers.launch.engines.change import Difference, LaunchChange
@@ -177,7 +176,6 @@ def _lines(run_id: int) -> Iterator[tuple[int, str]]:
 def explain_failure(run: Run, person: User) -> FailureReport:
     """What to show this person of a failed run, with the changes that its profile would take now."""
     failure = failure_catalog.by_id().get(run.log.cause)
-    groups = run.log.diagnosis.get("groups", {})
     good = _last_good(run)
     return FailureReport(
         is_waiting=not run.log.diagnosis,
@@ -185,7 +183,7 @@ def explain_failure(run: Run, person: User) -> FailureReport:
         cause=failure.id if failure else "",
         summary=run.log.diagnosis.get("summary", ""),
         evidence=tuple((line, text) for line, text in run.log.diagnosis.get("evidence", ())),
-        steps=tuple(_steps(run, failure.remedies, groups)) if failure else (),
+        steps=tuple(_steps(run)),
         sources=failure.sources if failure else (),
         last_good=good,
         changed=tuple(list_changes(good, run)) if good else (),
@@ -196,35 +194,30 @@ def explain_failure(run: Run, person: User) -> FailureReport:
 
 def list_cures(run: Run) -> list[str]:
     """What to do about why it failed, in words, best first; [] where no cause is known."""
-    failure = failure_catalog.by_id().get(run.log.cause)
-    groups = run.log.diagnosis.get("groups", {})
-    return [step.says for step in _steps(run, failure.remedies, groups)] if failure else []
+    return [step.says for step in _steps(run)]
 
 
 def change(run: Run, number: int) -> LaunchChange | None:
     """What a remedy changes in the profile of this run; None where it changes nothing."""
-    failure = failure_catalog.by_id().get(run.log.cause)
-    groups = run.log.diagnosis.get("groups", {})
-    for step in _steps(run, failure.remedies, groups) if failure else ():
-        if step.number == number:
-            return step.change
-    return None
+    return next((step.change for step in _steps(run) if step.number == number), None)
 
 
 def find_first_change(run: Run) -> LaunchChange | None:
     """What the best remedy that is a change of its profile changes; None without one."""
+    return next((step.change for step in _steps(run) if step.change), None)
+
+
+def _steps(run: Run) -> Iterator[FixStep]:
+    """The remedies of its cause; none where that is not known."""
     failure = failure_catalog.by_id().get(run.log.cause)
+    if failure is None:
+        return
     groups = run.log.diagnosis.get("groups", {})
-    steps = _steps(run, failure.remedies, groups) if failure else ()
-    return next((step.change for step in steps if step.change), None)
-
-
-def _steps(run: Run, remedies: tuple[Remedy, ...], groups: dict[str, str]) -> Iterator[FixStep]:
     server = run.server
     template = server.profile.launch
     launch = fill_parameters(template, server.values)
     facts = LaunchFacts(LaunchContext(launch, server.box).subject)
-    for number, remedy in enumerate(remedies):
+    for number, remedy in enumerate(failure.remedies):
         truth = remedy.judge(launch.engine, groups, facts)
         if truth is False:
             continue

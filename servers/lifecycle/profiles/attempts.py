@@ -41,6 +41,8 @@ class FilterChoice:
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
+    """What was changed since the attempt before, how far this one came, why it ended."""
+
     run: Run
     before: Run | None  # the attempt before, on the same box if there was one
     differences: tuple[Difference, ...]  # between the two launches

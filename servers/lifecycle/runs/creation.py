@@ -405,9 +405,9 @@ def _try_lock(file: TextIOWrapper, path: str) -> bool:
 
 
 def settle_gpus(run: Run) -> str:
-    """The GPUs of this run as Docker takes them; the first answer stays, and is on the row.
+    """The GPUs of this run as Docker takes them, also where its profile names a kind of them.
 
-    Raises CardsError.
+    The first answer stays, and is on the row. Raises CardsError.
     """
     with transaction.atomic():
         # Two starts at once would both find the same cards idle.

@@ -14,8 +14,8 @@ from django.views.decorators.debug import sensitive_post_parameters
 from servers import events
 from servers.contexts import alerts as alert_context
 from servers.forms.notifications import NotificationChannelForm
+from servers.lifecycle.alerts import alerts as channel_actions
 from servers.lifecycle.alerts import alerts as verbs
-from servers.lifecycle.alerts import channels as channel_actions
 from servers.models import Alert, AuditEntry, Box, NotificationChannel, Permission
 from servers.models.alerts import AlertKind
 from servers.models.people.key import SecretError

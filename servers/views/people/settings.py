@@ -14,7 +14,7 @@ from servers import tasks
 from servers.forms.notifications import NotificationChoicesForm
 from servers.forms.people import BoxForm
 from servers.launch.engines.placement import resolve
-from servers.lifecycle.alerts.channels import choose
+from servers.lifecycle.alerts.alerts import choose
 from servers.models import AuditEntry, Box, Permission, RunLog
 from servers.models.alerts import find_choices
 from servers.views.access import PersonRequest, get, get_or_post, post

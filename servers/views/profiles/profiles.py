@@ -17,7 +17,6 @@ from servers import events, lifecycle, tasks
 from servers.forms.environment import EnvironmentForm
 from servers.forms.profile import ProfileForm, opens_the_box
 from servers.judge import charts
-from servers.judge.profiles.lint_rules import opens_the_box
 from servers.launch import numbers
 from servers.launch.commandline import export
 from servers.launch.engines import ENGINES, change, choices

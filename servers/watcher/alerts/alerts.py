@@ -20,7 +20,7 @@ from servers.judge.logs.remedies import list_texts
 from servers.judge.profiles.facts import BoxKind, LaunchFacts, Subject
 from servers.launch import durations
 from servers.launch.engines.launch import fill_parameters
-from servers.lifecycle.alerts import alerts, channels
+from servers.lifecycle.alerts import alerts
 from servers.lifecycle.memory import releases
 from servers.lifecycle.runs import restart_policy, starts
 from servers.models import (
@@ -288,7 +288,7 @@ class NotificationSender:
         """Start what is due. Short; for every round."""
         self._threads = {pk: each for pk, each in self._threads.items() if each.is_alive()}
         waiting: dict[int, list[Notification]] = {}
-        for notification in channels.due(self.box):
+        for notification in alerts.due(self.box):
             waiting.setdefault(notification.channel_id, []).append(notification)
         for pk, notifications in waiting.items():
             self._start(pk, partial(self._send, notifications[:AT_ONCE]))
@@ -311,7 +311,7 @@ class NotificationSender:
     def _send(self, notifications: list[Notification]) -> None:
         for notification in notifications:
             # Whoever does not take this one now would not take the next.
-            if not channels.send(notification, self.box):
+            if not alerts.send(notification, self.box):
                 return
 
     def _give_signs_of_life(self) -> None:
@@ -323,7 +323,7 @@ class NotificationSender:
         pings = NotificationChannel.objects.filter(kind=ChannelKind.PING, is_enabled=True, box=box)
         for channel in pings.select_related("box"):
             is_due = now - self._pinged.get(channel.pk, float("-inf")) >= PING_EVERY
-            if is_due and self._start(channel.pk, partial(channels.ping, channel)):
+            if is_due and self._start(channel.pk, partial(alerts.ping, channel)):
                 self._pinged[channel.pk] = now
 
 

@@ -8,8 +8,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,8 @@ from servers.host.kernel import processes
 from servers.host.kernel.proc import Kernel, Process, Processes
 from servers.host.kernel.processes import ProcessId, unit
 from servers.judge.external.engines import DiscoveredEngine, Origin
+from servers.judge.logs.diagnosis import Ending, diagnose
+from servers.judge.profiles.facts import Subject
 from servers.launch import durations
 from servers.launch.commandline import engine_words
 from servers.launch.commandline.clusters import ray_start
@@ -29,14 +31,87 @@ from servers.launch.commandline.inspect import command_of, without_python
 from servers.launch.commandline.tokens import EngineKey
 from servers.launch.engines import ENGINES
 from servers.launch.engines.engine import flag_value
+from servers.launch.redaction import mask_tokens
 from servers.lifecycle.external import ContainerWorkload
-from servers.lifecycle.external.container import Autopsies
+from servers.lifecycle.external.workloads import WatchError
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.secret_env import find_key_in
 from servers.models import Box, Run
+from servers.models.people.key import mask
 from servers.watcher.external.discovery import DiscoveredLife, Ways
 
 log = logging.getLogger(__name__)
+
+# Lines at the end of a log that are read, and containers in one round.
+LINES = 5000
+AT_ONCE = 2
+
+NO_LOG = "Docker keeps no log of it."
+
+
+class Autopsies:
+    """Each is looked at once for each of its ends."""
+
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self._told: dict[tuple[str, float | None], tuple[str, str]] = {}
+        self._left = 0
+
+    def begin(self, there: Collection[str]) -> None:
+        """A round, in which these are there."""
+        self._told = {end: told for end, told in self._told.items() if end[0] in there}
+        self._left = AT_ONCE
+
+    def add_reason(self, found: DiscoveredEngine, container: ContainerWorkload) -> DiscoveredEngine:
+        """With the reason, once its turn has come. Raises ContainerError."""
+        end = (found.container, found.ended_at)
+        if found.exit_code is None:
+            return found  # it has never run
+        if end not in self._told:
+            if self._left == 0:
+                return found
+            self._left -= 1
+            self._told[end] = self._look(found, container)
+        why, cause = self._told[end]
+        return replace(found, why=why, cause=cause)
+
+    def _look(self, found: DiscoveredEngine, container: ContainerWorkload) -> tuple[str, str]:
+        """A sentence, "" where there is nothing to explain, and the cause."""
+        if not container.other.has_log:
+            return NO_LOG, ""
+        try:
+            lines, subject = self._read(container, found)
+        except ContainerError as error:
+            log.warning("Why %s has ended is not known: %s", found.name, error)
+            return "", ""
+        said = diagnose(
+            Ending(
+                lines=list(enumerate(lines, 1)),
+                exit_code=found.exit_code,
+                oom_killed=found.oom_killed,
+                subject=subject,
+                engine=found.engine,
+                # What has printed more than a start does has served.
+                was_ready=True if len(lines) >= LINES else None,
+            )
+        )
+        return ("", "") if said.outcome == "ready" else (said.summary, said.cause or "")
+
+    def _read(
+        self, container: ContainerWorkload, found: DiscoveredEngine
+    ) -> tuple[list[str], Subject | None]:
+        """The lines that it printed last, without secrets, and what was launched."""
+        raw = creation.docker().tail(container.key, LINES, since=container.started_at)
+        try:
+            made = container.draft(self.box, found)
+        except WatchError:
+            made = None
+        told = container.list_secrets(made) if made is not None else container.told_by_environment
+        raw = mask("\n".join(raw), told).split("\n") if raw else []
+        lines = [line.decode() for line in mask_tokens([line.encode() for line in raw])]
+        return lines, LaunchContext(made.launch, self.box).subject if made is not None else None
+
 
 # What has ended stays as it is, and whoever starts it is heard of; but a message may be lost.
 EVERY = 60.0

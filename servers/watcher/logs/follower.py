@@ -28,15 +28,24 @@ from servers.host.docker.containers import Container, DockerContainers
 from servers.host.kernel import processes
 from servers.host.kernel.processes import ProcessId
 from servers.host.logs import log_stream
-from servers.host.logs.log_stream import LONGEST, Line, LogStream, PrintedError, ProcessStream
+from servers.host.logs.log_stream import (
+    LONGEST,
+    Line,
+    LogProgress,
+    LogStream,
+    PrintedError,
+    ProcessStream,
+)
 from servers.judge.logs import parsing
 from servers.launch.redaction import mask_lines, mask_tokens
-from servers.lifecycle.external import LogProgress, own_log
+from servers.lifecycle.external import own_log
 from servers.lifecycle.runs import creation
 from servers.models import LogChunk, Run, RunLog
 from servers.models.logs import NOTE
 from servers.models.runs.run_parts import find_boundary
-from servers.watcher.logs.records import (
+from servers.watcher.logs.writer import (
+    LogReadAhead,
+    LogWriter,
     RecordOrder,
     earlier,
     find_missing,
@@ -47,7 +56,6 @@ from servers.watcher.logs.records import (
     slice_records,
     stamp,
 )
-from servers.watcher.logs.writer import LogReadAhead, LogWriter
 
 log = logging.getLogger(__name__)
 
@@ -225,11 +233,7 @@ class Follower(LogWriter):
             self._bound(container)
             if not (container.has_ended or self._end) or not self._is_whole():
                 return False
-        if self._stopping.is_set():
-            return False
-        RunLog.objects.filter(run=self.run_id).update(is_complete=True)
-        events.publish_log_growth(self.run_id, self._upto)
-        return True
+        return self._note_complete()
 
     def _tell_removed(self) -> None:
         """inferdash removes a container only once its log is complete: this was somebody else."""
@@ -328,8 +332,9 @@ class _File:
     offset: int
     source: RawIOBase = field(repr=False)
 
-    def to_json(self) -> dict[str, Any]:
-        return {"path": self.path, "inode": list(self.inode), "offset": self.offset}
+    @property
+    def progress(self) -> LogProgress:
+        return LogProgress(self.path, self.inode, self.offset)
 
 
 class FileFollower(LogWriter):
@@ -357,7 +362,7 @@ class FileFollower(LogWriter):
                 if sum(self._read_on(each) for each in self._files.values()):
                     continue
                 if self._has_ended:
-                    return self._finish()
+                    return self._note_complete()
                 if time.monotonic() - looked_at > LINKS_EVERY:
                     looked_at = time.monotonic()
                     self._open()
@@ -444,7 +449,7 @@ class FileFollower(LogWriter):
 
     def _keep(self, batch: list[bytes]) -> None:
         """With how far each file is read, in one."""
-        said = {stream: file.to_json() for stream, file in self._files.items()}
+        said = {stream: file.progress.to_json() for stream, file in self._files.items()}
         self._known = self._known | said
         self._beside = {"files": self._known}
         self._store(batch)
@@ -454,13 +459,6 @@ class FileFollower(LogWriter):
         self._last = max(time.time_ns(), self._last + 1000)
         seconds, rest = divmod(self._last, 10**9)
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
-
-    def _finish(self) -> bool:
-        if self._stopping.is_set():
-            return False
-        RunLog.objects.filter(run=self.run_id).update(is_complete=True)
-        events.publish_log_growth(self.run_id, self._upto)
-        return True
 
 
 def _find_beginning(outlet: ProcessStream, size: int) -> str:

@@ -17,7 +17,7 @@ from servers.models import Box, FiguresChunk, LogChunk, Run
 from servers.models.logs import NOTE
 from servers.state import box_samples, engine_metrics
 from servers.state.engine_metrics import LINE, LOG, METRICS, EngineMetrics
-from servers.watcher.memory.rollups import Rollups
+from servers.watcher.memory.monitor import Rollups
 from servers.watcher.runs.probes import StatusProbe
 
 EVERY = 10.0  # seconds between two looks

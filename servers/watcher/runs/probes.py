@@ -223,13 +223,7 @@ class SyntheticProbes:
         for run_id, said in self._questions.answers(until=time.monotonic()):
             self._ended[run_id] = time.monotonic()
             alone = run_id not in self._company
-            yield ProbeResult(
-                run=said.run,
-                kind=said.kind,
-                answer=said.answer,
-                asked_at=said.asked_at,
-                alone=alone,
-            )
+            yield replace(said, alone=alone)
 
     def others(self, run: Run, requests: int | None, engine: Engine) -> int | None:
         """How many of its requests are not ours; None where it does not count them."""

@@ -14,8 +14,14 @@ from servers.lifecycle.external import ProcessWorkload, monitoring
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.lifecycle.images import work
-from servers.lifecycle.memory import load_guard
-from servers.lifecycle.runs import commands, creation, gpu_conflicts, reconcile, restart_policy
+from servers.lifecycle.runs import (
+    commands,
+    creation,
+    gpu_conflicts,
+    health,
+    reconcile,
+    restart_policy,
+)
 from servers.lifecycle.runs.ownership import ExternalRunError, require_external, require_managed
 from servers.models import Run, Server
 from servers.models.runs.run import PARTS, ExternalRun, ExternalServer, ManagedRun, ManagedServer
@@ -46,7 +52,7 @@ VERBS: dict[str, Callable[[ExternalServer, ExternalRun], object]] = {
     "runs.creation.remove_container": lambda _, run: creation.remove_container(run),  # type: ignore[arg-type]
     "runs.restart_policy.plan": lambda _, run: restart_policy.plan(run),  # type: ignore[arg-type]
     "runs.gpu_conflicts.drop_cache": lambda _, run: gpu_conflicts.drop_cache(run),  # type: ignore[arg-type]
-    "memory.load_guard.stop": lambda _, run: load_guard.stop(run, ""),  # type: ignore[arg-type]
+    "runs.health.stop_load": lambda _, run: health.stop_load(run, ""),  # type: ignore[arg-type]
     "gateway.scale_to_zero.stop_as_idle": lambda _, run: scale_to_zero.stop_as_idle(run),  # type: ignore[arg-type]
     "gateway.scale_to_zero.keep": lambda server, _: scale_to_zero.keep(server, by=ADA()),  # type: ignore[arg-type]
     "gateway.scale_to_zero.let": lambda server, _: scale_to_zero.let(server, by=ADA()),  # type: ignore[arg-type]

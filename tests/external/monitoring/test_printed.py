@@ -231,7 +231,7 @@ def test_a_changed_row_shows_nothing_of_another_file(row: Any) -> None:
         follower.follow()
 
         text = "\n".join(line.text for line in LogChunk.objects.lines(run.pk, 0, 100))
-        end = external.process.end_process_run(run, ProcessId(pid=life[0], start=life[1]))
+        end = external.workloads.end_process_run(run, ProcessId(pid=life[0], start=life[1]))
 
     assert "of another" not in f"{text} {end.last_lines}"
     assert Run.objects.get(pk=run.pk).log.is_complete, "it ends all the same"

@@ -10,7 +10,7 @@ from servers.models import Run
 from servers.models.memory import FiguresChunk
 from servers.state import box_samples, engine_metrics
 from servers.state.engine_metrics import LINE, EngineMetrics
-from servers.watcher.memory.rollups import Rollups
+from servers.watcher.memory.monitor import Rollups
 
 
 def figures(second: float, busy: float = 1.0) -> Figures:

@@ -24,7 +24,7 @@ class DownloadChild:
         self._heard = heard
         self._said: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "servers.host.weights.fetch"],
+            [sys.executable, "-m", "servers.host.weights.fetch.work"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,9 +1,11 @@
-"""The work of a download: ask, choose, read, look through what came, lay it in its place."""
+"""The work of a download, in a process of its own: ask, choose, read, look it through, lay it down."""
 
 import contextlib
 import errno
 import fcntl
+import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -300,3 +302,42 @@ def _wrong(file: RepositoryFile, endpoint: str) -> FetchError:
 
 def _gib(size: int) -> str:
     return f"{size / _GIB:.1f} GiB"
+
+
+# The child that downloads: a job on its first line of input, one JSON object a line of output.
+_speaking = threading.Lock()
+
+
+def tell(said: Mapping[str, Any]) -> None:
+    with _speaking:
+        try:
+            sys.stdout.write(json.dumps(said) + "\n")
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os._exit(1)  # nobody listens any more
+
+
+def listen(work: HubDownload) -> None:
+    """Until whoever has started this ends: then so does this, wherever it is."""
+    for line in sys.stdin:
+        work.limit(int(json.loads(line)["limit"]))
+    os._exit(1)
+
+
+def main() -> int:
+    os.nice(5)  # engines on the same box come first
+    try:
+        work = HubDownload(DownloadSpec.from_json(json.loads(sys.stdin.readline())), tell)
+        threading.Thread(target=listen, args=[work], daemon=True).start()
+        work.run()
+    except FetchError as error:
+        tell({"t": "failed", "says": str(error), "advice": error.advice})
+        return 1
+    tell({"t": "done"})
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)

@@ -11,9 +11,9 @@ import hashlib
 import json
 import os
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -52,172 +52,84 @@ from servers.models import (
 from servers.models.people.key import SecretError
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Table:
+    """What people have set, nothing that was only observed."""
+
     name: str  # in the file; stays when the model's changes
-    one: str  # for people: "1 profile"
-    several: str
     model: type[Model]
+    one: str  # for people: "1 profile"
+    _: KW_ONLY
+    several: str = ""  # "": as the one, with an s
     leaves: frozenset[str] = frozenset()  # columns that are not kept
     sealed: tuple[str, ...] = ()  # columns with secrets, which are kept under the passphrase alone
     later: tuple[str, ...] = ()  # that name a row of a table further below
     many: tuple[str, ...] = ()
-    rows: Callable[["QuerySet[Any]"], "QuerySet[Any]"] = lambda found: found
+    only: Mapping[str, None] = field(default_factory=dict)  # rows with these values
 
     def format_count(self, count: int) -> str:
-        return f"{count} {self.one if count == 1 else self.several}"
+        return f"{count} {self.one if count == 1 else self.several or f'{self.one}s'}"
 
     @property
     def columns(self) -> "dict[str, Field[Any, Any]]":
         """By the name that rows have them under: a key's is of the row that it names."""
         left = {*self.leaves, *self.sealed}
         fields = self.model._meta.concrete_fields
-        return {field.attname: field for field in fields if field.name not in left}
+        return {each.attname: each for each in fields if each.name not in left}
 
     def all(self) -> "QuerySet[Any]":
-        return self.rows(self.model._default_manager.order_by("pk"))
+        return self.model._default_manager.filter(**self.only).order_by("pk")
 
 
 _SEEN_OF_A_BOX = frozenset(
     {"seen_at", "boot_id", "booted_at", "facts", "memory_best", "left_behind"}
 )
-
 # In the order in which rows can be written: what is named comes first.
 TABLES = (
+    Table("people", User, "person", several="people", leaves=frozenset({"last_login"})),
+    Table("secrets", Secret, "secret", sealed=("sealed",)),
+    Table("boxes", Box, "box", several="boxes", leaves=_SEEN_OF_A_BOX),
+    Table("environment_groups", EnvironmentGroup, "environment group", later=("current",)),
+    Table("environment_versions", EnvironmentVersion, "version of it", several="versions of them"),
+    Table("profiles", Profile, "profile", later=("current",), many=("fans",)),
+    Table("profile_versions", ProfileVersion, "version of it", several="versions of them"),
     Table(
-        name="people", one="person", several="people", model=User, leaves=frozenset({"last_login"})
-    ),
-    Table(name="secrets", one="secret", several="secrets", model=Secret, sealed=("sealed",)),
-    Table(name="boxes", one="box", several="boxes", model=Box, leaves=_SEEN_OF_A_BOX),
-    Table(
-        name="environment_groups",
-        one="environment group",
-        several="environment groups",
-        model=EnvironmentGroup,
-        later=("current",),
-    ),
-    Table(
-        name="environment_versions",
-        one="version of it",
-        several="versions of them",
-        model=EnvironmentVersion,
-    ),
-    Table(
-        name="profiles",
-        one="profile",
-        several="profiles",
-        model=Profile,
-        later=("current",),
-        many=("fans",),
-    ),
-    Table(
-        name="profile_versions",
-        one="version of it",
-        several="versions of them",
-        model=ProfileVersion,
-    ),
-    Table(
-        name="servers",
-        one="server",
-        several="servers",
-        model=Server,
+        "servers",
+        Server,
+        "server",
         leaves=frozenset({"run", "removed_at"}),
         many=("fans",),
-        rows=lambda found: found.filter(removed_at=None),
+        only={"removed_at": None},
     ),
-    Table(name="presets", one="preset", several="presets", model=Preset),
+    Table("presets", Preset, "preset"),
+    Table("conversations", Conversation, "conversation", only={"deleted_at": None}),
+    Table("messages", ChatMessage, "message", only={"conversation__deleted_at": None}),
+    Table("prompt_sets", PromptSet, "set of prompts", several="sets of prompts"),
+    Table("old_ports", LegacyPort, "legacy port", leaves=frozenset({"problem"})),
+    Table("keys", Key, "key", leaves=frozenset({"used_at"})),
     Table(
-        name="conversations",
-        one="conversation",
-        several="conversations",
-        model=Conversation,
-        rows=lambda found: found.filter(deleted_at=None),
-    ),
-    Table(
-        name="messages",
-        one="message",
-        several="messages",
-        model=ChatMessage,
-        rows=lambda found: found.filter(conversation__deleted_at=None),
-    ),
-    Table(name="prompt_sets", one="set of prompts", several="sets of prompts", model=PromptSet),
-    Table(
-        name="old_ports",
-        one="legacy port",
-        several="legacy ports",
-        model=LegacyPort,
-        leaves=frozenset({"problem"}),
-    ),
-    Table(name="keys", one="key", several="keys", model=Key, leaves=frozenset({"used_at"})),
-    Table(
-        name="outlets",
-        one="notification channel",
-        several="notification channels",
-        model=NotificationChannel,
+        "outlets",
+        NotificationChannel,
+        "notification channel",
         sealed=("sealed_address", "sealed_key"),
         leaves=frozenset({"tried_at", "delivered_at", "error"}),
     ),
     Table(
-        name="notification_choices",
-        one="choice of notifications",
+        "notification_choices",
+        NotificationChoices,
+        "choice of notifications",
         several="choices of notifications",
-        model=NotificationChoices,
     ),
     Table(
-        name="registries",
-        one="registry credential",
-        several="registry credentials",
-        model=RegistryCredential,
+        "registries",
+        RegistryCredential,
+        "registry credential",
         sealed=("sealed",),
         leaves=frozenset({"tested_at", "test_wanted_at", "tested_on", "error"}),
     ),
 )
 
 BY_NAME = {table.name: table for table in TABLES}
-
-# Models that no backup keeps, and why. A test holds that every model is here or above.
-LEFT_OUT = {
-    "ActiveUser": "history",
-    "Alert": "history",
-    "AuditEntry": "history",
-    "BoxObservation": "seen again",
-    "Capture": "a time in which words are kept, which is over by itself",
-    "CapturedCall": "what people asked, which is to be gone after a week",
-    "CheckpointFacts": "seen again",
-    "Claim": "over by itself within days, and of GPUs of this box",
-    "Dismissal": "of what is the matter now",
-    "Download": "goes on where its files are",
-    "ExternalEngine": "seen again",
-    "FiguresChunk": "history",
-    "HistoryChunk": "history",
-    "HostResources": "seen again",
-    "ImageFacts": "seen again",
-    "ImageInventory": "seen again",
-    "ImageJob": "history",
-    "Job": "history",
-    "Invite": "links that work for three days",
-    "JobLog": "logs",
-    "LogChunk": "logs",
-    "LoginFailure": "history",
-    "ModelInventory": "seen again",
-    "Notification": "history",
-    "OtherWorkloads": "seen again",
-    "ProfileImport": "made again",
-    "PromptAnswer": "history",
-    "PromptRun": "history",
-    "Reboot": "history",
-    "Request": "history",
-    "Run": "history",
-    "RunHealth": "history",
-    "RunLog": "logs",
-    "RunPlan": "history",
-    "RunStart": "history",
-    "StoredCheckpoint": "seen again",
-    "StoredImage": "seen again",
-    "TagChecks": "seen again",
-    "TagNews": "seen again",
-    "Usage": "history",
-}
 
 
 WHAT = "inferdash backup"
@@ -409,14 +321,14 @@ def _one_moment() -> Iterator[None]:
 
 
 def _row(table: Table, of: Model) -> Row:
-    row = {name: _value(field, of) for name, field in table.columns.items()}
+    row = {name: _value(column, of) for name, column in table.columns.items()}
     for name in table.many:
         row[name] = sorted(getattr(of, name).values_list("pk", flat=True))
     return row
 
 
-def _value(field: "Field[Any, Any]", of: Model) -> Any:
-    value = getattr(of, field.attname)
+def _value(column: "Field[Any, Any]", of: Model) -> Any:
+    value = getattr(of, column.attname)
     return value.isoformat() if isinstance(value, datetime) else value
 
 

@@ -280,21 +280,20 @@ def _seal(checked: RestorableBackup) -> None:
             login.keep(password)
 
 
+# What came without its value, by its table and column.
+_TO_ENTER = (
+    ("secrets", "sealed", "the secret {0.name}"),
+    ("registries", "sealed", "the password at the registry {0.registry}"),
+    ("outlets", "sealed_address", "the address of the outlet {0.name}, which is off until then"),
+)
+
+
 def _to_enter(checked: RestorableBackup) -> list[str]:
-    said = [
-        f"the secret {each.name}"
-        for each in checked.rows["secrets"]
-        if isinstance(each, Secret) and not each.sealed
-    ]
-    said += [
-        f"the password at the registry {each.registry}"
-        for each in checked.rows["registries"]
-        if isinstance(each, RegistryCredential) and not each.sealed
-    ]
-    return said + [
-        f"the address of the outlet {each.name}, which is off until then"
-        for each in checked.rows["outlets"]
-        if isinstance(each, NotificationChannel) and not each.sealed_address
+    return [
+        words.format(row)
+        for table, column, words in _TO_ENTER
+        for row in checked.rows[table]
+        if not getattr(row, column)
     ]
 
 
