@@ -18,8 +18,8 @@ from servers.views.api.boxes import find_box
 from servers.views.api.errors import ApiError
 from servers.views.profiles import profile_form
 from servers.views.profiles import profiles as profiles_profiles
+from servers.views.profiles.paste import run_apart
 from servers.views.profiles.profiles import save_launch
-from servers.views.threads import run_apart
 
 router = KeyRouter()
 CREATED, UNPROCESSABLE = 201, 422

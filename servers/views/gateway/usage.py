@@ -14,7 +14,7 @@ from servers.judge.gateway import usage_chart
 from servers.launch import numbers
 from servers.models import Permission, Usage
 from servers.models.gateway.usage import COUNTS, GROUPS, ServedNames
-from servers.views import spreadsheet
+from servers.views import responses
 from servers.views.access import PersonRequest, get
 
 # Days, with today.
@@ -67,7 +67,7 @@ async def usage_csv(request: PersonRequest) -> StreamingHttpResponse:
     today = timezone.localdate()
     head = ["day", "model", "requested as", "server", "key", "person", *COUNTS]
     rows = _rows(today - timedelta(days=days - 1))
-    return spreadsheet.download(f"inferdash-usage-{today:%Y%m%d}-{days}d.csv", head, rows)
+    return responses.send_table(f"inferdash-usage-{today:%Y%m%d}-{days}d.csv", head, rows)
 
 
 async def _rows(since: date) -> AsyncIterator[Sequence[object]]:

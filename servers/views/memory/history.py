@@ -19,7 +19,7 @@ from servers.launch import durations
 from servers.lifecycle.runs import starts
 from servers.models import Alert, Box, FiguresChunk, HistoryChunk, Permission, Run
 from servers.state import box_samples
-from servers.views import spreadsheet
+from servers.views import responses
 from servers.views.access import PersonRequest, get
 from servers.views.runs import metrics
 
@@ -196,7 +196,7 @@ async def history_csv(request: PersonRequest, slug: str) -> StreamingHttpRespons
         if is_of_servers
         else _lines(box, step, since, until, request.GET.get("gpu", ""))
     )
-    return spreadsheet.answer(name, lines)
+    return responses.send_csv(name, lines)
 
 
 # Column of a point, its name in the file, and what to divide by.
@@ -220,21 +220,23 @@ async def _lines(box: Box, step: int, since: int, until: int, gpu: str) -> Async
         parts |= await sync_to_async(_part_names)(bytes(body), gpu)
     order = sorted(parts)
     titles = [f"{_inert(name.removeprefix('='))} MiB" for name in order]
-    yield spreadsheet.line(["time", "gpu", *(title for _key, title, _by in _FIGURES), *titles])
+    yield responses.format_csv_line(
+        ["time", "gpu", *(title for _key, title, _by in _FIGURES), *titles]
+    )
     columns = [(key, by) for key, _title, by in _FIGURES] + [(name, 1024) for name in order]
     async for body in found.values_list("body", flat=True).aiterator(chunk_size=8):
         rows = await sync_to_async(_rows)(bytes(body), gpu, since, until, columns)
-        yield "".join(spreadsheet.line(row) for row in rows)
+        yield "".join(responses.format_csv_line(row) for row in rows)
 
 
 async def _figure_lines(
     box: Box, step: int, since: int, until: int, server: str
 ) -> AsyncIterator[str]:
-    yield spreadsheet.line(["time", "server", *metrics.titles()])
+    yield responses.format_csv_line(["time", "server", *metrics.titles()])
     found = chunks.list_chunks(FiguresChunk, box, step, since, until)
     async for body in found.values_list("body", flat=True).aiterator(chunk_size=8):
         rows = await sync_to_async(metrics.rows)(bytes(body), server, since, until)
-        yield "".join(spreadsheet.line(row) for row in rows)
+        yield "".join(responses.format_csv_line(row) for row in rows)
 
 
 def _part_names(body: bytes, gpu: str) -> set[str]:
