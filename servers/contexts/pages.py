@@ -44,7 +44,7 @@ class Panel:
     uptime: float | None  # seconds
     sees_all: bool  # processes of other PID namespaces too
     hardware: HardwareReport
-    list_server_owners: tuple[Owner, ...] = ()  # on the box's own page
+    owners: tuple[Owner, ...] = ()  # on the box's own page
     rows: tuple[GpuRow, ...] = ()
     is_folded: bool = False  # among so many boxes that each is a line, to be opened
     claims: tuple[Claim, ...] = ()

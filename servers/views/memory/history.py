@@ -1,9 +1,9 @@
-"""History of a box's GPUs, and who held their memory."""
+"""History of a box: its GPUs, who held their memory, and what its engines told of their work."""
 
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from asgiref.sync import sync_to_async
 from django.db.models import Q
@@ -15,13 +15,14 @@ from servers.contexts import pages
 from servers.contexts.memory import history as chunks
 from servers.judge.memory import history as judge
 from servers.judge.memory.history import Point, Times
+from servers.judge.runs import metrics
+from servers.judge.runs.metrics import FINEST, SCALES
 from servers.launch import durations
 from servers.lifecycle.runs import starts
-from servers.models import Alert, Box, FiguresChunk, HistoryChunk, Permission, Run
+from servers.models import Alert, Box, FiguresChunk, HistoryChunk, Permission, Run, Server
 from servers.state import box_samples
 from servers.views import responses
 from servers.views.access import PersonRequest, get
-from servers.views.runs import metrics
 
 MOST_POINTS = 1000
 MOST_RUNS = 200
@@ -49,7 +50,7 @@ def history(request: PersonRequest, slug: str) -> HttpResponse:
     oldest = [moment for each in tables if (moment := chunks.find_oldest(each, box))]
     newest = [moment for each in tables if (moment := chunks.find_newest(each, box))]
     told = {"box": box, "panel": pages.panel(box), "tab": "history", "charts": CHARTS}
-    told |= {"gpus": gpus, "spans": SPANS, "engines": metrics.servers_of(box)}
+    told |= {"gpus": gpus, "spans": SPANS, "engines": _list_engines(box)}
     told |= {"oldest": min(oldest, default=0), "newest": max(newest, default=0)}
     return render(request, "memory/history.html", told)
 
@@ -97,7 +98,9 @@ def history_points(request: PersonRequest, slug: str) -> JsonResponse:
         "runs": _runs(box, since, until),
         "alerts": _alerts(box, since, until),
         "reboots": _reboots(box, since, until),
-        "engines": metrics.of_box(box, since, until, MOST_POINTS, request.GET.get("server", "")),
+        "engines": read_engine_points(
+            box, since, until, MOST_POINTS, request.GET.get("server", "")
+        ),
         **judge.columns(points, begins, until, width),
     }
     return JsonResponse(found, headers={"Cache-Control": "no-store"})
@@ -187,7 +190,7 @@ async def history_csv(request: PersonRequest, slug: str) -> StreamingHttpRespons
     box = await aget_object_or_404(Box, slug=slug)
     since, until = _range(request, time.time())
     is_of_servers = request.GET.get("of") == "servers"
-    plan = metrics.plan if is_of_servers else _plan
+    plan = _plan_engines if is_of_servers else _plan
     step, _width = await sync_to_async(plan)(box, since, until, 2**31)
     kind = "servers-" if is_of_servers else ""
     name = f"{slug}-{kind}{datetime.fromtimestamp(since, UTC):%Y%m%d-%H%M}-{step}s.csv"
@@ -232,10 +235,10 @@ async def _lines(box: Box, step: int, since: int, until: int, gpu: str) -> Async
 async def _figure_lines(
     box: Box, step: int, since: int, until: int, server: str
 ) -> AsyncIterator[str]:
-    yield responses.format_csv_line(["time", "server", *metrics.titles()])
+    yield responses.format_csv_line(["time", "server", *_list_titles()])
     found = chunks.list_chunks(FiguresChunk, box, step, since, until)
     async for body in found.values_list("body", flat=True).aiterator(chunk_size=8):
-        rows = await sync_to_async(metrics.rows)(bytes(body), server, since, until)
+        rows = await sync_to_async(_list_engine_rows)(bytes(body), server, since, until)
         yield "".join(responses.format_csv_line(row) for row in rows)
 
 
@@ -265,3 +268,116 @@ def _cells(point: Point, columns: list[tuple[str, int]]) -> Iterator[str]:
 def _inert(name: str) -> str:
     """A spreadsheet runs a cell that begins like a formula; a program may be called anything."""
     return name if name[:1].isalnum() else f"'{name}"
+
+
+LATELY = 900  # seconds that a server's own page shows
+
+type Columns = Mapping[str, list[float | None]]
+
+# What a figure is called in a table, and what its value is multiplied by there.
+TITLES: Mapping[str, tuple[str, int]] = {
+    "running": ("requests running", 1),
+    "queued": ("requests queued", 1),
+    "generation": ("generated tokens/s", 1),
+    "prompt": ("prompt tokens/s", 1),
+    "first_p50": ("first token p50 ms", 1000),
+    "first_p95": ("first token p95 ms", 1000),
+    "token_p50": ("between tokens p50 ms", 1000),
+    "token_p95": ("between tokens p95 ms", 1000),
+    "whole_p50": ("whole answer p50 ms", 1000),
+    "whole_p95": ("whole answer p95 ms", 1000),
+    "kv": ("KV cache %", 100),
+    "prefix": ("prefix cache hits %", 100),
+    "accepted": ("accepted drafts %", 100),
+    "preemptions": ("preemptions/min", 1),
+}
+
+
+@get("servers/<slug:slug>/figures.json", Permission.VIEW)
+def server_figures(request: PersonRequest, slug: str) -> JsonResponse:
+    """The last quarter of an hour of one server, a point every ten seconds."""
+    server = get_object_or_404(Server.objects.select_related("box"), slug=slug)
+    until = int(time.time())
+    since = judge.slot(until - LATELY, FINEST)
+    found = _read_engine_times(server.box, FINEST, FINEST, since, until, slug)
+    told = _build_columns(found.get(slug, {}), since, until, FINEST)
+    return JsonResponse(told, headers={"Cache-Control": "no-store"})
+
+
+def read_engine_points(
+    box: Box, since: int, until: int, most: int, server: str = ""
+) -> dict[str, Any]:
+    """By server, in at most `most` points of a range: {"t", "width", "servers"}."""
+    step, width = _plan_engines(box, since, until, most)
+    begins = judge.slot(since, width)
+    found = _read_engine_times(box, step, width, begins, until, server)
+    each = {
+        slug: _build_columns(times, begins, until, width) for slug, times in sorted(found.items())
+    }
+    return {
+        "t": list(range(begins, until, width)),
+        "width": width,
+        "servers": {slug: told["columns"] for slug, told in each.items()},
+    }
+
+
+def _plan_engines(box: Box, since: int, until: int, most: int) -> tuple[int, int]:
+    reach = chunks.find_reach(FiguresChunk, box) or {FINEST: since}
+    first = chunks.find_oldest(FiguresChunk, box) or until
+    return judge.plan(since, until, reach=reach, first=first, most=most)
+
+
+def _list_engines(box: Box) -> list[str]:
+    """Whose engines the newest points tell of."""
+    body = box_samples.read_recent(box.slug, of="figures")
+    recent = judge.unpack(body) if body else {}
+    return sorted({*chunks.list_keys(FiguresChunk, box), *recent})
+
+
+def _build_columns(times: Times, since: int, until: int, width: int) -> dict[str, Any]:
+    """The points as charts want them, in the units of judge.runs.metrics."""
+    packed = judge.columns(times, since, until, width)
+    told = cast(Mapping[str, list[int | None]], packed["columns"])
+    return {
+        "t": packed["t"],
+        "columns": {
+            name: [None if each is None else metrics.make_figure(name, each) for each in values]
+            for name, values in told.items()
+            if name.removesuffix("_max") in SCALES
+        },
+    }
+
+
+def _read_engine_times(
+    box: Box, step: int, width: int, since: int, until: int, server: str
+) -> dict[str, Times]:
+    found = chunks.read_points(FiguresChunk, box, step, width, since, until, key=server)
+    # What is not stored yet: that is done once a minute.
+    body = box_samples.read_recent(box.slug, of="figures")
+    if body is not None and until >= time.time() - 2 * judge.SPANS[1]:
+        for slug, times in judge.unpack(body, server).items():
+            within = {t: point for t, point in times.items() if since <= t < until}
+            found[slug] = {**judge.rolled_up(within, width), **found.get(slug, {})}
+    return found
+
+
+def _list_titles() -> list[str]:
+    """Of a table's columns, after the time and the server."""
+    return [said for title, _by in TITLES.values() for said in (title, f"greatest {title}")]
+
+
+def _list_engine_rows(body: bytes, server: str, since: int, until: int) -> list[list[str]]:
+    """A chunk as rows of that table."""
+    return [
+        [datetime.fromtimestamp(t, UTC).isoformat(), slug, *_list_engine_cells(point)]
+        for slug, times in judge.unpack(body, server).items()
+        for t, point in sorted(times.items())
+        if since <= t < until
+    ]
+
+
+def _list_engine_cells(point: judge.Point) -> Iterator[str]:
+    for name, (_title, by) in TITLES.items():
+        for column in (name, f"{name}_max"):
+            kept = point.get(column)
+            yield "" if kept is None else f"{metrics.make_figure(column, kept) * by:g}"
