@@ -8,12 +8,10 @@ from servers.contexts import pages
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.weights import deletion
 from servers.models import Box, Permission
-from servers.views.api import errors
-from servers.views.api.auth import KeyRouter, person
-from servers.views.api.errors import ApiError
+from servers.views.api.operations import ApiError, KeyRouter, find_named, person
 from servers.views.api.schemas import BoxOut, StoredOut
 
-router = KeyRouter()
+router = KeyRouter("boxes")
 ACCEPTED, CONFLICT, UNPROCESSABLE = 202, 409, 422
 
 
@@ -28,21 +26,21 @@ def boxes(request: HttpRequest) -> list[BoxOut]:
 
 @router.serve("GET", "/{slug}", Permission.VIEW, BoxOut, 404)
 def box(request: HttpRequest, slug: str) -> BoxOut:
-    return BoxOut.from_panel(pages.panel(errors.find_named(Box.objects.all(), "box", slug)))
+    return BoxOut.from_panel(pages.panel(find_named(Box.objects.all(), "box", slug)))
 
 
 @router.serve("GET", "/{slug}/models", Permission.VIEW, list[StoredOut], 404)
 def models(request: HttpRequest, slug: str) -> list[StoredOut]:
     """The models on its disks, as its watcher has last seen them."""
-    found = errors.find_named(Box.objects.all(), "box", slug)
+    found = find_named(Box.objects.all(), "box", slug)
     return [StoredOut.from_stored(each) for each in found.checkpoints.defer("texts")]
 
 
 @router.serve("DELETE", "/{slug}/models", Permission.EDIT, {202: DeletedOut}, 404, 409)
 def delete_model(request: HttpRequest, slug: str, path: str) -> Status[DeletedOut]:
     """Have the box delete the model at this path; what came of it stands on its page."""
-    box = errors.find_named(Box.objects.all(), "box", slug)
-    stored = errors.find_named(box.checkpoints.select_related("box"), "model", path, field="path")
+    box = find_named(Box.objects.all(), "box", slug)
+    stored = find_named(box.checkpoints.select_related("box"), "model", path, field="path")
     if refused := deletion.refusal(stored):
         raise ApiError(CONFLICT, "in_use", refused)
     is_new = actions.ask_to_delete(stored, by=person(request))

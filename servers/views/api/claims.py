@@ -9,13 +9,11 @@ from pydantic import Field
 
 from servers.lifecycle.people import claims
 from servers.models import Box, Claim, Permission, Server
-from servers.views.api import errors
-from servers.views.api.auth import KeyRouter, person
 from servers.views.api.boxes import find_box
-from servers.views.api.errors import ApiError
+from servers.views.api.operations import ApiError, KeyRouter, find_named, person
 from servers.views.api.schemas import ClaimOut
 
-router = KeyRouter()
+router = KeyRouter("claims")
 CONFLICT = 409
 
 
@@ -27,9 +25,7 @@ class ClaimIn(Schema):
     note: str = Field(default="", max_length=200, description="What it is for.")
 
 
-@router.serve(
-    "GET", "", Permission.VIEW, list[ClaimOut], operation_id="servers_views_api_claims_listed"
-)
+@router.serve("GET", "", Permission.VIEW, list[ClaimOut], name="listed")
 def list_claims(request: HttpRequest) -> list[ClaimOut]:
     """Those that are in force, the first to end first."""
     return [ClaimOut.from_claim(each) for each in Claim.objects.active()]
@@ -41,10 +37,10 @@ def claim(request: HttpRequest, wanted: ClaimIn) -> ClaimOut:
     server = None
     if wanted.server:
         there = Server.objects.select_related("box").filter(removed_at=None)
-        server = errors.find_named(there, "server", wanted.server)
+        server = find_named(there, "server", wanted.server)
         box = server.box
     elif wanted.box:
-        box = errors.find_named(Box.objects.all(), "box", wanted.box)
+        box = find_named(Box.objects.all(), "box", wanted.box)
     else:
         box = find_box("")
     try:
@@ -65,7 +61,7 @@ def claim(request: HttpRequest, wanted: ClaimIn) -> ClaimOut:
 def release(request: HttpRequest, pk: int) -> ClaimOut:
     """End one's own; an admin ends anybody's."""
     there = Claim.objects.active()
-    found = errors.find_named(there, "claim", str(pk), field="pk")
+    found = find_named(there, "claim", str(pk), field="pk")
     try:
         claims.release(found, by=person(request))
     except claims.ClaimError as error:

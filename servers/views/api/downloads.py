@@ -10,12 +10,11 @@ from pydantic import Field
 from servers.lifecycle.weights import downloads as weights_downloads
 from servers.lifecycle.weights.downloads import DownloadRequestError
 from servers.models import Download, Permission
-from servers.views.api.auth import KeyRouter, person
 from servers.views.api.boxes import find_box
-from servers.views.api.errors import ApiError, find_one, wait_for_change
+from servers.views.api.operations import ApiError, KeyRouter, find_one, person, wait_for_change
 from servers.views.api.schemas import RowOut
 
-router = KeyRouter()
+router = KeyRouter("downloads")
 OK, CREATED, UNPROCESSABLE = 200, 201, 422
 MOST_BYTES = 2**50
 

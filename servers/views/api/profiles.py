@@ -12,16 +12,15 @@ from servers.forms.profile import ProfileForm
 from servers.launch.recipes.document import Document
 from servers.models import Box, Permission, Profile
 from servers.models.profiles.profile import ProfileFilter
-from servers.views.api import errors, imports
-from servers.views.api.auth import KeyRouter, person
+from servers.views.api import imports
 from servers.views.api.boxes import find_box
-from servers.views.api.errors import ApiError
+from servers.views.api.operations import ApiError, KeyRouter, find_named, person
 from servers.views.profiles import profile_form
 from servers.views.profiles import profiles as profiles_profiles
 from servers.views.profiles.paste import run_apart
 from servers.views.profiles.profiles import save_launch
 
-router = KeyRouter()
+router = KeyRouter("profiles")
 CREATED, UNPROCESSABLE = 201, 422
 
 
@@ -167,4 +166,4 @@ def _format_errors(form: ProfileForm) -> str:
 
 def _find(request: HttpRequest, slug: str) -> Profile:
     seen = Profile.objects.seen_by(person(request)).select_related("current", "owner")
-    return errors.find_named(seen, "profile", slug)
+    return find_named(seen, "profile", slug)

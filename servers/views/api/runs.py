@@ -12,11 +12,10 @@ from servers.judge.logs import failure_catalog
 from servers.lifecycle.logs import diagnoses
 from servers.models import LogChunk, Permission, Run
 from servers.models.logs.log import MOST_CHUNKS
-from servers.views.api.auth import KeyRouter
-from servers.views.api.errors import find_one
+from servers.views.api.operations import KeyRouter, find_one
 from servers.views.api.schemas import RELATED, RunOut
 
-router = KeyRouter()
+router = KeyRouter("runs")
 MOST_LINES = 5000
 
 

@@ -17,12 +17,10 @@ from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import gpu_conflicts
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import Claim, Permission, Server
-from servers.views.api import errors
-from servers.views.api.auth import KeyRouter, person
-from servers.views.api.errors import ApiError, wait_for_change
+from servers.views.api.operations import ApiError, KeyRouter, find_named, person, wait_for_change
 from servers.views.api.schemas import RELATED, ClaimOut, RunOut, ServerOut
 
-router = KeyRouter()
+router = KeyRouter("servers")
 CONFLICT, FORBIDDEN = 409, 403
 
 
@@ -183,7 +181,7 @@ def restart(request: HttpRequest, slug: str, how: RestartIn | None = None) -> Se
 
 
 def _find(slug: str) -> Server:
-    return errors.find_named(Server.objects.for_dashboard(), "server", slug)
+    return find_named(Server.objects.for_dashboard(), "server", slug)
 
 
 def _report_preflight(context: LaunchContext) -> preflight.PreflightResult:

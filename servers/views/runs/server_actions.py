@@ -1,5 +1,6 @@
-"""Buttons and fixes on a server's card. They answer 204: the socket changes the card everywhere."""
+"""Buttons and fixes on servers’ cards, and one action on several servers at once."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 
 from django.http import Http404, HttpResponse
@@ -10,6 +11,7 @@ from servers.forms.profile import opens_the_box
 from servers.launch.engines import parameters
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
+from servers.lifecycle.people import claims
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import Permission, Server
@@ -17,7 +19,7 @@ from servers.models.runs.ownership import ManagedServer
 from servers.views.access import PersonRequest, post
 from servers.views.profiles.checks import apply_fix, refusal
 from servers.views.profiles.profiles import find, save_launch
-from servers.views.responses import respond_done, respond_text
+from servers.views.responses import respond_done, respond_text, respond_told
 from servers.views.runs import starts
 
 FORBIDDEN = 403
@@ -158,3 +160,60 @@ def run_fix(request: PersonRequest, slug: str, pk: int, number: int) -> HttpResp
             f"Saved as version {version.number}. Somebody else has started {server} meanwhile.",
         )
     return respond_done()
+
+
+MOST_AT_ONCE = 200
+
+
+@post("bulk/servers/", Permission.OPERATE)
+def servers_bulk(request: PersonRequest) -> HttpResponse:
+    act, word = _VERBS.get(request.POST.get("verb", ""), (None, ""))
+    servers = _find_several(request.POST.getlist("server")[:MOST_AT_ONCE])
+    if act is None or not servers:
+        return respond_text("Select servers first, then what to do with them.")
+    done, refused = [], []
+    for server in servers:
+        why = act(request, server)
+        if why:
+            refused.append(f"{server}: {why}.")
+        else:
+            done.append(str(server))
+    if not done:
+        return respond_text(" ".join(("Nothing was changed.", *refused)))
+    said = done[0] if len(done) == 1 else f"{len(done)} servers"
+    verb = "is" if len(done) == 1 else "are"
+    return respond_told(" ".join((f"{said} {verb} being {word}.", *refused)))
+
+
+def _find_several(slugs: list[str]) -> list[ManagedServer]:
+    """Those of them that inferdash itself starts and stops."""
+    found = Server.objects.present().filter_managed().filter(slug__in=slugs)
+    return [require_managed(each) for each in found.with_details().order_by("slug")]
+
+
+def _start(request: PersonRequest, server: ManagedServer) -> str:
+    """Why not; "" when it is being started."""
+    if not server.can_start:
+        return "it runs already"
+    if refusal(request, server) is not None:
+        return "its start has a question, so start it by itself"
+    return "" if starts.begin(request, server) else "it runs already"
+
+
+def _stop(request: PersonRequest, server: ManagedServer) -> str:
+    """Why not; "" when it is being stopped, or no more started again."""
+    person, run = request.user, server.runs.active().filter_managed().first()
+    if run is not None and (run.concerns_others(person) or claims.against_stop(server, person)):
+        return "others may use it, so stop it by itself"
+    was_due = lifecycle.call_off(server, by=person)
+    if run is None:
+        return "" if was_due else "it does not run"
+    lifecycle.stop(run, by=person)
+    tasks.nudge(run)
+    return ""
+
+
+_VERBS: dict[str, tuple[Callable[[PersonRequest, ManagedServer], str] | None, str]] = {
+    "start": (_start, "started"),
+    "stop": (_stop, "stopped"),
+}
