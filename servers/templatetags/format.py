@@ -248,20 +248,21 @@ def memory_word(line: str) -> str:
     return MEMORY.get(line, line)
 
 
+# In the order of what they would give away.
 LIMITS = {
-    "mount_roots": "Folders that may be mounted",
-    "volumes": "Docker volumes",
     "privileged": "Privileged",
     "host_network": "The host's network",
     "host_ipc": "The host's IPC",
     "host_pid": "The host's processes",
-    "devices": "Devices",
+    "open_ports": "Ports open to other machines",
     "cap_add": "Capabilities",
     "security_opt": "Security options",
+    "devices": "Devices",
+    "mount_roots": "Folders that may be mounted",
+    "volumes": "Docker volumes",
+    "pids_limit": "Processes and threads of a container",
     "reclaim": "Memory reclaimed (page cache, driver pools)",
     "token_realms": "Where registries may send for a token",
-    "open_ports": "Ports open to other machines",
-    "pids_limit": "Processes and threads of a container",
 }
 
 

@@ -24,25 +24,9 @@ from servers.lifecycle.people import claims
 from servers.models import Box, Claim, Permission, Server
 from servers.models.jobs.job import ACTIONS, JobKind
 from servers.state import box_samples
+from servers.templatetags.format import LIMITS
 from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.responses import ask_in_dialog, respond_done, respond_requested, respond_text
-
-# In the order of what they would give away.
-PERMISSIONS = (
-    "privileged",
-    "host_network",
-    "host_ipc",
-    "host_pid",
-    "open_ports",
-    "cap_add",
-    "security_opt",
-    "devices",
-    "mount_roots",
-    "volumes",
-    "pids_limit",
-    "reclaim",
-    "token_realms",
-)
 
 
 @get("boxes/<slug:slug>/", Permission.VIEW)
@@ -68,7 +52,7 @@ def box_permissions(request: PersonRequest, slug: str) -> HttpResponse:
     """What box.toml lets containers do, and which of it is wider than need be."""
     found = get_object_or_404(Box, slug=slug)
     limits: dict[str, Any] = found.facts.get("limits", {})
-    names = [*(each for each in PERMISSIONS if each in limits), *sorted({*limits} - {*PERMISSIONS})]
+    names = [*(each for each in LIMITS if each in limits), *sorted({*limits} - {*LIMITS})]
     context = {
         "limits": [(name, limits[name]) for name in names],
         "openings": found.facts.get("openings", []),
