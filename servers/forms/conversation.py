@@ -294,7 +294,7 @@ class Ask:
 def read_chat(text: bytes) -> Ask:
     """Raises AskError."""
     try:
-        body = whole(json.loads(text, parse_constant=_refuse_chat_constant))
+        body = whole(json.loads(text, parse_constant=_refuse_constant))
     except (ValueError, RecursionError) as error:
         raise AskError(f"The request is not JSON: {error}. Reload the page.") from error
     if not isinstance(body, dict) or not _is_count(body.get("run")):
@@ -309,8 +309,8 @@ def read_chat(text: bytes) -> Ask:
 
 
 def _key(value: Any) -> str:
-    if isinstance(value, str) and (not value or KEY.fullmatch(value)):
-        return value
+    if value == "" or _is_key(value):
+        return str(value)
     raise AskError("The request's key is none of ours. Reload the page, then retry.")
 
 
@@ -333,7 +333,3 @@ def _parameters(params: Any) -> dict[str, Any]:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-def _refuse_chat_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
