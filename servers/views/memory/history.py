@@ -1,12 +1,13 @@
 """History of a box: its GPUs, who held their memory, and what its engines told of their work."""
 
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, cast
 
 from asgiref.sync import sync_to_async
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import Http404, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import aget_object_or_404, get_object_or_404, render
 from django.urls import reverse
@@ -20,9 +21,12 @@ from servers.judge.runs.metrics import FINEST, SCALES
 from servers.launch import durations
 from servers.lifecycle.runs import starts
 from servers.models import Alert, Box, FiguresChunk, HistoryChunk, Permission, Run, Server
+from servers.models.memory.history import Chunk
 from servers.state import box_samples
 from servers.views import responses
 from servers.views.access import PersonRequest, get
+
+type Cells = Callable[[Point], Iterator[str]]  # of a line, behind its time and name
 
 MOST_POINTS = 1000
 MOST_RUNS = 200
@@ -84,7 +88,7 @@ def history_points(request: PersonRequest, slug: str) -> JsonResponse:
     box = get_object_or_404(Box, slug=slug)
     now = time.time()
     since, until = _range(request, now)
-    step, width = _plan(box, since, until, MOST_POINTS)
+    step, width = _plan(HistoryChunk, box, since, until, MOST_POINTS)
     begins = judge.slot(since, width)
     gpu = request.GET.get("gpu", "")
     points = chunks.read_gpu_points(box, step, width, begins, until, gpu=gpu)
@@ -126,8 +130,9 @@ def _range(request: PersonRequest, now: float) -> tuple[int, int]:
     return ends
 
 
-def _plan(box: Box, since: int, until: int, most: int) -> tuple[int, int]:
-    reach, first = chunks.find_reach(HistoryChunk, box), chunks.find_oldest(HistoryChunk, box)
+def _plan(table: chunks.ChunkTable, box: Box, since: int, until: int, most: int) -> tuple[int, int]:
+    unknown = {FINEST: since} if table is FiguresChunk else {}
+    reach, first = chunks.find_reach(table, box) or unknown, chunks.find_oldest(table, box)
     return judge.plan(since, until, reach=reach, first=first or until, most=most)
 
 
@@ -190,15 +195,16 @@ async def history_csv(request: PersonRequest, slug: str) -> StreamingHttpRespons
     box = await aget_object_or_404(Box, slug=slug)
     since, until = _range(request, time.time())
     is_of_servers = request.GET.get("of") == "servers"
-    plan = _plan_engines if is_of_servers else _plan
-    step, _width = await sync_to_async(plan)(box, since, until, 2**31)
+    table: chunks.ChunkTable = FiguresChunk if is_of_servers else HistoryChunk
+    step, _width = await sync_to_async(_plan)(table, box, since, until, 2**31)
     kind = "servers-" if is_of_servers else ""
     name = f"{slug}-{kind}{datetime.fromtimestamp(since, UTC):%Y%m%d-%H%M}-{step}s.csv"
-    lines = (
-        _figure_lines(box, step, since, until, request.GET.get("server", ""))
-        if is_of_servers
-        else _lines(box, step, since, until, request.GET.get("gpu", ""))
-    )
+    found = chunks.list_chunks(table, box, step, since, until)
+    if is_of_servers:
+        head, key = ["time", "server", *_list_titles()], request.GET.get("server", "")
+        lines = _lines(found, key, since, until, head, _list_engine_cells)
+    else:
+        lines = _gpu_lines(found, request.GET.get("gpu", ""), since, until)
     return responses.send_csv(name, lines)
 
 
@@ -215,30 +221,28 @@ _FIGURES = (
 )
 
 
-async def _lines(box: Box, step: int, since: int, until: int, gpu: str) -> AsyncIterator[str]:
+async def _gpu_lines(
+    found: "QuerySet[Chunk, Any]", gpu: str, since: int, until: int
+) -> AsyncIterator[str]:
     """Twice through the chunks: the names of all columns come first, and all would not fit."""
-    found = chunks.list_chunks(HistoryChunk, box, step, since, until)
     parts: set[str] = set()
     async for body in found.values_list("body", flat=True).aiterator(chunk_size=8):
         parts |= await sync_to_async(_part_names)(bytes(body), gpu)
     order = sorted(parts)
     titles = [f"{_inert(name.removeprefix('='))} MiB" for name in order]
-    yield responses.format_csv_line(
-        ["time", "gpu", *(title for _key, title, _by in _FIGURES), *titles]
-    )
+    head = ["time", "gpu", *(title for _key, title, _by in _FIGURES), *titles]
     columns = [(key, by) for key, _title, by in _FIGURES] + [(name, 1024) for name in order]
-    async for body in found.values_list("body", flat=True).aiterator(chunk_size=8):
-        rows = await sync_to_async(_rows)(bytes(body), gpu, since, until, columns)
-        yield "".join(responses.format_csv_line(row) for row in rows)
+    cells = partial(_list_gpu_cells, columns)
+    async for line in _lines(found, gpu, since, until, head, cells):
+        yield line
 
 
-async def _figure_lines(
-    box: Box, step: int, since: int, until: int, server: str
+async def _lines(
+    found: "QuerySet[Chunk, Any]", key: str, since: int, until: int, head: list[str], cells: Cells
 ) -> AsyncIterator[str]:
-    yield responses.format_csv_line(["time", "server", *_list_titles()])
-    found = chunks.list_chunks(FiguresChunk, box, step, since, until)
+    yield responses.format_csv_line(head)
     async for body in found.values_list("body", flat=True).aiterator(chunk_size=8):
-        rows = await sync_to_async(_list_engine_rows)(bytes(body), server, since, until)
+        rows = await sync_to_async(_rows)(bytes(body), key, since, until, cells)
         yield "".join(responses.format_csv_line(row) for row in rows)
 
 
@@ -248,18 +252,16 @@ def _part_names(body: bytes, gpu: str) -> set[str]:
     return {name for point in points for name in point if name.startswith("=")}
 
 
-def _rows(
-    body: bytes, gpu: str, since: int, until: int, columns: list[tuple[str, int]]
-) -> list[list[str]]:
+def _rows(body: bytes, key: str, since: int, until: int, cells: Cells) -> list[list[str]]:
     return [
-        [datetime.fromtimestamp(t, UTC).isoformat(), name, *_cells(point, columns)]
-        for name, times in judge.unpack(body, gpu).items()
+        [datetime.fromtimestamp(t, UTC).isoformat(), name, *cells(point)]
+        for name, times in judge.unpack(body, key).items()
         for t, point in sorted(times.items())
         if since <= t < until
     ]
 
 
-def _cells(point: Point, columns: list[tuple[str, int]]) -> Iterator[str]:
+def _list_gpu_cells(columns: list[tuple[str, int]], point: Point) -> Iterator[str]:
     for key, by in columns:
         value = point.get(key)
         yield "" if value is None else f"{value / by:g}" if by < 100 else f"{value / by:.1f}"
@@ -271,8 +273,6 @@ def _inert(name: str) -> str:
 
 
 LATELY = 900  # seconds that a server's own page shows
-
-type Columns = Mapping[str, list[float | None]]
 
 # What a figure is called in a table, and what its value is multiplied by there.
 TITLES: Mapping[str, tuple[str, int]] = {
@@ -308,7 +308,7 @@ def read_engine_points(
     box: Box, since: int, until: int, most: int, server: str = ""
 ) -> dict[str, Any]:
     """By server, in at most `most` points of a range: {"t", "width", "servers"}."""
-    step, width = _plan_engines(box, since, until, most)
+    step, width = _plan(FiguresChunk, box, since, until, most)
     begins = judge.slot(since, width)
     found = _read_engine_times(box, step, width, begins, until, server)
     each = {
@@ -319,12 +319,6 @@ def read_engine_points(
         "width": width,
         "servers": {slug: told["columns"] for slug, told in each.items()},
     }
-
-
-def _plan_engines(box: Box, since: int, until: int, most: int) -> tuple[int, int]:
-    reach = chunks.find_reach(FiguresChunk, box) or {FINEST: since}
-    first = chunks.find_oldest(FiguresChunk, box) or until
-    return judge.plan(since, until, reach=reach, first=first, most=most)
 
 
 def _list_engines(box: Box) -> list[str]:
@@ -366,17 +360,7 @@ def _list_titles() -> list[str]:
     return [said for title, _by in TITLES.values() for said in (title, f"greatest {title}")]
 
 
-def _list_engine_rows(body: bytes, server: str, since: int, until: int) -> list[list[str]]:
-    """A chunk as rows of that table."""
-    return [
-        [datetime.fromtimestamp(t, UTC).isoformat(), slug, *_list_engine_cells(point)]
-        for slug, times in judge.unpack(body, server).items()
-        for t, point in sorted(times.items())
-        if since <= t < until
-    ]
-
-
-def _list_engine_cells(point: judge.Point) -> Iterator[str]:
+def _list_engine_cells(point: Point) -> Iterator[str]:
     for name, (_title, by) in TITLES.items():
         for column in (name, f"{name}_max"):
             kept = point.get(column)

@@ -127,7 +127,7 @@ def find_free_name(name: str) -> str:
 
 def create(form: ProfileForm, *, by: User) -> Profile:
     with transaction.atomic():
-        slug = slugify(form.cleaned_data["name"])[:63]
+        slug = form.slug_of(form.cleaned_data["name"])
         made = Profile.objects.create(slug=slug, owner=by, **form.describe())
         made.save_version(form.launch(), by=by, message="First version")
         Server.objects.create(slug=made.slug, profile=made, box=form.cleaned_data["box"])
