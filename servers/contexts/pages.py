@@ -168,7 +168,7 @@ def render(
     boxes = list(Box.objects.all())
     every_box = everything or ("boxes", None) in keys
     changed_boxes = [box for box in boxes if every_box or ("box", box.pk) in keys]
-    parts = [_dot_html(box) for box in changed_boxes]
+    parts = [_html("memory/_live_dot.html", box=box) for box in changed_boxes]
     # With every look at the boxes, too: it ends by the clock, of which no message tells.
     if every_box or ("capture", None) in keys:
         parts.append(gateway.render_capture(person, page))
@@ -283,10 +283,6 @@ def _beside_html(box: Box, person: User) -> str:
     """A box's servers and claims."""
     servers = Server.objects.for_dashboard().filter(box=box)
     return _html("memory/_live_beside.html", box=box, servers=servers, person=person)
-
-
-def _dot_html(box: Box) -> str:
-    return _html("memory/_live_dot.html", box=box)
 
 
 def _html(template: str, **context: Any) -> str:

@@ -297,10 +297,11 @@ def read_chat(text: bytes) -> Ask:
         body = whole(json.loads(text, parse_constant=_refuse_constant))
     except (ValueError, RecursionError) as error:
         raise AskError(f"The request is not JSON: {error}. Reload the page.") from error
-    if not isinstance(body, dict) or not _is_count(body.get("run")):
+    run = body.get("run") if isinstance(body, dict) else None
+    if not isinstance(run, int) or isinstance(run, bool) or run <= 0:
         raise AskError("The request names no server. Pick one at the top, then retry.")
     return Ask(
-        run_id=body["run"],
+        run_id=run,
         messages=messages(body.get("messages")),
         parameters=_parameters(body.get("params", {})),
         conversation=_key(body.get("conversation", "")),
@@ -329,7 +330,3 @@ def _parameters(params: Any) -> dict[str, Any]:
     if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
         raise AskError("The tools must be a list of JSON objects. Correct them beside the chat.")
     return given
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0

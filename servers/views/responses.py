@@ -56,6 +56,14 @@ def send_file(
     )
 
 
+def send_text(name: str, text: str, content_type: str = "text/plain") -> HttpResponse:
+    return HttpResponse(
+        text,
+        content_type=f"{content_type}; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
 def render_question(
     request: HttpRequest, title: str, part: str, context: dict[str, Any]
 ) -> HttpResponse:

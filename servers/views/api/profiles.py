@@ -97,7 +97,8 @@ def _bring(request: HttpRequest, given: ImportIn, read: imports.Import) -> Statu
     box = find_box(given.box)
     form = _form(request, given, read, box)
     if not form.is_valid():
-        raise ApiError(UNPROCESSABLE, "invalid", _format_errors(form), _advice(form), **form.errors)
+        said = " ".join(f"{name}: {' '.join(map(str, each))}" for name, each in form.errors.items())
+        raise ApiError(UNPROCESSABLE, "invalid", said, _advice(form), **form.errors)
     return Status(CREATED, _describe_import(profile_form.create(form, by=person(request)), read))
 
 
@@ -158,10 +159,6 @@ def _advice(form: ProfileForm) -> str:
             "that profile (--into PROFILE)."
         )
     return "Change the document."
-
-
-def _format_errors(form: ProfileForm) -> str:
-    return " ".join(f"{name}: {' '.join(map(str, said))}" for name, said in form.errors.items())
 
 
 def _find(request: HttpRequest, slug: str) -> Profile:

@@ -42,6 +42,7 @@ from servers.models.profiles.environment import EnvironmentVersion
 from servers.models.profiles.profile import ProfileFilter, ProfileHealth, ProfileVersion
 from servers.models.profiles.versioned import Stale
 from servers.views.access import PersonRequest, get, post
+from servers.views.responses import send_text
 
 A_PAGE = 100
 LATEST = 10  # runs on a profile's page
@@ -282,10 +283,7 @@ def profile_export(request: PersonRequest, slug: str, form: str) -> HttpResponse
     found, chosen = find(request, slug), FORMS[form]
     written = export_text(found, form)
     if "download" in request.GET:
-        answer = HttpResponse(written, content_type=f"{chosen.content_type}; charset=utf-8")
-        name = f"{found.slug}.{chosen.suffix}"
-        answer["Content-Disposition"] = f'attachment; filename="{name}"'
-        return answer
+        return send_text(f"{found.slug}.{chosen.suffix}", written, chosen.content_type)
     return render(
         request,
         "profiles/export.html",

@@ -17,7 +17,7 @@ from servers.lifecycle.runs.ownership import require_managed
 from servers.models import Permission, Server
 from servers.models.runs.ownership import ManagedServer
 from servers.views.access import PersonRequest, post
-from servers.views.profiles.checks import apply_fix, refusal
+from servers.views.profiles.checks import apply_fix
 from servers.views.profiles.profiles import find, save_launch
 from servers.views.responses import respond_done, respond_text, respond_told
 from servers.views.runs import starts
@@ -34,7 +34,7 @@ def _find(slug: str) -> ManagedServer:
 @post("servers/<slug:slug>/start/", Permission.OPERATE)
 def server_start(request: PersonRequest, slug: str) -> HttpResponse:
     found = _find(slug)
-    question = refusal(request, found)
+    question = starts.refusal(request, found)
     if question is not None:
         return question
     starts.begin(request, found)
@@ -65,7 +65,7 @@ def run_start(request: PersonRequest, slug: str, pk: int) -> HttpResponse:
             "such as privileged or devices, and it is not the newest. Ask an admin to start it.",
             FORBIDDEN,
         )
-    question = refusal(request, found, like.launch)
+    question = starts.refusal(request, found, like.launch)
     if question is not None:
         return question
     if starts.begin(request, found, like=like) is None:
@@ -103,7 +103,7 @@ def server_let(request: PersonRequest, slug: str) -> HttpResponse:
 def server_restart(request: PersonRequest, slug: str) -> HttpResponse:
     found = _find(slug)
     replaces = found.runs.active().exists()
-    question = refusal(request, found, replaces=replaces)
+    question = starts.refusal(request, found, replaces=replaces)
     if question is not None:
         return question
     if not replaces:
@@ -148,7 +148,7 @@ def run_fix(request: PersonRequest, slug: str, pk: int, number: int) -> HttpResp
     if server.runs.active().exists():
         return respond_text(f"{server} is running. Stop it first, then apply the fix.")
     launch = change.apply(profile.launch)
-    question = refusal(request, server, parameters.fill(launch, server.values))
+    question = starts.refusal(request, server, parameters.fill(launch, server.values))
     if question is not None:
         return question
     version = save_launch(
@@ -195,7 +195,7 @@ def _start(request: PersonRequest, server: ManagedServer) -> str:
     """Why not; "" when it is being started."""
     if not server.can_start:
         return "it runs already"
-    if refusal(request, server) is not None:
+    if starts.refusal(request, server) is not None:
         return "its start has a question, so start it by itself"
     return "" if starts.begin(request, server) else "it runs already"
 
