@@ -202,14 +202,6 @@ def engine_title(key: str) -> str:
     return engine.title if engine else key
 
 
-@register.filter
-def percent(part: float | None, whole: float | None) -> int | None:
-    """Whole percent, never 100 before all is there; None when either is unknown."""
-    if part is None or not whole:
-        return None
-    return min(int(part * 100 / whole), 100)
-
-
 THROTTLE = {
     "gpu_idle": "idle",
     "applications_clocks": "clocks set by hand",

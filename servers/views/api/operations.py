@@ -154,7 +154,7 @@ def find_one[M: Model](rows: "QuerySet[M, Any]", missing: str, **which: object) 
 
 
 def find_named[M: Model](
-    rows: "QuerySet[M, Any]", kind: str, name: str, *, field: str = "slug", advice: str = ""
+    rows: "QuerySet[M, Any]", kind: str, name: str, *, field: str = "slug"
 ) -> M:
     """Raises ApiError where there is none; `kind` is the word for such a row, as "server"."""
     found: M | None = rows.filter(**{field: name}).first()
@@ -165,7 +165,7 @@ def find_named[M: Model](
         NOT_FOUND,
         "not_found",
         f"There is no {kind} called {name[:200]}.",
-        " ".join(part for part in (_nearest(name, kind, known), advice) if part),
+        _nearest(name, kind, known),
     )
 
 

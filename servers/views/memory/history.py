@@ -304,9 +304,7 @@ def server_figures(request: PersonRequest, slug: str) -> JsonResponse:
     return JsonResponse(told, headers={"Cache-Control": "no-store"})
 
 
-def read_engine_points(
-    box: Box, since: int, until: int, most: int, server: str = ""
-) -> dict[str, Any]:
+def read_engine_points(box: Box, since: int, until: int, most: int, server: str) -> dict[str, Any]:
     """By server, in at most `most` points of a range: {"t", "width", "servers"}."""
     step, width = _plan(FiguresChunk, box, since, until, most)
     begins = judge.slot(since, width)
