@@ -2,7 +2,6 @@
 
 from datetime import datetime
 
-from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from ninja import Schema, Status
 from pydantic import Field
@@ -113,7 +112,9 @@ async def one(request: HttpRequest, pk: int, seen: str = "", wait: float = 0.0) 
 
     With `wait`, the answer is held back for up to so many seconds while its mark is still `seen`.
     """
-    return await wait_for_change(lambda: _look(pk), seen=seen, wait=wait, kinds=["downloads"])
+    return await wait_for_change(
+        lambda: DownloadOut.from_download(_find(pk)), seen=seen, wait=wait, kinds=["downloads"]
+    )
 
 
 @router.serve("POST", "/{pk}/pause", Permission.OPERATE, DownloadOut, 404)
@@ -142,11 +143,6 @@ def cancel(request: HttpRequest, pk: int, how: CancelIn | None = None) -> Downlo
 def limit(request: HttpRequest, pk: int, how: LimitIn) -> DownloadOut:
     """How fast it may come, from now on."""
     weights_downloads.limit(_find(pk), how.limit, by=person(request))
-    return DownloadOut.from_download(_find(pk))
-
-
-@sync_to_async
-def _look(pk: int) -> DownloadOut:
     return DownloadOut.from_download(_find(pk))
 
 

@@ -3,8 +3,6 @@
 from datetime import datetime
 from typing import Any, Literal
 
-from asgiref.sync import sync_to_async
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
 from ninja import P, Schema, Status
 from ninja.params import QueryEx
@@ -26,6 +24,7 @@ from servers.views.api.operations import (
 )
 from servers.views.api.schemas import RowOut
 from servers.views.images.images import ImageRow, TagUpdate, list_tag_updates, rows
+from servers.views.images.jobs import check_may_change
 
 
 class ImageOut(RowOut):
@@ -294,15 +293,18 @@ async def image_job(
     With `wait`, the answer is held back for up to so many seconds while its mark is still `seen`.
     """
     by = person(request)
-    look = sync_to_async(lambda: ImageJobOut.from_job(_find(pk, by)))
-    return await wait_for_change(look, seen=seen, wait=wait, kinds=["jobs"])
+    return await wait_for_change(
+        lambda: ImageJobOut.from_job(_find(pk, by)), seen=seen, wait=wait, kinds=["jobs"]
+    )
 
 
 @router.serve("POST", "/image-jobs/{pk}/cancel", Permission.EDIT, ImageJobOut, 403, 404)
 def cancel(request: HttpRequest, pk: int) -> ImageJobOut:
     """Nothing happens to one that has ended. What stays of a pull, it says itself."""
     by = person(request)
-    commands.cancel(_may_change(_find(pk, by), by), by=by)
+    job = _find(pk, by)
+    check_may_change(job, by)
+    commands.cancel(job, by=by)
     return ImageJobOut.from_job(_find(pk, by))
 
 
@@ -310,15 +312,11 @@ def cancel(request: HttpRequest, pk: int) -> ImageJobOut:
 def go_on(request: HttpRequest, pk: int) -> ImageJobOut:
     """Do what it is held for all the same."""
     by = person(request)
-    if not commands.go_on(_may_change(_find(pk, by), by), by=by):
+    job = _find(pk, by)
+    check_may_change(job, by)
+    if not commands.go_on(job, by=by):
         raise ApiError(CONFLICT, "not_held", "Nothing holds it.")
     return ImageJobOut.from_job(_find(pk, by))
-
-
-def _may_change(job: ImageJob, by: User) -> ImageJob:
-    if not commands.may_change(job, by):
-        raise PermissionDenied("This needs the role admin, as the request did.")
-    return job
 
 
 def _find(pk: int, by: User) -> ImageJob:

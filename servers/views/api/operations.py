@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from difflib import get_close_matches
 from typing import Any, Protocol, cast
 
@@ -183,16 +183,17 @@ class Marked(Protocol):
 
 
 async def wait_for_change[Answer: Marked](
-    look: Callable[[], Awaitable[Answer]], *, seen: str, wait: float, kinds: Collection[str]
+    look: Callable[[], Answer], *, seen: str, wait: float, kinds: Collection[str]
 ) -> Answer:
     """What a look finds; with `wait`, for up to so many seconds one with another mark than `seen`.
 
     `kinds` are those of the browsers' messages after which it is looked again.
     """
+    look_aside = sync_to_async(look)
     if wait <= 0:
-        return await look()
+        return await look_aside()
     return await wait_async(
-        look,
+        look_aside,
         lambda found: found.mark != seen,
         groups=[events.LIVE],
         seconds=wait,

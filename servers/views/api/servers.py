@@ -30,6 +30,7 @@ from servers.views.api.operations import (
     wait_for_change,
 )
 from servers.views.api.schemas import RELATED, ClaimOut, RunOut, ServerOut
+from servers.views.runs import starts
 
 router = KeyRouter("servers")
 CONFLICT, FORBIDDEN = 409, 403
@@ -75,13 +76,11 @@ async def server(request: HttpRequest, slug: str, seen: str = "", wait: float = 
     With `wait`, the answer is held back for up to so many seconds while its mark is still `seen`.
     """
     return await wait_for_change(
-        lambda: _look(slug), seen=seen, wait=wait, kinds=["server", "servers"]
+        lambda: ServerOut.from_server(_find(slug)),
+        seen=seen,
+        wait=wait,
+        kinds=["server", "servers"],
     )
-
-
-@sync_to_async
-def _look(slug: str) -> ServerOut:
-    return ServerOut.from_server(_find(slug))
 
 
 @router.serve("GET", "/{slug}/runs", Permission.VIEW, list[RunOut], 404)
@@ -168,11 +167,7 @@ def stop(request: HttpRequest, slug: str, how: StopIn | None = None) -> ServerOu
     found = require_managed(_find(slug))
     if not (how and how.despite_claim):
         _refuse_claimed(claims.against_stop(found, person(request)))
-    lifecycle.call_off(found, by=person(request))
-    run = found.runs.active().filter_managed().first()
-    if run is not None:
-        lifecycle.stop(run, by=person(request), after_requests=bool(how and how.after_requests))
-        tasks.nudge(run)
+    starts.stop(found, by=person(request), after_requests=bool(how and how.after_requests))
     return ServerOut.from_server(_find(slug))
 
 
@@ -185,9 +180,7 @@ def restart(request: HttpRequest, slug: str, how: RestartIn | None = None) -> Se
         return start(request, slug, StartIn(despite_claim=insists))
     if not insists:
         _refuse_claimed(claims.against_stop(found, person(request)))
-    run = lifecycle.restart(found, by=person(request))
-    if run is not None:
-        tasks.nudge(run)
+    starts.restart(found, by=person(request))
     return ServerOut.from_server(_find(slug))
 
 

@@ -135,12 +135,15 @@ def _build_known(found: Profile, server: Server) -> dict[str, Any]:
 
 @post("profiles/<slug:slug>/favourite/", Permission.VIEW)
 def profile_favourite(request: PersonRequest, slug: str) -> HttpResponse:
-    found, person = find(request, slug), request.user
-    if request.POST.get("is") == "yes":
-        found.fans.add(person)
-    else:
-        found.fans.remove(person)
+    found = find(request, slug)
+    mark_favourite(request, found)
     return redirect("profile", slug=found.slug)
+
+
+def mark_favourite(request: PersonRequest, row: Profile | Server) -> None:
+    """As the form says it, or no favourite any more."""
+    change = row.fans.add if request.POST.get("is") == "yes" else row.fans.remove
+    change(request.user)
 
 
 def save_launch(

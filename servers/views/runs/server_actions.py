@@ -6,7 +6,7 @@ from dataclasses import asdict
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404
 
-from servers import lifecycle, tasks
+from servers import lifecycle
 from servers.forms.profile import opens_the_box
 from servers.launch.engines import parameters
 from servers.lifecycle.gateway import scale_to_zero
@@ -75,13 +75,8 @@ def run_start(request: PersonRequest, slug: str, pk: int) -> HttpResponse:
 
 @post("servers/<slug:slug>/stop/", Permission.OPERATE)
 def server_stop(request: PersonRequest, slug: str) -> HttpResponse:
-    found = _find(slug)
-    lifecycle.call_off(found, by=request.user)
-    run = found.runs.active().filter_managed().first()
-    if run is not None:
-        drained = request.POST.get("when") == "drained"
-        lifecycle.stop(run, by=request.user, after_requests=drained)
-        tasks.nudge(run)
+    drained = request.POST.get("when") == "drained"
+    starts.stop(_find(slug), by=request.user, after_requests=drained)
     return respond_done()
 
 
@@ -109,9 +104,7 @@ def server_restart(request: PersonRequest, slug: str) -> HttpResponse:
     if not replaces:
         starts.begin(request, found)
         return respond_done()
-    run = lifecycle.restart(found, by=request.user, despite=starts.despite(request))
-    if run is not None:
-        tasks.nudge(run)
+    starts.restart(found, by=request.user, despite=starts.despite(request))
     return respond_done()
 
 
@@ -205,12 +198,7 @@ def _stop(request: PersonRequest, server: ManagedServer) -> str:
     person, run = request.user, server.runs.active().filter_managed().first()
     if run is not None and (run.concerns_others(person) or claims.against_stop(server, person)):
         return "others may use it, so stop it by itself"
-    was_due = lifecycle.call_off(server, by=person)
-    if run is None:
-        return "" if was_due else "it does not run"
-    lifecycle.stop(run, by=person)
-    tasks.nudge(run)
-    return ""
+    return "" if starts.stop(server, by=person) else "it does not run"
 
 
 _VERBS: dict[str, tuple[Callable[[PersonRequest, ManagedServer], str] | None, str]] = {

@@ -39,7 +39,7 @@ from servers.models.runs.run import PARTS
 from servers.state import box_samples
 from servers.views.access import PersonRequest, get, post
 from servers.views.people import encryption
-from servers.views.profiles.profiles import find
+from servers.views.profiles.profiles import find, mark_favourite
 from servers.views.responses import respond_done, send_file
 from servers.views.runs import starts
 
@@ -92,12 +92,8 @@ def list_servers(request: PersonRequest) -> HttpResponse:
 
 @post("servers/<slug:slug>/favourite/", Permission.VIEW)
 def server_favourite(request: PersonRequest, slug: str) -> HttpResponse:
-    found, person = get_object_or_404(Server, slug=slug), request.user
-    if request.POST.get("is") == "yes":
-        found.fans.add(person)
-    else:
-        found.fans.remove(person)
-    events.publish_person_change(person.pk)
+    mark_favourite(request, get_object_or_404(Server, slug=slug))
+    events.publish_person_change(request.user.pk)
     return respond_done()
 
 

@@ -11,7 +11,7 @@ from servers.lifecycle.profiles import preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.profiles.preflight import PreflightResult
 from servers.lifecycle.runs import gpu_conflicts
-from servers.models import Run, Server
+from servers.models import Run, Server, User
 from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.views.access import PersonRequest
 from servers.views.responses import ask_in_dialog
@@ -58,6 +58,22 @@ def begin(
         tasks.nudge(other)
     tasks.nudge(run)
     return run
+
+
+def stop(server: ManagedServer, *, by: User, after_requests: bool = False) -> bool:
+    """Call off a start that is planned, and ask the run to end; False where there is neither."""
+    was_due = lifecycle.call_off(server, by=by)
+    run = server.runs.active().filter_managed().first()
+    if run is not None:
+        lifecycle.stop(run, by=by, after_requests=after_requests)
+        tasks.nudge(run)
+    return was_due or run is not None
+
+
+def restart(server: ManagedServer, *, by: User, despite: str = "") -> None:
+    run = lifecycle.restart(server, by=by, despite=despite)
+    if run is not None:
+        tasks.nudge(run)
 
 
 def refusal(
