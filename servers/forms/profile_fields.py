@@ -8,6 +8,7 @@ from typing import Any, ClassVar, cast
 from django import forms
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
+from django.db.models import QuerySet
 from django.http import QueryDict
 from django.urls import resolve, reverse
 from django.utils.text import slugify
@@ -55,8 +56,8 @@ class VersionedForm(forms.Form):
             raise ValidationError("The name needs at least one letter or digit.")
         if resolve(reverse(self.kind, args=[slug])).url_name != self.kind:
             raise ValidationError("A page of inferdash has this name already. Take another one.")
-        others = self.of._default_manager.exclude(pk=self.saved.pk if self.saved else None)
-        if others.filter(slug=slug).exists():
+        every: QuerySet[Any] = self.of._default_manager.all()
+        if every.filter(slug=slug).exclude(pk=self.saved.pk if self.saved else None).exists():
             raise ValidationError(f"There is a {self.kind} with this name already ({slug}).")
         return name
 
