@@ -10,7 +10,6 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from servers import lifecycle, tasks
-from servers.contexts.profile_form import describe_gpus
 from servers.forms.profile import ProfileForm, initial
 from servers.judge.profiles import vocabulary
 from servers.judge.profiles.facts import LintFinding, Subject
@@ -18,9 +17,8 @@ from servers.launch.engines.launch import Launch
 from servers.lifecycle.profiles import checks, preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext, describe_subject
 from servers.models import Box, Permission, Profile, ProfileVersion
-from servers.state import box_samples
 from servers.views.access import PersonRequest, post
-from servers.views.profiles.profile_form import render_form
+from servers.views.profiles.profile_form import build_parts, render_form
 from servers.views.profiles.profiles import find, save_launch
 
 ANSWERS_WITHIN = 4  # seconds
@@ -32,18 +30,9 @@ TRIES = 20
 def profile_check(request: PersonRequest) -> HttpResponse:
     """What the form's launch would run into, and the command that it amounts to."""
     form, profile = _form(request)
-    is_valid, box = form.is_valid(), form.read_box()
-    start = _read_context(form, profile) if is_valid else None
-    sample = None
-    if box is not None:
-        sample = start.sample if start is not None else box_samples.newest(box.slug)
-    beside = {
-        "form": form,
-        "sections": form.sections(),
-        "choice": describe_gpus(box, str(form["gpus"].value() or ""), sample) if box else None,
-        "box": box,
-    }
-    if not is_valid:
+    start = _read_context(form, profile) if form.is_valid() else None
+    beside = build_parts(form, start.sample if start is not None else None)
+    if not form.is_valid():
         found = {"faults": form.faults(), "marks": _marks(form, _read_vocabulary(form, profile))}
         return render(request, "profiles/form/check.html", found | beside)
     marks = _marks(form, start)

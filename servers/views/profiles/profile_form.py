@@ -1,6 +1,7 @@
 """The form that makes and changes profiles."""
 
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -50,20 +51,24 @@ def profile_new(request: PersonRequest) -> HttpResponse:
 def render_form(
     request: PersonRequest, form: ProfileForm, profile: Profile | None = None, **more: object
 ) -> HttpResponse:
-    box = form.read_box()
     context = {
-        "form": form,
+        **build_parts(form),
         "profile": profile,
-        "box": box,
-        "sections": form.sections(),
-        "choice": describe_gpus(box, str(form["gpus"].value() or ""), box_samples.newest(box.slug))
-        if box
-        else None,
         "has_box": Box.objects.exists(),
         "mask": MASK,
         "may_start": find_startable(request.user, profile),
     }
     return render(request, "profiles/form.html", context | more)
+
+
+def build_parts(form: ProfileForm, sample: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The form and the GPUs of its box, whose newest sample may be read already."""
+    box, choice = form.read_box(), None
+    if box is not None:
+        if sample is None:
+            sample = box_samples.newest(box.slug)
+        choice = describe_gpus(box, str(form["gpus"].value() or ""), sample)
+    return {"form": form, "sections": form.sections(), "box": box, "choice": choice}
 
 
 def find_startable(person: User, profile: Profile | None) -> bool:
