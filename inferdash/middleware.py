@@ -126,7 +126,9 @@ class FullDisk(MiddlewareMixin):
     """What cannot be written because the disk is full is told in a sentence, not as a fault."""
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        from servers.views.errors import disk_full  # models are not there yet when this is imported
+        from servers.views.responses import (
+            disk_full,  # models are not there yet when this is imported
+        )
 
         return disk_full(request, exception)
 

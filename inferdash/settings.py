@@ -259,7 +259,7 @@ SECURE_CSP = {
 }
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-CSRF_FAILURE_VIEW = "servers.views.errors.csrf_failure"
+CSRF_FAILURE_VIEW = "servers.views.responses.csrf_failure"
 
 INSTALLED_APPS = [
     "django.contrib.auth",

@@ -9,5 +9,5 @@ urlpatterns = [
     path("", include("servers.urls")),
 ]
 
-handler400 = "servers.views.errors.bad_request"
-handler403 = "servers.views.errors.forbidden"
+handler400 = "servers.views.responses.bad_request"
+handler403 = "servers.views.responses.forbidden"

@@ -22,7 +22,7 @@ PUBLIC = None
 
 @dataclass(frozen=True, kw_only=True)
 class AccessRow:
-    """An address by its name in urls.py, and the permission that it needs."""
+    """An address by the name of its view, and the permission that it needs."""
 
     name: str
     needs: Permission | None  # PUBLIC: everybody, logged in or not

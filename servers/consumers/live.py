@@ -22,29 +22,41 @@ LOOK_ANYWAY = 10.0
 type Key = tuple[str, int | None]
 
 
-class LiveConsumer(GuardedConsumer):
+class ChangesConsumer(GuardedConsumer):
+    """Hears what changes; `something` is set when there may be something to send."""
+
+    def listen(self) -> None:
+        self.something = asyncio.Event()
+        self.something.set()
+
+    async def connect(self) -> None:
+        self.viewer = await self.admit()
+        if self.viewer is not None:
+            self.listen()
+            await self.channel_layer.group_add(events.LIVE, self.channel_name)
+            self.start(self.send_changes())
+
+    async def disconnect(self, code: int) -> None:
+        await super().disconnect(code)
+        await self.leave_group(events.LIVE)
+
+    async def send_changes(self) -> None:
+        raise NotImplementedError
+
+
+class LiveConsumer(ChangesConsumer):
     """Sends everything on connect, then what changed, at the pace of its own socket."""
 
     # What it renders depends on what its person may see.
     permission = Permission.ACCOUNT
 
-    async def connect(self) -> None:
-        self.viewer = await self.admit()
-        if self.viewer is None:
-            return
+    def listen(self) -> None:
+        super().listen()
         asked = dict(parse_qsl(self.scope["query_string"].decode("latin1")))
         self.page = asked.get("page", "dashboard")
         self.pk = int(asked["id"][:9]) if asked.get("id", "").isdecimal() else None
         self.host = dict(self.scope["headers"]).get(b"host", b"").decode("latin1")
         self.dirty: set[Key] = {("everything", None)}
-        self.something = asyncio.Event()
-        self.something.set()
-        await self.channel_layer.group_add(events.LIVE, self.channel_name)
-        self.start(self._send_changes())
-
-    async def disconnect(self, code: int) -> None:
-        await super().disconnect(code)
-        await self.leave_group(events.LIVE)
 
     async def send_change(self, message: events.ChangeEvent) -> None:
         self.dirty.add((message["kind"], message["id"]))
@@ -55,7 +67,7 @@ class LiveConsumer(GuardedConsumer):
         self.dirty.add(("everything", None))
         self.something.set()
 
-    async def _send_changes(self) -> None:
+    async def send_changes(self) -> None:
         checked_at = looked_at = time.monotonic()
         while True:
             with contextlib.suppress(TimeoutError):
@@ -85,27 +97,14 @@ NOTICES_PAUSE = 1.0
 NOTICES_ABOUT = frozenset({"alerts", "server", "servers"})
 
 
-class NoticesConsumer(GuardedConsumer):
+class NoticesConsumer(ChangesConsumer):
     """Sends what is news for its person whenever that has changed: {"notices": [{id, title, text, url}]}."""
-
-    async def connect(self) -> None:
-        self.viewer = await self.admit()
-        if self.viewer is None:
-            return
-        self.something = asyncio.Event()
-        self.something.set()
-        await self.channel_layer.group_add(events.LIVE, self.channel_name)
-        self.start(self._send_notices())
-
-    async def disconnect(self, code: int) -> None:
-        await super().disconnect(code)
-        await self.leave_group(events.LIVE)
 
     async def send_change(self, message: events.ChangeEvent) -> None:
         if message["kind"] in NOTICES_ABOUT:
             self.something.set()
 
-    async def _send_notices(self) -> None:
+    async def send_changes(self) -> None:
         sent: list[alerts.BrowserNotice] | None = None
         while True:
             with contextlib.suppress(TimeoutError):

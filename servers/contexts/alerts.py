@@ -186,11 +186,6 @@ def bell_html(count: int) -> str:
     return render_to_string("_live_bell.html", {"count": count})
 
 
-def alerts_html(person: User, notices: list[Notice]) -> str:
-    """The part of the page of alerts that changes."""
-    return render_to_string("alerts/_live_open.html", page(person, notices))
-
-
 @dataclass(frozen=True, kw_only=True)
 class AlertGroup:
     """Open alerts of one severity, and what is seen now and told of by no alert (yet)."""
@@ -231,10 +226,6 @@ def _group(alerts: list[Alert], notices: list[Notice]) -> list[AlertGroup]:
     ]
     found.append(AlertGroup(key="known", title="Acknowledged", alerts=known))
     return [group for group in found if group.count]
-
-
-def render_channels() -> str:
-    return render_to_string("alerts/_live_channels.html", {"channels": list_channels()})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Count
-from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 
@@ -91,11 +90,6 @@ def _tell(action: str) -> str:
     return f"{past} {rest}".strip()
 
 
-def render_recent(person: User) -> str:
-    context = {"recent": list_recent(person), "person": person}
-    return render_to_string("people/_live_recent.html", context)
-
-
 # What restarts.plan_after_boot begins its sentences with; here the whole line says it.
 _PREFIX = "The box was restarted."
 
@@ -114,12 +108,6 @@ def list_reboots() -> list[RebootNotice]:
         if not told.is_over(timezone.now()):
             found.append(RebootNotice(boot=boot, told=told))
     return found
-
-
-def render_reboots(person: User) -> str:
-    return render_to_string(
-        "memory/_live_reboots.html", {"reboots": list_reboots(), "person": person}
-    )
 
 
 def _build_report(boot: Reboot) -> RebootReport:

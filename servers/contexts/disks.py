@@ -1,4 +1,4 @@
-"""What lies on the disks of boxes: models, downloads, images, and how full the disks are."""
+"""Lists of what lies on the disks of boxes: models, downloads, images, and how full the disks are."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable

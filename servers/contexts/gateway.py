@@ -213,13 +213,7 @@ def mark_capture() -> str:
 
 def render_capture_parts(keys: set[Key], person: User, page: str) -> list[str]:
     """The mark of its own page, which admins alone see."""
-    if page != "capture" or not person.may_administer:
+    kinds = {(kind, None) for kind in ("capture", "requests", "boxes", "everything")}
+    if page != "capture" or not person.may_administer or not keys & kinds:
         return []
-    is_looked_at = bool(
-        keys & {(kind, None) for kind in ("capture", "requests", "boxes", "everything")}
-    )
-    return (
-        [render_to_string("gateway/_live_capture_mark.html", {"mark": mark_capture()})]
-        if is_looked_at
-        else []
-    )
+    return [render_to_string("gateway/_live_capture_mark.html", {"mark": mark_capture()})]

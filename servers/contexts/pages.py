@@ -44,7 +44,7 @@ class Panel:
     uptime: float | None  # seconds
     sees_all: bool  # processes of other PID namespaces too
     hardware: HardwareReport
-    list_server_owners: tuple[Owner, ...] = ()  # on the box's own page
+    owners: tuple[Owner, ...] = ()  # on the box's own page
     rows: tuple[GpuRow, ...] = ()
     is_folded: bool = False  # among so many boxes that each is a line, to be opened
     claims: tuple[Claim, ...] = ()
@@ -168,7 +168,7 @@ def render(
     boxes = list(Box.objects.all())
     every_box = everything or ("boxes", None) in keys
     changed_boxes = [box for box in boxes if every_box or ("box", box.pk) in keys]
-    parts = [_dot_html(box) for box in changed_boxes]
+    parts = [_html("memory/_live_dot.html", box=box) for box in changed_boxes]
     # With every look at the boxes, too: it ends by the clock, of which no message tells.
     if every_box or ("capture", None) in keys:
         parts.append(gateway.render_capture(person, page))
@@ -178,9 +178,9 @@ def render(
         notices = alerts.now()
         parts.append(alerts.bell_html(len(alerts.list_for(person, notices))))
         if page == "alerts":
-            parts.append(alerts.alerts_html(person, notices))
+            parts.append(_html("alerts/_live_open.html", **alerts.page(person, notices)))
     if page == "channels" and person.may_administer and (everything or ("alerts", None) in keys):
-        parts.append(alerts.render_channels())
+        parts.append(_html("alerts/_live_channels.html", channels=alerts.list_channels()))
     parts += gateway.render_capture_parts(keys, person, page)
     parts += gateway.render_parts(keys, person, page)
     parts += disks.render_images(keys, page)
@@ -190,7 +190,9 @@ def render(
         parts += _cards(keys, person)
     elif page == "box":
         for box in (box for box in changed_boxes if box.pk == pk):
-            parts += [_detail_html(panel(box)), care.html(box, person), workloads.html(box, person)]
+            parts.append(_detail_html(panel(box)))
+            parts.append(_html("memory/_live_care.html", care=care.care_of(box, person)))
+            parts.append(_html("memory/_live_others.html", others=workloads.others_of(box, person)))
         if is_about_servers and (mine := next((each for each in boxes if each.pk == pk), None)):
             parts.append(_beside_html(mine, person))
     elif page == "hardware":
@@ -198,7 +200,7 @@ def render(
     elif page == "found":
         keys_of_it = {("box", pk), ("boxes", None), ("models", None), ("everything", None)}
         if keys & keys_of_it and (mine := next((b for b in boxes if b.pk == pk), None)):
-            parts.append(found.html(mine, person))
+            parts.append(_html("external/_live.html", findings=found.found_on(mine, person)))
     elif page in ("profile", "form") and (everything or ("images", None) in keys):
         parts.append(_html("profiles/_live_images.html", mark=ImageFacts.objects.mark()))
     elif page == "models" and (everything or ("models", None) in keys):
@@ -239,13 +241,14 @@ def _dashboard(
     samples = {box.slug: box_samples.newest(box.slug) for box in boxes}
     notices = alerts.list_for(person, alerts.attention(boxes, samples))
     parts = [
-        dashboard.render_reboots(person),
+        _html("memory/_live_reboots.html", reboots=dashboard.list_reboots(), person=person),
         alerts.list_html(tuple(notices)),
         alerts.bell_html(len(notices)),
     ]
     cards = _cards(keys, person)
     if cards:
-        parts += [*cards, dashboard.render_recent(person)]
+        recent = dashboard.list_recent(person)
+        parts += [*cards, _html("people/_live_recent.html", recent=recent, person=person)]
     shown = panels(changed_boxes, samples, is_folded=len(boxes) > UNFOLDED)
     return parts + [_box_html(each) for each in shown]
 
@@ -283,10 +286,6 @@ def _beside_html(box: Box, person: User) -> str:
     """A box's servers and claims."""
     servers = Server.objects.for_dashboard().filter(box=box)
     return _html("memory/_live_beside.html", box=box, servers=servers, person=person)
-
-
-def _dot_html(box: Box) -> str:
-    return _html("memory/_live_dot.html", box=box)
 
 
 def _html(template: str, **context: Any) -> str:

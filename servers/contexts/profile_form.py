@@ -78,45 +78,28 @@ def describe_gpus(box: Box, text: str, sample: Mapping[str, Any] | None) -> GpuC
         text=text,
         kinds=_list_kinds([str(card["name"] or "") for card in cards], text),
         tiles=tuple(
-            _build_tile(
+            GpuTile(
                 index=card["index"],
                 name=str(card["name"] or "unnamed GPU").removeprefix("NVIDIA "),
-                total=card.get("total"),
-                now=now.get(card["index"]),
                 servers=users.get(card["index"], ()),
                 claim=claims.get(card["index"]),
                 is_chosen=card["index"] in chosen,
+                **_measure(now.get(card["index"]), card.get("total")),
             )
             for card in cards
         ),
     )
 
 
-def _build_tile(
-    *,
-    index: int,
-    name: str,
-    total: int | None,
-    now: GpuMemory | None,
-    servers: tuple[str, ...],
-    claim: Claim | None,
-    is_chosen: bool,
-) -> GpuTile:
+def _measure(now: GpuMemory | None, total: int | None) -> dict[str, Any]:
+    """What a tile says of a card's memory."""
     free = now.free if now else None
     if now and now.is_unified and now.ledger:
         # Page cache makes room for whoever asks.
         free = now.ledger.available
     total = now.total if now and now.total else total
-    return GpuTile(
-        index=index,
-        name=name,
-        total=total,
-        free=free,
-        used_percent=round(100 * (total - free) / total) if total and free is not None else 0,
-        servers=servers,
-        claim=claim,
-        is_chosen=is_chosen,
-    )
+    used = round(100 * (total - free) / total) if total and free is not None else 0
+    return {"total": total, "free": free, "used_percent": used}
 
 
 def _list_users(box: Box) -> dict[int, tuple[str, ...]]:

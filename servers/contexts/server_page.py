@@ -129,7 +129,7 @@ class TailLine:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerTab:
-    """`name` is its own in urls.py, and of the page in the socket's address."""
+    """`name` is that of its address, and of the page in the socket's."""
 
     name: str
     title: str

@@ -294,13 +294,14 @@ class Ask:
 def read_chat(text: bytes) -> Ask:
     """Raises AskError."""
     try:
-        body = whole(json.loads(text, parse_constant=_refuse_chat_constant))
+        body = whole(json.loads(text, parse_constant=_refuse_constant))
     except (ValueError, RecursionError) as error:
         raise AskError(f"The request is not JSON: {error}. Reload the page.") from error
-    if not isinstance(body, dict) or not _is_count(body.get("run")):
+    run = body.get("run") if isinstance(body, dict) else None
+    if not isinstance(run, int) or isinstance(run, bool) or run <= 0:
         raise AskError("The request names no server. Pick one at the top, then retry.")
     return Ask(
-        run_id=body["run"],
+        run_id=run,
         messages=messages(body.get("messages")),
         parameters=_parameters(body.get("params", {})),
         conversation=_key(body.get("conversation", "")),
@@ -309,8 +310,8 @@ def read_chat(text: bytes) -> Ask:
 
 
 def _key(value: Any) -> str:
-    if isinstance(value, str) and (not value or KEY.fullmatch(value)):
-        return value
+    if value == "" or _is_key(value):
+        return str(value)
     raise AskError("The request's key is none of ours. Reload the page, then retry.")
 
 
@@ -329,11 +330,3 @@ def _parameters(params: Any) -> dict[str, Any]:
     if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
         raise AskError("The tools must be a list of JSON objects. Correct them beside the chat.")
     return given
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-def _refuse_chat_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")

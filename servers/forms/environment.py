@@ -10,7 +10,6 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
 from django.utils import timezone
-from django.utils.text import slugify
 
 from servers.forms.profile_fields import LONGEST_TEXT, VersionedForm, text_box
 from servers.launch import numbers
@@ -66,6 +65,7 @@ def variables_text(launch: Launch) -> str:
 
 class EnvironmentForm(VersionedForm):
     of = EnvironmentGroup
+    kind = "group"
 
     name = forms.CharField(max_length=100, help_text="What it is for: Blackwell NCCL.")
     engine = forms.ChoiceField(
@@ -104,7 +104,7 @@ class EnvironmentForm(VersionedForm):
     ) -> None:
         """`variables` are what a new group begins with."""
         self.person = person
-        self.group = group
+        self.saved = group
         source = group.variables if group else variables
         self.kept = source.secret_env if source else {}
         initial: dict[str, Any] = {"env": variables_text(source)} if source else {}
@@ -116,28 +116,11 @@ class EnvironmentForm(VersionedForm):
         if group is None:
             del self.fields["saves"], self.fields["message"]
 
-    def clean_name(self) -> str:
-        name: str = self.cleaned_data["name"].strip()
-        if not self.slug_of(name):
-            raise ValidationError("The name needs at least one letter or digit.")
-        if self.slug_of(name) == "new":
-            raise ValidationError("A page has this name already. Take another one.")
-        taken = EnvironmentGroup.objects.filter(slug=self.slug_of(name))
-        if self.group is not None:
-            taken = taken.exclude(pk=self.group.pk)
-        if taken.exists():
-            raise ValidationError(f"There is a group with this name already: {taken[0]}.")
-        return name
-
     def clean_env(self) -> dict[str, str]:
         self.read = read_variables(self.cleaned_data["env"], self.kept)
         if not self.read.values:
             raise ValidationError("Write at least one variable: NAME=value.")
         return self.read.values
-
-    @staticmethod
-    def slug_of(name: str) -> str:
-        return slugify(name)[:63]
 
     def variables(self) -> Launch:
         """What was typed. Values of secret variables are sealed here."""

@@ -69,17 +69,23 @@ def _forget(person: str, request: HttpRequest) -> None:
         LoginFailure.objects.forget(person, request.META.get("REMOTE_ADDR", ""))
 
 
+class UsernameField(forms.CharField):
+    def __init__(self, **more: Any) -> None:
+        widget = forms.TextInput(attrs={"autocomplete": "username", "autofocus": True})
+        super().__init__(label="Name", max_length=150, widget=widget, **more)
+
+
+class PasswordField(forms.CharField):
+    """`kind`: what a browser may fill in, current-password or new-password."""
+
+    def __init__(self, kind: str, *, autofocus: bool = False, **more: Any) -> None:
+        attrs = {"autocomplete": kind} | ({"autofocus": True} if autofocus else {})
+        super().__init__(strip=False, widget=forms.PasswordInput(attrs=attrs), **more)
+
+
 class LoginForm(forms.Form):
-    username = forms.CharField(
-        label="Name",
-        max_length=150,
-        widget=forms.TextInput(attrs={"autocomplete": "username", "autofocus": True}),
-    )
-    password = forms.CharField(
-        strip=False,
-        max_length=LONGEST,
-        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
-    )
+    username = UsernameField()
+    password = PasswordField("current-password", max_length=LONGEST)
 
     def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
         self.request = request
@@ -106,18 +112,13 @@ class LoginForm(forms.Form):
 class PasswordForm(forms.Form):
     """A new password, typed twice."""
 
-    password = forms.CharField(
+    password = PasswordField(
+        "new-password",
         label="New password",
-        strip=False,
         max_length=LONGEST,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
         help_text="At least 10 characters.",
     )
-    again = forms.CharField(
-        label="New password again",
-        strip=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-    )
+    again = PasswordField("new-password", label="New password again")
 
     def __init__(self, *args: Any, person: User | None = None, **kwargs: Any) -> None:
         self.person = person
@@ -140,11 +141,8 @@ class PasswordForm(forms.Form):
 class OwnPasswordForm(PasswordForm):
     """A new password for oneself: whoever finds an open browser must not be able to take it."""
 
-    current = forms.CharField(
-        label="Current password",
-        strip=False,
-        max_length=LONGEST,
-        widget=forms.PasswordInput(attrs={"autocomplete": "current-password", "autofocus": True}),
+    current = PasswordField(
+        "current-password", label="Current password", max_length=LONGEST, autofocus=True
     )
     field_order = ("current", "password", "again")
 
@@ -165,11 +163,8 @@ class OwnPasswordForm(PasswordForm):
 
 
 class JoinForm(PasswordForm):
-    username = forms.CharField(
-        label="Name",
-        max_length=150,
+    username = UsernameField(
         validators=[UnicodeUsernameValidator()],
-        widget=forms.TextInput(attrs={"autocomplete": "username", "autofocus": True}),
         help_text="How the team sees you. Letters, digits and @ . + - _",
     )
     field_order = ("username", "password", "again")

@@ -7,7 +7,6 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 from django.forms import BoundField
-from django.urls import resolve, reverse
 from django.utils.text import slugify
 
 from servers.forms.environment import read_variables, split_secrets
@@ -195,6 +194,7 @@ class FormErrors:
 
 class ProfileForm(VersionedForm, ProfileFields):
     of = Profile
+    kind = "profile"
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class ProfileForm(VersionedForm, ProfileFields):
         **kwargs: Any,
     ) -> None:
         self.person = person
-        self.profile = profile
+        self.profile = self.saved = profile
         source = profile or copied_from
         given = kwargs.pop("initial", None)
         self.kept_secrets = source.launch.secret_env if source else {}
@@ -259,20 +259,6 @@ class ProfileForm(VersionedForm, ProfileFields):
                 text = " ".join(error.messages)
                 found.append(FieldError(field=field, label=label, text=text))
         return FormErrors(missing=tuple(missing), wrong=tuple(wrong))
-
-    def clean_name(self) -> str:
-        name: str = self.cleaned_data["name"].strip()
-        slug = slugify(name)[:63]
-        if not slug:
-            raise ValidationError("The name needs at least one letter or digit.")
-        if resolve(reverse("profile", args=[slug])).url_name != "profile":
-            raise ValidationError("A page of inferdash has this name already. Take another one.")
-        taken = Profile.objects.filter(slug=slug)
-        if self.profile is not None:
-            taken = taken.exclude(pk=self.profile.pk)
-        if taken.exists():
-            raise ValidationError(f"There is a profile with this name already ({slug}).")
-        return name
 
     def clean_flags(self) -> tuple[str, ...]:
         try:

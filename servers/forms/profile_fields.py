@@ -8,7 +8,10 @@ from typing import Any, ClassVar, cast
 from django import forms
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
+from django.db.models import QuerySet
 from django.http import QueryDict
+from django.urls import resolve, reverse
+from django.utils.text import slugify
 
 from servers.launch import durations
 from servers.launch.commandline import lines, text_boxes
@@ -36,6 +39,8 @@ def text_box(rows: int, placeholder: str = "") -> forms.Textarea:
 
 class VersionedForm(forms.Form):
     of: ClassVar[type[Versioned]]
+    kind: ClassVar[str]  # its word, and the name of its page
+    saved: Versioned | None = None  # whose form it is; None: of a new one
 
     # Which save the person has seen: another one meanwhile is not overwritten.
     saves = forms.IntegerField(widget=forms.HiddenInput)
@@ -43,6 +48,22 @@ class VersionedForm(forms.Form):
     def describe(self) -> dict[str, Any]:
         """What stays without a version."""
         return {name: self.cleaned_data[name] for name in self.of.ABOUT}
+
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"].strip()
+        slug = self.slug_of(name)
+        if not slug:
+            raise ValidationError("The name needs at least one letter or digit.")
+        if resolve(reverse(self.kind, args=[slug])).url_name != self.kind:
+            raise ValidationError("A page of inferdash has this name already. Take another one.")
+        every: QuerySet[Any] = self.of._default_manager.all()
+        if every.filter(slug=slug).exclude(pk=self.saved.pk if self.saved else None).exists():
+            raise ValidationError(f"There is a {self.kind} with this name already ({slug}).")
+        return name
+
+    @staticmethod
+    def slug_of(name: str) -> str:
+        return slugify(name)[:63]
 
     def build_upon(self, newer: Versioned) -> None:
         """Let the next save know what somebody else has saved meanwhile."""

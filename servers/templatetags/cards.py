@@ -10,10 +10,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from servers.contexts.external import workloads
-from servers.contexts.external.workloads import Cluster, RayWorker
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.people import claims
-from servers.models import Claim, Run, Server, User
+from servers.models import Claim, Run, Server
 from servers.models.runs.run import RunState
 from servers.templatetags.format import ago, since
 from servers.templatetags.launches import change_words
@@ -130,17 +129,6 @@ def claims_on(server: Server) -> list[Claim]:
     return [each for each in server.box.current_claims if each.covers(server)]
 
 
-@register.filter
-def claims_against(server: Server, person: User) -> list[Claim]:
-    """Other people's, which a stop by this person would touch."""
-    return claims.against_stop(server, person)
-
-
-@register.simple_tag
-def cluster_of(server: Server) -> Cluster | None:
-    return workloads.cluster_of(server)
-
-
-@register.simple_tag
-def ray_workers(server: Server) -> tuple[RayWorker, ...]:
-    return workloads.ray_workers(server)
+register.filter("claims_against", claims.against_stop)
+register.simple_tag(workloads.cluster_of)
+register.simple_tag(workloads.ray_workers)

@@ -21,6 +21,11 @@ from servers.templatetags.format import DASH, duration
 register = template.Library()
 
 WIDTH, HEIGHT = 120, 20  # of the small line, in its own units
+# In the order of POINT in static/js/runs/engine-charts.js.
+POINT = (
+    *("generation", "prompt", "running", "queued", "first_p50", "first_p95"),
+    *("token_p50", "token_p95", "kv", "prefix"),
+)
 ALL = "all_told"  # under which a page with many servers has them all
 
 
@@ -83,19 +88,7 @@ def share(part: float | None) -> str:
 @register.filter
 def chart_point(told: EngineMetrics) -> str:
     """For <engine-charts>: the time, and the figures in the order of its POINT."""
-    figures = told.figures
-    values = (
-        figures.generation,
-        figures.prompt,
-        figures.running,
-        figures.queued,
-        figures.first_p50,
-        figures.first_p95,
-        figures.token_p50,
-        figures.token_p95,
-        figures.kv,
-        figures.prefix,
-    )
+    values: Iterable[float | None] = (getattr(told.figures, name) for name in POINT)
     words = ("" if each is None else f"{each:.6g}" for each in values)
     return ",".join([f"{told.at:.0f}", *words])
 

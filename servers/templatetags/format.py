@@ -201,14 +201,6 @@ def engine_title(key: str) -> str:
     return engine.title if engine else key
 
 
-@register.filter
-def percent(part: float | None, whole: float | None) -> int | None:
-    """Whole percent, never 100 before all is there; None when either is unknown."""
-    if part is None or not whole:
-        return None
-    return min(int(part * 100 / whole), 100)
-
-
 THROTTLE = {
     "gpu_idle": "idle",
     "applications_clocks": "clocks set by hand",
@@ -247,20 +239,21 @@ def memory_word(line: str) -> str:
     return MEMORY.get(line, line)
 
 
+# In the order of what they would give away.
 LIMITS = {
-    "mount_roots": "Folders that may be mounted",
-    "volumes": "Docker volumes",
     "privileged": "Privileged",
     "host_network": "The host's network",
     "host_ipc": "The host's IPC",
     "host_pid": "The host's processes",
-    "devices": "Devices",
+    "open_ports": "Ports open to other machines",
     "cap_add": "Capabilities",
     "security_opt": "Security options",
+    "devices": "Devices",
+    "mount_roots": "Folders that may be mounted",
+    "volumes": "Docker volumes",
+    "pids_limit": "Processes and threads of a container",
     "reclaim": "Memory reclaimed (page cache, driver pools)",
     "token_realms": "Where registries may send for a token",
-    "open_ports": "Ports open to other machines",
-    "pids_limit": "Processes and threads of a container",
 }
 
 

@@ -27,10 +27,7 @@ def severity_word(severity: str) -> str:
     return WORDS[severity]
 
 
-@register.filter
-def of_card(hardware: HardwareReport, key: str) -> HardwareFinding | None:
-    """The worst that is wrong with a card; None: nothing that needs a person."""
-    return hardware.worst_of(key)
+register.filter("of_card", HardwareReport.worst_of)
 
 
 @register.filter

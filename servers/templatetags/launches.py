@@ -103,9 +103,7 @@ def own_values(server: Server, launch: Launch) -> list[tuple[str, str, str]]:
     return [(name, usual, server.values.get(name, "")) for name, usual in launch.parameters.items()]
 
 
-@register.filter
-def span(seconds: int) -> str:
-    return durations.format_duration(seconds)
+register.filter("span", durations.format_duration)
 
 
 @register.filter
@@ -151,10 +149,8 @@ def lacks_place(places: list[PathReport] | None) -> bool:
     return any(each.lies in ("missing", "refused") for each in places or ())
 
 
-@register.filter
-def fit_about(change: LaunchChange) -> str:
-    """What tells a change from the others that would make a launch fit."""
-    return checks.describe_fix(change)
+# What tells a change from the others that would make a launch fit.
+register.filter("fit_about", checks.describe_fix)
 
 
 @register.filter
@@ -217,10 +213,7 @@ class Build:
         )
 
 
-@register.simple_tag
-def jobs_mark() -> str:
-    """Another text whenever a pull or build of an image has come further."""
-    return disks.jobs_mark()
+register.simple_tag(disks.jobs_mark)
 
 
 @register.simple_tag

@@ -11,11 +11,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from servers.contexts import alerts, dashboard, gateway
-from servers.contexts.dashboard import BoxSummary
 from servers.contexts.server_page import published_port
 from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch
-from servers.models import Box, Capture, Run, User
+from servers.models import Box, Run
 
 register = template.Library()
 
@@ -40,21 +39,14 @@ def attention_count(context: dict[str, Any]) -> int:
     return len(alerts.list_for(context["request"].user, alerts.now()))
 
 
-@register.simple_tag
-def all_captures() -> list[Capture]:
-    """Those that are on: what programs ask is kept."""
-    return gateway.captures()
+register.simple_tag(gateway.captures, name="all_captures")
+register.simple_tag(gateway.mark_capture, name="captures_mark")
 
 
 @register.simple_tag(takes_context=True)
 def in_playground(context: dict[str, Any]) -> bool:
     """Whether what is asked on this page is a person's own: no capture keeps it."""
     return str(context["request"].path).startswith(reverse("chat"))
-
-
-@register.simple_tag
-def captures_mark() -> str:
-    return gateway.mark_capture()
 
 
 @register.simple_tag
@@ -112,10 +104,8 @@ def subpage(context: dict[str, Any], name: str, title: str) -> SafeString:
     return format_html('<a href="{}"{}>{}</a>', address, here, title)
 
 
-@register.filter
-def concerns(run: Run, person: User) -> bool:
-    """Whether to ask before the run is stopped."""
-    return run.concerns_others(person)
+# Whether to ask before a run is stopped.
+register.filter("concerns", Run.concerns_others)
 
 
 @register.filter
@@ -137,6 +127,4 @@ def asks_key(launch: Launch) -> bool:
     return engine is not None and engine.has_key(launch)
 
 
-@register.simple_tag
-def boxes_found() -> list[BoxSummary]:
-    return dashboard.list_summaries()
+register.simple_tag(dashboard.list_summaries, name="boxes_found")

@@ -13,9 +13,8 @@ from servers.judge.logs.phases import PHASES
 from servers.judge.memory import release_words as sentences
 from servers.judge.memory.advice import REBOOT
 from servers.judge.memory.orphans import Orphan
-from servers.judge.memory.release import Release
 from servers.judge.profiles.facts import LintFinding
-from servers.judge.runs.start_progress import StartProgress, TimelineStep
+from servers.judge.runs.start_progress import StartProgress
 from servers.launch.engines.change import Difference
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.images import work
@@ -45,10 +44,7 @@ def stuck_on(run: Run, box: Box) -> tuple[str, str]:
     return starts.describe_deadlock(run, unified=box.is_unified)
 
 
-@register.filter
-def steps(run: Run) -> tuple[TimelineStep, ...]:
-    """Its states, and the phases of its start."""
-    return starts.list_steps(run)
+register.filter("steps", starts.list_steps)
 
 
 @register.filter
@@ -98,22 +94,9 @@ def origin(run: Run | None) -> Origin | None:
     return Origin.from_json(run.start.origin) if run else None
 
 
-@register.filter
-def sleep_words(run: Run) -> str:
-    """ "asleep: 71 GiB released"; "" of one that is awake."""
-    return scale_to_zero.describe_sleep(run)
-
-
-@register.filter
-def sleep_clause(run: Run) -> str:
-    """ "is asleep: 71 GiB released", "wakes up"; "" of one that is awake."""
-    return scale_to_zero.describe_sleep_clause(run)
-
-
-@register.filter
-def release(run: Run) -> Release:
-    """What came back of its memory after its end."""
-    return releases.read_release(run)
+register.filter("sleep_words", scale_to_zero.describe_sleep)
+register.filter("sleep_clause", scale_to_zero.describe_sleep_clause)
+register.filter("release", releases.read_release)
 
 
 @register.filter
@@ -199,10 +182,7 @@ def known_of(run: Run, box: Box) -> list[LintFinding]:
     return [each for each in found if each.severity != "info"][:MOST_KNOWN]
 
 
-@register.filter
-def can_change(image: str) -> bool:
-    """Whether a pull may bring another image."""
-    return work.can_change(image)
+register.filter("can_change", work.can_change)
 
 
 @register.simple_tag

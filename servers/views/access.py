@@ -28,7 +28,7 @@ def get[View: Callable[..., Any]](
 ) -> Callable[[View], View]:
     """Serve a view at an address to whose role has the permission.
 
-    In urls.py and templates it has its own name, or `name`.
+    Links call it as the view is called, or by `name`.
     """
     return lambda view: _serve(allow(permission)(view), address, ["GET"], name)
 

@@ -1,7 +1,10 @@
 """A page that shows every component of the pages in every state, for those who write pages."""
 
+import re
+
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 
 from servers.models import Permission
 from servers.models.runs.run import RunState
@@ -27,48 +30,6 @@ COLOURS = (
     "failed",
     "failed-soft",
 )
-# As in tests/icons.py.
-ICONS = (
-    "activity",
-    "alerts",
-    "branch",
-    "check",
-    "chevron",
-    "close",
-    "conversations",
-    "copy",
-    "dashboard",
-    "delete",
-    "down",
-    "download",
-    "edit",
-    "failed",
-    "gateway",
-    "images",
-    "info",
-    "key",
-    "log",
-    "menu",
-    "minus",
-    "models",
-    "more",
-    "person",
-    "picture",
-    "playground",
-    "plus",
-    "profiles",
-    "ready",
-    "restart",
-    "search",
-    "send",
-    "servers",
-    "settings",
-    "sidebar",
-    "star",
-    "start",
-    "stop",
-    "warning",
-)
 
 
 @get("design/", Permission.ADMINISTER, name="design")
@@ -79,8 +40,13 @@ def show_design(request: PersonRequest) -> HttpResponse:
         {
             "spaces": SPACES,
             "colours": COLOURS,
-            "icons": ICONS,
+            "icons": list_icons(),
             "states": [*RunState.values, "idle", "asleep"],
             "keys": ("Ctrl K", "/", "?", "Esc"),
         },
     )
+
+
+def list_icons() -> list[str]:
+    """By their names in the sprite."""
+    return sorted(re.findall(r'<symbol id="icon-([a-z]+)"', render_to_string("_icons.html")))

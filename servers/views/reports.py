@@ -17,6 +17,7 @@ from servers.models import AuditEntry, Box, Permission, Run, User
 from servers.models.runs.run import PARTS
 from servers.state import box_samples
 from servers.views.access import get_or_post, post
+from servers.views.responses import send_text
 
 _LONGEST_TRUTH = 500  # characters
 _MOST_WORDS = 40
@@ -91,7 +92,9 @@ def _answer(
     wants_file = "save" in request.POST
     if wants_file and request.POST.get("shown") == digest:
         AuditEntry.note(cast(User, request.user), "save report", subject, kind=made.report.kind)
-        return _file(text, made.report.kind)
+        # Its name tells neither box nor server.
+        name = f"inferdash-{made.report.kind}-{timezone.now():%Y-%m-%d-%H%M}.txt"
+        return send_text(name, text)
     return render(
         request,
         "report.html",
@@ -122,13 +125,3 @@ def _read_number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _file(text: str, kind: str) -> HttpResponse:
-    """Its name tells neither box nor server."""
-    name = f"inferdash-{kind}-{timezone.now():%Y-%m-%d-%H%M}.txt"
-    return HttpResponse(
-        text,
-        content_type="text/plain; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
-    )

@@ -16,7 +16,7 @@ from servers.views.access import PersonRequest, get
 
 EACH = 5  # of a kind
 LONGEST, MOST_WORDS = 100, 6
-# By their names in urls.py, which say who may see them; and other words that people look by.
+# By the names of their views, which say who may see them; and other words that people look by.
 PAGES = (
     ("dashboard", "Dashboard", "home gpus"),
     ("servers", "Servers", "engines cards"),

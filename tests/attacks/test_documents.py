@@ -17,7 +17,7 @@ from servers.launch.commandline import paste as command_text
 from servers.launch.recipes import document
 from servers.launch.recipes.notation import LONGEST_TEXT
 from servers.models import Key, Profile, Role
-from servers.views.api import errors
+from servers.views.api import operations
 from servers.views.profiles import paste
 from tests import factories
 from tests.api.conftest import with_key
@@ -97,7 +97,7 @@ def test_every_body_is_refused_with_a_sentence() -> None:
 
 def test_what_people_have_is_within_the_bounds() -> None:
     text = json.dumps({"document": "“ü”" * (LONGEST_TEXT // 3)}, ensure_ascii=False)
-    assert len(text.encode()) < errors.LONGEST
+    assert len(text.encode()) < operations.LONGEST
     assert document.read(DOCUMENT, where="The document").name == "Coder"
 
 

@@ -13,7 +13,7 @@ from servers.gateway import calls
 from servers.judge.charts import LABEL, draw_usage
 from servers.models import Key, Request, Role, Server, Usage, User
 from servers.models.runs.run import RunState
-from servers.views.gateway.usage import SPANS
+from servers.views.gateway.gateway import SPANS
 from tests import factories
 from tests.streamed import whole_of
 

@@ -222,7 +222,7 @@ def test_a_new_secret_is_sealed_and_a_mask_alone_is_none(olga: Client) -> None:
         ({"env": "no equals sign"}, "is not NAME=value"),
         ({"name": "!!!"}, "at least one letter or digit"),
         ({"name": "blackwell NCCL"}, "There is a group with this name already"),
-        ({"name": "New"}, "A page has this name already"),
+        ({"name": "New"}, "A page of inferdash has this name already"),
         ({"engine": "tgi"}, "Select a valid choice"),
     ],
 )

@@ -33,7 +33,7 @@ def test_a_button_gets_its_refusal_as_a_sentence(client: Client) -> None:
 
 
 def test_a_403_without_words_still_says_something() -> None:
-    from servers.views.errors import forbidden
+    from servers.views.responses import forbidden
 
     response = forbidden(
         RequestFactory().get("/", headers={"HX-Request": "true"}), PermissionDenied()

@@ -152,7 +152,7 @@ def test_what_the_hub_refuses_is_told_in_the_page(
 def test_a_box_that_does_not_answer_is_asked_again_and_then_told(
     hub: ModelHub, box: Box, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servers.views.weights.downloads.ANSWERS_WITHIN", 1)
+    monkeypatch.setattr("servers.views.weights.ANSWERS_WITHIN", 1)
     asked = {"of": "a/b", "box": box.slug, "asked": str(uuid.uuid4()), "looks": "1"}
     shown = operator.get("/models/download/look/", asked).content.decode()
     assert "looks=2" in shown

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db.models import Sum
-from django.template.loader import render_to_string
 from django.utils import timezone
 
 from servers.contexts import alerts
@@ -241,7 +240,3 @@ def _unseen(
 
 def _moment(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-
-
-def html(box: Box, person: User) -> str:
-    return render_to_string("external/_live.html", {"findings": found_on(box, person)})

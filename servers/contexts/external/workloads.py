@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db.models import Count
-from django.template.loader import render_to_string
 from django.utils import timezone
 
 from servers.judge.external.engines import DiscoveredEngine
@@ -130,10 +129,6 @@ def held_by(pids: Collection[int], sample: Mapping[str, Any]) -> int | None:
         if each["pid"] in pids
     ]
     return sum(size for size in mine if size is not None) if mine and None not in mine else None
-
-
-def html(box: Box, person: User) -> str:
-    return render_to_string("memory/_live_others.html", {"others": others_of(box, person)})
 
 
 @dataclass(frozen=True, kw_only=True)

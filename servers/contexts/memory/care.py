@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Q
-from django.template.loader import render_to_string
 from django.utils import timezone
 
 from servers.judge.memory import advice
@@ -97,10 +96,6 @@ def _offer_action(
         buttons=tuple((str(kind), WORDS[kind]) for kind in kinds if may(person, kind)),
         is_asked=any((str(kind), left.key) in open_ones for kind in kinds),
     )
-
-
-def html(box: Box, person: User) -> str:
-    return render_to_string("memory/_live_care.html", {"care": care_of(box, person)})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Points of the history of GPUs and engines, read from their packed chunks."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any
 
 from django.db.models import Min, QuerySet
@@ -66,7 +66,8 @@ def read_points(
                     slots = groups.setdefault(each, {})
                     slots.setdefault(history.slot(t, width), []).append(point)
     return {
-        each: {t: _roll_up(points) for t, points in slots.items()} for each, slots in groups.items()
+        each: {t: _join(points, history.roll_up) for t, points in slots.items()}
+        for each, slots in groups.items()
     }
 
 
@@ -78,13 +79,8 @@ def read_gpu_points(
     for times in read_points(HistoryChunk, box, step, width, since, until, key=gpu).values():
         for t, point in times.items():
             groups.setdefault(t, []).append(point)
-    return {t: _together(of_gpus) for t, of_gpus in groups.items()}
+    return {t: _join(of_gpus, history.together) for t, of_gpus in groups.items()}
 
 
-def _roll_up(points: list[Point]) -> Point:
-    return points[0] if len(points) == 1 else history.roll_up(points)
-
-
-def _together(of_gpus: Iterable[Point]) -> Point:
-    each = list(of_gpus)
-    return each[0] if len(each) == 1 else history.together(each)
+def _join(points: list[Point], join: Callable[[list[Point]], Point]) -> Point:
+    return points[0] if len(points) == 1 else join(points)

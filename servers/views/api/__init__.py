@@ -3,14 +3,14 @@
 from django.contrib.auth.decorators import login_not_required
 from ninja import NinjaAPI
 
+from servers.views.api.boxes import claim_router as claims
 from servers.views.api.boxes import router as boxes
-from servers.views.api.claims import router as claims
 from servers.views.api.downloads import router as downloads
-from servers.views.api.errors import BoundedParser, register
 from servers.views.api.images import router as images
+from servers.views.api.operations import BoundedParser, register
 from servers.views.api.profiles import router as profiles
-from servers.views.api.runs import router as runs
 from servers.views.api.servers import router as servers
+from servers.views.api.servers import run_router as runs
 
 __all__ = ["api", "urls"]
 

@@ -2,7 +2,6 @@
 
 from datetime import datetime
 
-from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from ninja import Schema, Status
 from pydantic import Field
@@ -10,12 +9,11 @@ from pydantic import Field
 from servers.lifecycle.weights import downloads as weights_downloads
 from servers.lifecycle.weights.downloads import DownloadRequestError
 from servers.models import Download, Permission
-from servers.views.api.auth import KeyRouter, person
 from servers.views.api.boxes import find_box
-from servers.views.api.errors import ApiError, find_one, wait_for_change
+from servers.views.api.operations import ApiError, KeyRouter, find_one, person, wait_for_change
 from servers.views.api.schemas import RowOut
 
-router = KeyRouter()
+router = KeyRouter("downloads")
 OK, CREATED, UNPROCESSABLE = 200, 201, 422
 MOST_BYTES = 2**50
 
@@ -114,7 +112,9 @@ async def one(request: HttpRequest, pk: int, seen: str = "", wait: float = 0.0) 
 
     With `wait`, the answer is held back for up to so many seconds while its mark is still `seen`.
     """
-    return await wait_for_change(lambda: _look(pk), seen=seen, wait=wait, kinds=["downloads"])
+    return await wait_for_change(
+        lambda: DownloadOut.from_download(_find(pk)), seen=seen, wait=wait, kinds=["downloads"]
+    )
 
 
 @router.serve("POST", "/{pk}/pause", Permission.OPERATE, DownloadOut, 404)
@@ -143,11 +143,6 @@ def cancel(request: HttpRequest, pk: int, how: CancelIn | None = None) -> Downlo
 def limit(request: HttpRequest, pk: int, how: LimitIn) -> DownloadOut:
     """How fast it may come, from now on."""
     weights_downloads.limit(_find(pk), how.limit, by=person(request))
-    return DownloadOut.from_download(_find(pk))
-
-
-@sync_to_async
-def _look(pk: int) -> DownloadOut:
     return DownloadOut.from_download(_find(pk))
 
 

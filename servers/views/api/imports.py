@@ -18,7 +18,7 @@ from servers.launch.recipes import document
 from servers.launch.recipes.document import Document
 from servers.launch.recipes.notation import DocumentError
 from servers.lifecycle.profiles.export_all import without_keys as without_secrets
-from servers.views.api.errors import ApiError
+from servers.views.api.operations import ApiError
 from servers.views.profiles import profiles
 
 UNPROCESSABLE = 422

@@ -12,16 +12,15 @@ from servers.forms.profile import ProfileForm
 from servers.launch.recipes.document import Document
 from servers.models import Box, Permission, Profile
 from servers.models.profiles import ProfileFilter
-from servers.views.api import errors, imports
-from servers.views.api.auth import KeyRouter, person
+from servers.views.api import imports
 from servers.views.api.boxes import find_box
-from servers.views.api.errors import ApiError
+from servers.views.api.operations import ApiError, KeyRouter, find_named, person
 from servers.views.profiles import profile_form
 from servers.views.profiles import profiles as profiles_profiles
+from servers.views.profiles.paste import run_apart
 from servers.views.profiles.profiles import save_launch
-from servers.views.threads import run_apart
 
-router = KeyRouter()
+router = KeyRouter("profiles")
 CREATED, UNPROCESSABLE = 201, 422
 
 
@@ -98,7 +97,8 @@ def _bring(request: HttpRequest, given: ImportIn, read: imports.Import) -> Statu
     box = find_box(given.box)
     form = _form(request, given, read, box)
     if not form.is_valid():
-        raise ApiError(UNPROCESSABLE, "invalid", _format_errors(form), _advice(form), **form.errors)
+        said = " ".join(f"{name}: {' '.join(map(str, each))}" for name, each in form.errors.items())
+        raise ApiError(UNPROCESSABLE, "invalid", said, _advice(form), **form.errors)
     return Status(CREATED, _describe_import(profile_form.create(form, by=person(request)), read))
 
 
@@ -161,10 +161,6 @@ def _advice(form: ProfileForm) -> str:
     return "Change the document."
 
 
-def _format_errors(form: ProfileForm) -> str:
-    return " ".join(f"{name}: {' '.join(map(str, said))}" for name, said in form.errors.items())
-
-
 def _find(request: HttpRequest, slug: str) -> Profile:
     seen = Profile.objects.seen_by(person(request)).select_related("current", "owner")
-    return errors.find_named(seen, "profile", slug)
+    return find_named(seen, "profile", slug)

@@ -1,4 +1,4 @@
-"""Servers: what runs, and the verbs."""
+"""Servers and their runs: what runs, and the verbs; how a run went, why it failed, and its log."""
 
 from datetime import timedelta
 from typing import Any, Literal
@@ -9,20 +9,30 @@ from django.utils import timezone
 from ninja import Schema
 from pydantic import Field
 
-from servers import lifecycle, tasks
+from servers import events, lifecycle, tasks
+from servers.events import wait_async
+from servers.judge.logs import failure_catalog
 from servers.lifecycle import QueueOptions
+from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import gpu_conflicts
 from servers.lifecycle.runs.ownership import require_managed
-from servers.models import Claim, Permission, Server
-from servers.views.api import errors
-from servers.views.api.auth import KeyRouter, person
-from servers.views.api.errors import ApiError, wait_for_change
+from servers.models import Claim, LogChunk, Permission, Run, Server
+from servers.models.logs import MOST_CHUNKS
+from servers.views.api.operations import (
+    ApiError,
+    KeyRouter,
+    find_named,
+    find_one,
+    person,
+    wait_for_change,
+)
 from servers.views.api.schemas import RELATED, ClaimOut, RunOut, ServerOut
+from servers.views.runs import starts
 
-router = KeyRouter()
+router = KeyRouter("servers")
 CONFLICT, FORBIDDEN = 409, 403
 
 
@@ -66,13 +76,11 @@ async def server(request: HttpRequest, slug: str, seen: str = "", wait: float = 
     With `wait`, the answer is held back for up to so many seconds while its mark is still `seen`.
     """
     return await wait_for_change(
-        lambda: _look(slug), seen=seen, wait=wait, kinds=["server", "servers"]
+        lambda: ServerOut.from_server(_find(slug)),
+        seen=seen,
+        wait=wait,
+        kinds=["server", "servers"],
     )
-
-
-@sync_to_async
-def _look(slug: str) -> ServerOut:
-    return ServerOut.from_server(_find(slug))
 
 
 @router.serve("GET", "/{slug}/runs", Permission.VIEW, list[RunOut], 404)
@@ -159,11 +167,7 @@ def stop(request: HttpRequest, slug: str, how: StopIn | None = None) -> ServerOu
     found = require_managed(_find(slug))
     if not (how and how.despite_claim):
         _refuse_claimed(claims.against_stop(found, person(request)))
-    lifecycle.call_off(found, by=person(request))
-    run = found.runs.active().filter_managed().first()
-    if run is not None:
-        lifecycle.stop(run, by=person(request), after_requests=bool(how and how.after_requests))
-        tasks.nudge(run)
+    starts.stop(found, by=person(request), after_requests=bool(how and how.after_requests))
     return ServerOut.from_server(_find(slug))
 
 
@@ -176,16 +180,102 @@ def restart(request: HttpRequest, slug: str, how: RestartIn | None = None) -> Se
         return start(request, slug, StartIn(despite_claim=insists))
     if not insists:
         _refuse_claimed(claims.against_stop(found, person(request)))
-    run = lifecycle.restart(found, by=person(request))
-    if run is not None:
-        tasks.nudge(run)
+    starts.restart(found, by=person(request))
     return ServerOut.from_server(_find(slug))
 
 
 def _find(slug: str) -> Server:
-    return errors.find_named(Server.objects.for_dashboard(), "server", slug)
+    return find_named(Server.objects.for_dashboard(), "server", slug)
 
 
 def _report_preflight(context: LaunchContext) -> preflight.PreflightResult:
     tasks.look_at_mounts(context)
     return preflight.check(context)
+
+
+run_router = KeyRouter("runs")
+MOST_LINES = 5000
+
+
+class LineOut(Schema):
+    number: int
+    at: str  # as Docker stamped it, with nanoseconds
+    stream: str  # o: stdout, e: stderr, i: a note of inferdash's own
+    text: str
+
+
+class LogOut(Schema):
+    lines: list[LineOut]
+    next: int  # the line to ask for next
+    is_complete: bool  # nothing more will come
+
+
+class WhyOut(Schema):
+    run: RunOut
+    cause: str  # the id of a known cause; "" when none was recognised
+    summary: str
+    evidence: list[tuple[int, str]]  # lines of the log: number and text
+    is_partial: bool  # only a part of the log was there
+    fixes: list[str]  # what to do, best first
+
+
+@run_router.serve("GET", "/{run_id}", Permission.VIEW, RunOut, 404)
+def run(request: HttpRequest, run_id: int) -> RunOut:
+    return RunOut.from_run(_find_run(run_id))
+
+
+@run_router.serve("GET", "/{run_id}/why", Permission.VIEW, WhyOut, 404)
+def why(request: HttpRequest, run_id: int) -> WhyOut:
+    found = _find_run(run_id)
+    said: dict[str, Any] = found.log.diagnosis
+    return WhyOut(
+        run=RunOut.from_run(found),
+        cause=found.log.cause if found.log.cause in failure_catalog.by_id() else "",
+        summary=found.why,
+        evidence=[(line, text) for line, text in said.get("evidence", [])],
+        is_partial=bool(said.get("is_partial")),
+        fixes=diagnoses.list_cures(found),
+    )
+
+
+@run_router.serve("GET", "/{run_id}/log", Permission.VIEW, LogOut, 404)
+async def log(
+    request: HttpRequest, run_id: int, start: int = 1, limit: int = 1000, wait: float = 0.0
+) -> LogOut:
+    """Lines from number `start` on; negative: so many from the end.
+
+    With `wait`, an answer without lines is held back for up to so many seconds until one comes,
+    or the log has ended.
+    """
+    found = await sync_to_async(_find_run)(run_id)
+    limit = max(1, min(limit, MOST_LINES))
+    after = found.log.lines + start if start < 0 else start - 1
+    answer = await _lines(run_id, max(0, after), limit)
+    if answer.lines or answer.is_complete or wait <= 0:
+        return answer
+    return await wait_async(
+        lambda: _lines(run_id, max(0, after), limit),
+        lambda found: bool(found.lines or found.is_complete),
+        groups=(events.log_group(run_id), events.LIVE),  # the end of a run is told to all pages
+        seconds=wait,
+        is_about=lambda message: message.get("kind", "log") in ("log", "server", "servers"),
+    )
+
+
+@sync_to_async
+def _lines(run_id: int, after: int, limit: int) -> LogOut:
+    run = Run.objects.filter(pk=run_id).select_related("log").first()
+    lines = LogChunk.objects.lines(run_id, after, limit, most=MOST_CHUNKS)
+    return LogOut(
+        lines=[
+            LineOut(number=each.number, at=each.at, stream=each.stream, text=each.text)
+            for each in lines
+        ],
+        next=lines[-1].number + 1 if lines else after + 1,
+        is_complete=(run is None or run.has_whole_log) and not lines,
+    )
+
+
+def _find_run(run_id: int) -> Run:
+    rows = Run.objects.select_related(*RELATED)
+    return find_one(rows, f"There is no run {run_id}.", pk=run_id)

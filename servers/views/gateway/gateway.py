@@ -1,15 +1,18 @@
-"""Pages of the gateway: its address and models, who has asked what, legacy ports."""
+"""Pages of the gateway: its address and models, who has asked what, usage, keys, legacy ports."""
 
-from datetime import timedelta
+from collections.abc import AsyncIterator, Sequence
+from datetime import date, timedelta
 from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.db.models import Count, Max
-from django.http import HttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -17,15 +20,90 @@ from django.utils import timezone
 from servers import events
 from servers.contexts import gateway as gateway_context
 from servers.contexts.gateway import RECENT
-from servers.forms.gateway import LegacyPortForm
+from servers.forms.gateway import KeyForm, LegacyPortForm
 from servers.gateway.clients import clients
 from servers.gateway.routes import list_models, look
+from servers.judge.gateway import usage_chart
+from servers.launch import numbers
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.profiles import knowledge
-from servers.models import AuditEntry, Box, LegacyPort, Permission, Request
-from servers.models.gateway.request import LATEST
+from servers.models import AuditEntry, Box, Key, LegacyPort, Permission, Request, Role, Usage, User
+from servers.models.gateway.request import COUNTS, GROUPS, LATEST, ServedNames
+from servers.views import responses
 from servers.views.access import PersonRequest, get, get_or_post, post
-from servers.views.gateway.usage import build_usage
+from servers.views.responses import render_question, respond_text
+
+# Days, with today.
+SPANS = {1: "Today", 7: "7 days", 30: "30 days", 365: "A year"}
+USUALLY = 7
+MODEL = "model"
+_BY = {MODEL: "Model", "server": "Server", "key": "Key", "person": "Person"}
+# What stands in place of a name.
+_NAMELESS = {
+    MODEL: "no model named",
+    "server": "no server found",
+    "key": "no key",
+    "person": "no person",
+}
+
+
+@get("gateway/usage/", Permission.OPERATE)
+def usage(request: PersonRequest) -> HttpResponse:
+    return render(request, "gateway/usage.html", build_usage(request))
+
+
+def build_usage(request: PersonRequest) -> dict[str, Any]:
+    """Of as many days, and added up by what, as the address says."""
+    days, by = _days(request), request.GET.get("by", "")
+    by = by if by in GROUPS else MODEL
+    today = timezone.localdate()
+    since = today - timedelta(days=days - 1)
+    used = Usage.objects.from_day(since)
+    rows = used.by_model() if by == MODEL else used.added_up(by)
+    totals = {name: sum(row[name] for row in rows) for name in COUNTS}
+    most = max((row["read"] + row["written"] for row in rows), default=0)
+    for row in rows:
+        row["share"] = round(100 * (row["read"] + row["written"]) / most, 1) if most else 0
+    return {
+        "rows": rows,
+        "totals": totals,
+        "chart": usage_chart.chart(used.by_day(), since, today) if days > 1 and rows else None,
+        "by": by,
+        "by_words": _BY[by],
+        "nameless": _NAMELESS[by],
+        "days": days,
+        "spans": [(n, words, urlencode({"days": n, "by": by})) for n, words in SPANS.items()],
+        "groups": [(n, words, urlencode({"days": days, "by": n})) for n, words in _BY.items()],
+    }
+
+
+@get("gateway/usage.csv", Permission.OPERATE)
+async def usage_csv(request: PersonRequest) -> StreamingHttpResponse:
+    days = _days(request)
+    today = timezone.localdate()
+    head = ["day", "model", "requested as", "server", "key", "person", *COUNTS]
+    rows = _list_usage(today - timedelta(days=days - 1))
+    return responses.send_table(f"inferdash-usage-{today:%Y%m%d}-{days}d.csv", head, rows)
+
+
+async def _list_usage(since: date) -> AsyncIterator[Sequence[object]]:
+    for row in await sync_to_async(_read_usage)(since):
+        yield ["" if cell is None else cell for cell in row]
+
+
+def _read_usage(since: date) -> list[tuple[object, ...]]:
+    used = Usage.objects.from_day(since).order_by("day", "pk")
+    served = ServedNames(used)
+    names = ("key__name", "person__username", *COUNTS)
+    return [
+        (day, served.name(server, model, day), model, server, *rest)
+        for day, model, server, *rest in used.values_list("day", "model", "server", *names)
+    ]
+
+
+def _days(request: PersonRequest) -> int:
+    said = numbers.whole(request.GET.get("days", ""))
+    return said if said in SPANS else USUALLY
 
 
 @get("gateway/", Permission.CHAT)
@@ -135,3 +213,80 @@ def close_legacy_port(request: PersonRequest, pk: int) -> HttpResponse:
         transaction.on_commit(partial(events.publish_change, "ports"))
     messages.success(request, f"Port {port.port} is closed.")
     return redirect("legacy_ports")
+
+
+@get_or_post("keys/", Permission.ACCOUNT)
+def keys(request: PersonRequest) -> HttpResponse:
+    if request.method == "GET":
+        return _show_keys(request)
+    is_in_place = "HX-Request" in request.headers
+    form = KeyForm(request.POST, person=request.user)
+    if not form.is_valid():
+        if is_in_place:
+            return respond_text(
+                " ".join(str(each) for found in form.errors.values() for each in found)
+            )
+        return render_question(request, "New key", "people/_key_form.html", {"form": form})
+    made, token = _make_key(request.user, form.cleaned_data)
+    shown = {
+        "made": made,
+        "token": token,
+        "has_own_authority": settings.OWN_TLS is not None,
+        "site": request.build_absolute_uri("/").rstrip("/"),
+    }
+    if is_in_place:
+        return render(request, "people/_new_key.html", shown)
+    used = use_from(request) if made.may(Permission.CHAT) else {}
+    return _show_keys(request, {**shown, **used})
+
+
+def _make_key(person: User, said: dict[str, Any]) -> tuple[Key, str]:
+    with transaction.atomic():
+        made, token = Key.make(
+            person,
+            said["name"],
+            Role(said["role"]),
+            expires_at=said["expires_at"],
+            only_asks=said.get("only_asks", False),
+            models_allowed=said["models_allowed"],
+            requests_per_minute=said["requests_per_minute"],
+        )
+        AuditEntry.note(person, "make key", made, may=made.scope)
+    return made, token
+
+
+def _show_keys(request: PersonRequest, more: dict[str, Any] | None = None) -> HttpResponse:
+    person = request.user
+    found = Key.objects.select_related("person")
+    shown = list(found if person.may_administer else found.filter(person=person))
+    # Those that open nothing any more come last.
+    shown.sort(key=lambda key: key.is_over)
+    others = {key.person_id for key in shown} - {person.pk}
+    context = {"keys": shown, "has_people": bool(others), **(more or {})}
+    return render(request, "people/keys.html", context)
+
+
+@get("keys/new/", Permission.ACCOUNT)
+def key_new(request: PersonRequest) -> HttpResponse:
+    """The form of a key; `?here`: the page that asks shows the new one itself."""
+    form = KeyForm(person=request.user)
+    context = {"form": form, "is_in_place": "here" in request.GET}
+    return render_question(request, "New key", "people/_key_form.html", context)
+
+
+@get_or_post("keys/<int:pk>/revoke/", Permission.ACCOUNT)
+def key_revoke(request: PersonRequest, pk: int) -> HttpResponse:
+    """One's own, and as an admin anybody's."""
+    person = request.user
+    found = Key.objects.all() if person.may_administer else Key.objects.filter(person=person)
+    key = get_object_or_404(found.select_related("person"), pk=pk)
+    if request.method == "GET":
+        return render_question(
+            request, f"Revoke {key.name}?", "people/_key_revoke.html", {"key": key}
+        )
+    if Key.objects.revoke(key):
+        AuditEntry.note(person, "revoke key", key)
+        messages.success(request, f"{key.name} is revoked.")
+    else:
+        messages.info(request, f"{key.name} was revoked already.")
+    return redirect("keys")

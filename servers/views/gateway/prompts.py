@@ -152,6 +152,7 @@ def _sees(request: PersonRequest, each: PromptRun) -> bool:
 def _describe_round(request: PersonRequest, each: PromptRun) -> dict[str, Any]:
     """What the page's script has on a round."""
     run = each.run
+    is_here = run.server.box.slug == settings.BOX
     is_up = run.state == RunState.READY and run.wanted == DesiredState.RUNNING
     return {
         "id": each.pk,
@@ -165,13 +166,9 @@ def _describe_round(request: PersonRequest, each: PromptRun) -> dict[str, Any]:
         "url": reverse("server", args=[run.server.slug]),
         # Its own person goes on with it, while the run that it was begun with is up here.
         "isMine": each.by_id == request.user.pk,
-        "isUp": is_up and run.server.run_id == run.pk and _is_here(run),
+        "isUp": is_up and run.server.run_id == run.pk and is_here,
         "keep": reverse("round_answer", args=[each.pk, 0])[: -len("0/")],
     }
-
-
-def _is_here(run: Run) -> bool:
-    return run.server.box.slug == settings.BOX
 
 
 def _changes(shown: list[PromptRun]) -> list[dict[str, Any]]:

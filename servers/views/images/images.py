@@ -222,14 +222,10 @@ def list_tag_updates(box: Box, person: User) -> list[TagUpdate]:
     """Tags with a newer build, with one to go back to, or that could not be asked about."""
     found = TagNews.objects.filter(box=box).select_related("moved_by", "box")
     return [
-        TagUpdate(news=each, checked=_filter_checked(each, person))
+        TagUpdate(news=each, checked=newer_builds.check(each, person) if each.newer_id else [])
         for each in found
         if each.has_newer or each.before_id or each.error
     ]
-
-
-def _filter_checked(each: TagNews, person: User) -> list[BuildForServer]:
-    return newer_builds.check(each, person) if each.newer_id else []
 
 
 @get("images/<int:pk>/", Permission.VIEW)

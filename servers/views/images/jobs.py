@@ -18,7 +18,7 @@ from servers.judge.logs import parsing
 from servers.launch import numbers
 from servers.lifecycle.images import inventory, work
 from servers.lifecycle.jobs import commands
-from servers.models import Box, ImageInventory, ImageJob, JobLog, Permission, TagNews
+from servers.models import Box, ImageInventory, ImageJob, JobLog, Permission, TagNews, User
 from servers.views.access import PersonRequest, get, post
 from servers.views.images.images import list_jobs, list_tag_updates
 from servers.views.profiles.profiles import find, save_launch
@@ -100,7 +100,7 @@ def image_pull(request: PersonRequest) -> HttpResponse:
 @post("images/jobs/<int:pk>/cancel/", Permission.EDIT)
 def image_job_cancel(request: PersonRequest, pk: int) -> HttpResponse:
     job = _find_job(request, pk)
-    _check_may(request, job)
+    check_may_change(job, request.user)
     if not commands.cancel(job, by=request.user):
         return respond_text("It has ended already, or somebody else has cancelled it.")
     return respond_done()
@@ -110,7 +110,7 @@ def image_job_cancel(request: PersonRequest, pk: int) -> HttpResponse:
 def image_job_again(request: PersonRequest, pk: int) -> HttpResponse:
     """The same once more after its end; of what was held, all the same."""
     job = _find_job(request, pk)
-    _check_may(request, job)
+    check_may_change(job, request.user)
     if job.state == ImageJob.State.HELD:
         return respond_done() if commands.go_on(job, by=request.user) else respond_text(BUSY)
     if job.is_open or work.ask_again(job, by=request.user) is None:
@@ -125,8 +125,8 @@ def image_job_away(request: PersonRequest, pk: int) -> HttpResponse:
     return respond_done()
 
 
-def _check_may(request: PersonRequest, job: ImageJob) -> None:
-    if not commands.may_change(job, request.user):
+def check_may_change(job: ImageJob, person: User) -> None:
+    if not commands.may_change(job, person):
         raise PermissionDenied("This needs the role admin, as the request did.")
 
 

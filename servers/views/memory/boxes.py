@@ -1,4 +1,4 @@
-"""One box: what it has, what it lacks, and who holds its memory.
+"""One box: what it has, what it lacks, who holds its memory, and who claims its GPUs.
 
 They write what is wanted; the box's watcher does it, after a look of its own.
 """
@@ -13,34 +13,20 @@ from servers.contexts import pages
 from servers.contexts.external import workloads
 from servers.contexts.memory import care
 from servers.contexts.memory.care import may
+from servers.forms.people import ClaimForm
 from servers.judge.memory import holders
 from servers.judge.memory.orphans import Orphan
 from servers.launch import numbers
 from servers.lifecycle.images import work
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.memory import orphans
-from servers.models import Box, Permission, Server
+from servers.lifecycle.people import claims
+from servers.models import Box, Claim, Permission, Server
 from servers.models.jobs import ACTIONS, JobKind
 from servers.state import box_samples
-from servers.views.access import PersonRequest, get, post
-from servers.views.responses import respond_requested, respond_text
-
-# In the order of what they would give away.
-PERMISSIONS = (
-    "privileged",
-    "host_network",
-    "host_ipc",
-    "host_pid",
-    "open_ports",
-    "cap_add",
-    "security_opt",
-    "devices",
-    "mount_roots",
-    "volumes",
-    "pids_limit",
-    "reclaim",
-    "token_realms",
-)
+from servers.templatetags.format import LIMITS
+from servers.views.access import PersonRequest, get, get_or_post, post
+from servers.views.responses import ask_in_dialog, respond_done, respond_requested, respond_text
 
 
 @get("boxes/<slug:slug>/", Permission.VIEW)
@@ -66,7 +52,7 @@ def box_permissions(request: PersonRequest, slug: str) -> HttpResponse:
     """What box.toml lets containers do, and which of it is wider than need be."""
     found = get_object_or_404(Box, slug=slug)
     limits: dict[str, Any] = found.facts.get("limits", {})
-    names = [*(each for each in PERMISSIONS if each in limits), *sorted({*limits} - {*PERMISSIONS})]
+    names = [*(each for each in LIMITS if each in limits), *sorted({*limits} - {*LIMITS})]
     context = {
         "limits": [(name, limits[name]) for name in names],
         "openings": found.facts.get("openings", []),
@@ -160,3 +146,51 @@ def _find_orphan(box: Box, kind: JobKind, key: str) -> Orphan | None:
         if said["key"] == key and kind in said["actions"]:
             return Orphan.from_json(said)
     return None
+
+
+@get_or_post("boxes/<slug:slug>/claims/", Permission.OPERATE)
+def box_claim(request: PersonRequest, slug: str) -> HttpResponse:
+    """The dialog that claims GPUs of a box."""
+    return _claim(request, get_object_or_404(Box, slug=slug), None)
+
+
+@get_or_post("servers/<slug:slug>/claims/", Permission.OPERATE)
+def server_claim(request: PersonRequest, slug: str) -> HttpResponse:
+    """The dialog that claims a server."""
+    server = get_object_or_404(Server.objects.select_related("box"), slug=slug, removed_at=None)
+    return _claim(request, server.box, server)
+
+
+def _claim(request: PersonRequest, box: Box, server: Server | None) -> HttpResponse:
+    person = request.user
+    form = ClaimForm(request.POST or None, box=None if server else box)
+    if request.method == "POST" and form.is_valid():
+        said = form.cleaned_data
+        try:
+            claims.claim(
+                box,
+                by=person,
+                until=said["until"],
+                note=said["note"],
+                gpus=said.get("gpus", ()),
+                server=server,
+            )
+        except claims.ClaimError as error:
+            form.add_error(None, str(error))
+        else:
+            return respond_done()
+    active = box.claims.active().filter(server=server)
+    context = {"box": box, "server": server, "form": form, "claims": active, "person": person}
+    # A dialog is shown again with what is wrong in it.
+    show = ask_in_dialog if form.errors else render
+    return show(request, "people/claims/dialog.html", context)
+
+
+@post("claims/<int:pk>/end/", Permission.OPERATE)
+def claim_end(request: PersonRequest, pk: int) -> HttpResponse:
+    found = get_object_or_404(Claim.objects.select_related("by", "server", "box"), pk=pk)
+    try:
+        claims.release(found, by=request.user)
+    except claims.ClaimError as error:
+        return respond_text(str(error))
+    return respond_done()

@@ -1,12 +1,13 @@
-"""History of a box's GPUs, and who held their memory."""
+"""History of a box: its GPUs, who held their memory, and what its engines told of their work."""
 
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from asgiref.sync import sync_to_async
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import Http404, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import aget_object_or_404, get_object_or_404, render
 from django.urls import reverse
@@ -15,13 +16,17 @@ from servers.contexts import pages
 from servers.contexts.memory import history as chunks
 from servers.judge.memory import history as judge
 from servers.judge.memory.history import Point, Times
+from servers.judge.runs import metrics
+from servers.judge.runs.metrics import FINEST, SCALES
 from servers.launch import durations
 from servers.lifecycle.runs import starts
-from servers.models import Alert, Box, FiguresChunk, HistoryChunk, Permission, Run
+from servers.models import Alert, Box, FiguresChunk, HistoryChunk, Permission, Run, Server
+from servers.models.memory import Chunk
 from servers.state import box_samples
-from servers.views import spreadsheet
+from servers.views import responses
 from servers.views.access import PersonRequest, get
-from servers.views.runs import metrics
+
+type Cells = Callable[[Point], Iterator[str]]  # of a line, behind its time and name
 
 MOST_POINTS = 1000
 MOST_RUNS = 200
@@ -49,7 +54,7 @@ def history(request: PersonRequest, slug: str) -> HttpResponse:
     oldest = [moment for each in tables if (moment := chunks.find_oldest(each, box))]
     newest = [moment for each in tables if (moment := chunks.find_newest(each, box))]
     told = {"box": box, "panel": pages.panel(box), "tab": "history", "charts": CHARTS}
-    told |= {"gpus": gpus, "spans": SPANS, "engines": metrics.servers_of(box)}
+    told |= {"gpus": gpus, "spans": SPANS, "engines": _list_engines(box)}
     told |= {"oldest": min(oldest, default=0), "newest": max(newest, default=0)}
     return render(request, "memory/history.html", told)
 
@@ -83,7 +88,7 @@ def history_points(request: PersonRequest, slug: str) -> JsonResponse:
     box = get_object_or_404(Box, slug=slug)
     now = time.time()
     since, until = _range(request, now)
-    step, width = _plan(box, since, until, MOST_POINTS)
+    step, width = _plan(HistoryChunk, box, since, until, MOST_POINTS)
     begins = judge.slot(since, width)
     gpu = request.GET.get("gpu", "")
     points = chunks.read_gpu_points(box, step, width, begins, until, gpu=gpu)
@@ -97,7 +102,9 @@ def history_points(request: PersonRequest, slug: str) -> JsonResponse:
         "runs": _runs(box, since, until),
         "alerts": _alerts(box, since, until),
         "reboots": _reboots(box, since, until),
-        "engines": metrics.of_box(box, since, until, MOST_POINTS, request.GET.get("server", "")),
+        "engines": read_engine_points(
+            box, since, until, MOST_POINTS, request.GET.get("server", "")
+        ),
         **judge.columns(points, begins, until, width),
     }
     return JsonResponse(found, headers={"Cache-Control": "no-store"})
@@ -123,8 +130,9 @@ def _range(request: PersonRequest, now: float) -> tuple[int, int]:
     return ends
 
 
-def _plan(box: Box, since: int, until: int, most: int) -> tuple[int, int]:
-    reach, first = chunks.find_reach(HistoryChunk, box), chunks.find_oldest(HistoryChunk, box)
+def _plan(table: chunks.ChunkTable, box: Box, since: int, until: int, most: int) -> tuple[int, int]:
+    unknown = {FINEST: since} if table is FiguresChunk else {}
+    reach, first = chunks.find_reach(table, box) or unknown, chunks.find_oldest(table, box)
     return judge.plan(since, until, reach=reach, first=first or until, most=most)
 
 
@@ -187,16 +195,17 @@ async def history_csv(request: PersonRequest, slug: str) -> StreamingHttpRespons
     box = await aget_object_or_404(Box, slug=slug)
     since, until = _range(request, time.time())
     is_of_servers = request.GET.get("of") == "servers"
-    plan = metrics.plan if is_of_servers else _plan
-    step, _width = await sync_to_async(plan)(box, since, until, 2**31)
+    table: chunks.ChunkTable = FiguresChunk if is_of_servers else HistoryChunk
+    step, _width = await sync_to_async(_plan)(table, box, since, until, 2**31)
     kind = "servers-" if is_of_servers else ""
     name = f"{slug}-{kind}{datetime.fromtimestamp(since, UTC):%Y%m%d-%H%M}-{step}s.csv"
-    lines = (
-        _figure_lines(box, step, since, until, request.GET.get("server", ""))
-        if is_of_servers
-        else _lines(box, step, since, until, request.GET.get("gpu", ""))
-    )
-    return spreadsheet.answer(name, lines)
+    found = chunks.list_chunks(table, box, step, since, until)
+    if is_of_servers:
+        head, key = ["time", "server", *_list_titles()], request.GET.get("server", "")
+        lines = _lines(found, key, since, until, head, _list_engine_cells)
+    else:
+        lines = _gpu_lines(found, request.GET.get("gpu", ""), since, until)
+    return responses.send_csv(name, lines)
 
 
 # Column of a point, its name in the file, and what to divide by.
@@ -212,29 +221,29 @@ _FIGURES = (
 )
 
 
-async def _lines(box: Box, step: int, since: int, until: int, gpu: str) -> AsyncIterator[str]:
+async def _gpu_lines(
+    found: "QuerySet[Chunk, Any]", gpu: str, since: int, until: int
+) -> AsyncIterator[str]:
     """Twice through the chunks: the names of all columns come first, and all would not fit."""
-    found = chunks.list_chunks(HistoryChunk, box, step, since, until)
     parts: set[str] = set()
     async for body in found.values_list("body", flat=True).aiterator(chunk_size=8):
         parts |= await sync_to_async(_part_names)(bytes(body), gpu)
     order = sorted(parts)
     titles = [f"{_inert(name.removeprefix('='))} MiB" for name in order]
-    yield spreadsheet.line(["time", "gpu", *(title for _key, title, _by in _FIGURES), *titles])
+    head = ["time", "gpu", *(title for _key, title, _by in _FIGURES), *titles]
     columns = [(key, by) for key, _title, by in _FIGURES] + [(name, 1024) for name in order]
-    async for body in found.values_list("body", flat=True).aiterator(chunk_size=8):
-        rows = await sync_to_async(_rows)(bytes(body), gpu, since, until, columns)
-        yield "".join(spreadsheet.line(row) for row in rows)
+    cells = partial(_list_gpu_cells, columns)
+    async for line in _lines(found, gpu, since, until, head, cells):
+        yield line
 
 
-async def _figure_lines(
-    box: Box, step: int, since: int, until: int, server: str
+async def _lines(
+    found: "QuerySet[Chunk, Any]", key: str, since: int, until: int, head: list[str], cells: Cells
 ) -> AsyncIterator[str]:
-    yield spreadsheet.line(["time", "server", *metrics.titles()])
-    found = chunks.list_chunks(FiguresChunk, box, step, since, until)
+    yield responses.format_csv_line(head)
     async for body in found.values_list("body", flat=True).aiterator(chunk_size=8):
-        rows = await sync_to_async(metrics.rows)(bytes(body), server, since, until)
-        yield "".join(spreadsheet.line(row) for row in rows)
+        rows = await sync_to_async(_rows)(bytes(body), key, since, until, cells)
+        yield "".join(responses.format_csv_line(row) for row in rows)
 
 
 def _part_names(body: bytes, gpu: str) -> set[str]:
@@ -243,18 +252,16 @@ def _part_names(body: bytes, gpu: str) -> set[str]:
     return {name for point in points for name in point if name.startswith("=")}
 
 
-def _rows(
-    body: bytes, gpu: str, since: int, until: int, columns: list[tuple[str, int]]
-) -> list[list[str]]:
+def _rows(body: bytes, key: str, since: int, until: int, cells: Cells) -> list[list[str]]:
     return [
-        [datetime.fromtimestamp(t, UTC).isoformat(), name, *_cells(point, columns)]
-        for name, times in judge.unpack(body, gpu).items()
+        [datetime.fromtimestamp(t, UTC).isoformat(), name, *cells(point)]
+        for name, times in judge.unpack(body, key).items()
         for t, point in sorted(times.items())
         if since <= t < until
     ]
 
 
-def _cells(point: Point, columns: list[tuple[str, int]]) -> Iterator[str]:
+def _list_gpu_cells(columns: list[tuple[str, int]], point: Point) -> Iterator[str]:
     for key, by in columns:
         value = point.get(key)
         yield "" if value is None else f"{value / by:g}" if by < 100 else f"{value / by:.1f}"
@@ -263,3 +270,96 @@ def _cells(point: Point, columns: list[tuple[str, int]]) -> Iterator[str]:
 def _inert(name: str) -> str:
     """A spreadsheet runs a cell that begins like a formula; a program may be called anything."""
     return name if name[:1].isalnum() else f"'{name}"
+
+
+LATELY = 900  # seconds that a server's own page shows
+
+# What a figure is called in a table, and what its value is multiplied by there.
+TITLES: Mapping[str, tuple[str, int]] = {
+    "running": ("requests running", 1),
+    "queued": ("requests queued", 1),
+    "generation": ("generated tokens/s", 1),
+    "prompt": ("prompt tokens/s", 1),
+    "first_p50": ("first token p50 ms", 1000),
+    "first_p95": ("first token p95 ms", 1000),
+    "token_p50": ("between tokens p50 ms", 1000),
+    "token_p95": ("between tokens p95 ms", 1000),
+    "whole_p50": ("whole answer p50 ms", 1000),
+    "whole_p95": ("whole answer p95 ms", 1000),
+    "kv": ("KV cache %", 100),
+    "prefix": ("prefix cache hits %", 100),
+    "accepted": ("accepted drafts %", 100),
+    "preemptions": ("preemptions/min", 1),
+}
+
+
+@get("servers/<slug:slug>/figures.json", Permission.VIEW)
+def server_figures(request: PersonRequest, slug: str) -> JsonResponse:
+    """The last quarter of an hour of one server, a point every ten seconds."""
+    server = get_object_or_404(Server.objects.select_related("box"), slug=slug)
+    until = int(time.time())
+    since = judge.slot(until - LATELY, FINEST)
+    found = _read_engine_times(server.box, FINEST, FINEST, since, until, slug)
+    told = _build_columns(found.get(slug, {}), since, until, FINEST)
+    return JsonResponse(told, headers={"Cache-Control": "no-store"})
+
+
+def read_engine_points(box: Box, since: int, until: int, most: int, server: str) -> dict[str, Any]:
+    """By server, in at most `most` points of a range: {"t", "width", "servers"}."""
+    step, width = _plan(FiguresChunk, box, since, until, most)
+    begins = judge.slot(since, width)
+    found = _read_engine_times(box, step, width, begins, until, server)
+    each = {
+        slug: _build_columns(times, begins, until, width) for slug, times in sorted(found.items())
+    }
+    return {
+        "t": list(range(begins, until, width)),
+        "width": width,
+        "servers": {slug: told["columns"] for slug, told in each.items()},
+    }
+
+
+def _list_engines(box: Box) -> list[str]:
+    """Whose engines the newest points tell of."""
+    body = box_samples.read_recent(box.slug, of="figures")
+    recent = judge.unpack(body) if body else {}
+    return sorted({*chunks.list_keys(FiguresChunk, box), *recent})
+
+
+def _build_columns(times: Times, since: int, until: int, width: int) -> dict[str, Any]:
+    """The points as charts want them, in the units of judge.runs.metrics."""
+    packed = judge.columns(times, since, until, width)
+    told = cast(Mapping[str, list[int | None]], packed["columns"])
+    return {
+        "t": packed["t"],
+        "columns": {
+            name: [None if each is None else metrics.make_figure(name, each) for each in values]
+            for name, values in told.items()
+            if name.removesuffix("_max") in SCALES
+        },
+    }
+
+
+def _read_engine_times(
+    box: Box, step: int, width: int, since: int, until: int, server: str
+) -> dict[str, Times]:
+    found = chunks.read_points(FiguresChunk, box, step, width, since, until, key=server)
+    # What is not stored yet: that is done once a minute.
+    body = box_samples.read_recent(box.slug, of="figures")
+    if body is not None and until >= time.time() - 2 * judge.SPANS[1]:
+        for slug, times in judge.unpack(body, server).items():
+            within = {t: point for t, point in times.items() if since <= t < until}
+            found[slug] = {**judge.rolled_up(within, width), **found.get(slug, {})}
+    return found
+
+
+def _list_titles() -> list[str]:
+    """Of a table's columns, after the time and the server."""
+    return [said for title, _by in TITLES.values() for said in (title, f"greatest {title}")]
+
+
+def _list_engine_cells(point: Point) -> Iterator[str]:
+    for name, (_title, by) in TITLES.items():
+        for column in (name, f"{name}_max"):
+            kept = point.get(column)
+            yield "" if kept is None else f"{metrics.make_figure(column, kept) * by:g}"

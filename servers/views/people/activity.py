@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from servers.models import AuditEntry, Permission, Server, User
-from servers.views import spreadsheet
+from servers.views import responses
 from servers.views.access import PersonRequest, get
 
 PER_PAGE = 100
@@ -61,7 +61,7 @@ def activity(request: PersonRequest) -> HttpResponse:
 async def activity_csv(request: PersonRequest) -> StreamingHttpResponse:
     entries = _filter_entries(request)
     head = ["when", "who", "what", "to what", "more"]
-    return spreadsheet.download("inferdash-activity.csv", head, _rows(entries))
+    return responses.send_table("inferdash-activity.csv", head, _rows(entries))
 
 
 def _filter_entries(request: HttpRequest) -> QuerySet[AuditEntry]:

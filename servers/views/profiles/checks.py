@@ -10,23 +10,16 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from servers import lifecycle, tasks
-from servers.contexts.profile_form import describe_gpus
-from servers.forms import environment as start_form
 from servers.forms.profile import ProfileForm, initial
 from servers.judge.profiles import vocabulary
 from servers.judge.profiles.facts import LintFinding, Subject
-from servers.judge.runs.gpu_conflicts import GpuConflict
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.profiles import checks, preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext, describe_subject
-from servers.lifecycle.runs import gpu_conflicts
-from servers.models import Box, Permission, Profile, ProfileVersion, Server
-from servers.state import box_samples
+from servers.models import Box, Permission, Profile, ProfileVersion
 from servers.views.access import PersonRequest, post
-from servers.views.profiles.profile_form import render_form
+from servers.views.profiles.profile_form import build_parts, render_form
 from servers.views.profiles.profiles import find, save_launch
-from servers.views.responses import ask_in_dialog
-from servers.views.runs import starts
 
 ANSWERS_WITHIN = 4  # seconds
 # A form asks a box that does not answer this often, some three minutes in all.
@@ -37,18 +30,9 @@ TRIES = 20
 def profile_check(request: PersonRequest) -> HttpResponse:
     """What the form's launch would run into, and the command that it amounts to."""
     form, profile = _form(request)
-    is_valid, box = form.is_valid(), form.read_box()
-    start = _read_context(form, profile) if is_valid else None
-    sample = None
-    if box is not None:
-        sample = start.sample if start is not None else box_samples.newest(box.slug)
-    beside = {
-        "form": form,
-        "sections": form.sections(),
-        "choice": describe_gpus(box, str(form["gpus"].value() or ""), sample) if box else None,
-        "box": box,
-    }
-    if not is_valid:
+    start = _read_context(form, profile) if form.is_valid() else None
+    beside = build_parts(form, start.sample if start is not None else None)
+    if not form.is_valid():
         found = {"faults": form.faults(), "marks": _marks(form, _read_vocabulary(form, profile))}
         return render(request, "profiles/form/check.html", found | beside)
     marks = _marks(form, start)
@@ -201,55 +185,6 @@ def apply_fix(
         raise Http404(f"{rule} has no fix.")
     launch = finding.fix.apply(profile.launch)
     return save_launch(profile, launch, by=request.user, message=f"Fix: {rule}", action="apply fix")
-
-
-def refusal(
-    request: PersonRequest, server: Server, launch: Launch | None = None, *, replaces: bool = False
-) -> HttpResponse | None:
-    """The question that a start asks first; None when there is nothing to ask.
-
-    `launch` is what is to be started, if not what the profile says now. One that `replaces` what
-    runs of the server already has its GPUs.
-    """
-    context = LaunchContext.of_server(server, launch)
-    tasks.look_at_mounts(context)
-    checked = preflight.check(context)
-    found = None if replaces else gpu_conflicts.before_start(context, checked.known)
-    asked = _objection(request, server, found, checked, is_of_profile=launch is None)
-    if asked is not None or found is None:
-        return asked
-    return starts.claim_question(request, server, found.start.gpus)
-
-
-def _objection(
-    request: PersonRequest,
-    server: Server,
-    found: GpuConflict | None,
-    checked: preflight.PreflightResult,
-    *,
-    is_of_profile: bool,
-) -> HttpResponse | None:
-    person = request.user
-    # Who is loading now, or has the memory now, can be waited for.
-    errors = [each for each in checked.errors if found is None or each.id != "loading"]
-    faults = checked.faults if found is None else checked.lasting
-    if not errors and not faults and found is not None:
-        asked = starts.question(request, server, found, checked, is_of_profile=is_of_profile)
-        if asked is not None or start_form.read_start(request.POST).answer:
-            return asked
-    if errors or checked.faults:
-        if starts.despite(request) and person.may_edit:
-            return None
-        context = {"server": server, "findings": checked.faults, "items": checked.errors}
-        context |= {
-            "fit": checked.fit,
-            "checked": checked,
-            "person": person,
-            "action": request.path,
-        }
-        context["is_of_profile"] = is_of_profile
-        return ask_in_dialog(request, "runs/_despite.html", context)
-    return None
 
 
 def _form(request: PersonRequest) -> tuple[ProfileForm, Profile | None]:

@@ -17,7 +17,6 @@ from servers.launch.engines.sampling import describe_defaults
 from servers.models import (
     AuditEntry,
     EnvironmentGroup,
-    EnvironmentVersion,
     Permission,
     Preset,
     Profile,
@@ -61,7 +60,8 @@ def group(request: PersonRequest, slug: str) -> HttpResponse:
         "holders": [holder for each in profiles if (holder := _holder(found, each))],
         "profiles": profiles,
         "versions": [
-            (each, _differences(old, each)) for each, old in zip(versions, before, strict=True)
+            (each, change.compare_launches(old.variables, each.variables) if old else [])
+            for each, old in zip(versions, before, strict=True)
         ],
     }
     return render(request, "profiles/groups/group.html", context)
@@ -75,10 +75,6 @@ def _holder(found: EnvironmentGroup, profile: Profile) -> GroupUser | None:
     return GroupUser(
         profile=profile, missing=tuple(change.compare_launches(launch, found.change.apply(launch)))
     )
-
-
-def _differences(old: EnvironmentVersion | None, new: EnvironmentVersion) -> list[Difference]:
-    return change.compare_launches(old.variables, new.variables) if old else []
 
 
 @get_or_post("groups/new/", Permission.OPERATE)

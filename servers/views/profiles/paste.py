@@ -1,8 +1,10 @@
 """The door for what a guide says: a pasted command becomes the profile form, filled in."""
 
+import asyncio
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 from asgiref.sync import sync_to_async
@@ -30,7 +32,15 @@ from servers.launch.recipes.notation import DocumentError
 from servers.models import Box, Permission, Run
 from servers.views.access import PersonRequest, get_or_post
 from servers.views.profiles.profile_form import find_free_name, of_document, render_form
-from servers.views.threads import run_apart
+
+# One after the other: in the shared thread, one person's text would hold up all pages.
+_reading = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reading")
+
+
+async def run_apart[Found](work: Callable[..., Found], *args: object) -> Found:
+    """What `work` returns, or raises."""
+    return await asyncio.get_running_loop().run_in_executor(_reading, work, *args)
+
 
 # Both stand at the beginning of a line in every profile's YAML, and together nowhere else.
 _OWN = re.compile(r"(?ms)\A(?=.*^\s*\"?engine\"?:)(?=.*^\s*\"?checkpoint\"?:)")

@@ -1,6 +1,7 @@
 """The form that makes and changes profiles."""
 
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -50,20 +51,24 @@ def profile_new(request: PersonRequest) -> HttpResponse:
 def render_form(
     request: PersonRequest, form: ProfileForm, profile: Profile | None = None, **more: object
 ) -> HttpResponse:
-    box = form.read_box()
     context = {
-        "form": form,
+        **build_parts(form),
         "profile": profile,
-        "box": box,
-        "sections": form.sections(),
-        "choice": describe_gpus(box, str(form["gpus"].value() or ""), box_samples.newest(box.slug))
-        if box
-        else None,
         "has_box": Box.objects.exists(),
         "mask": MASK,
         "may_start": find_startable(request.user, profile),
     }
     return render(request, "profiles/form.html", context | more)
+
+
+def build_parts(form: ProfileForm, sample: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The form and the GPUs of its box, whose newest sample may be read already."""
+    box, choice = form.read_box(), None
+    if box is not None:
+        if sample is None:
+            sample = box_samples.newest(box.slug)
+        choice = describe_gpus(box, str(form["gpus"].value() or ""), sample)
+    return {"form": form, "sections": form.sections(), "box": box, "choice": choice}
 
 
 def find_startable(person: User, profile: Profile | None) -> bool:
@@ -127,7 +132,7 @@ def find_free_name(name: str) -> str:
 
 def create(form: ProfileForm, *, by: User) -> Profile:
     with transaction.atomic():
-        slug = slugify(form.cleaned_data["name"])[:63]
+        slug = form.slug_of(form.cleaned_data["name"])
         made = Profile.objects.create(slug=slug, owner=by, **form.describe())
         made.save_version(form.launch(), by=by, message="First version")
         Server.objects.create(slug=made.slug, profile=made, box=form.cleaned_data["box"])

@@ -46,6 +46,7 @@ from servers.models.profiles import (
     Stale,
 )
 from servers.views.access import PersonRequest, get, post
+from servers.views.responses import send_text
 
 A_PAGE = 100
 LATEST = 10  # runs on a profile's page
@@ -138,12 +139,15 @@ def _build_known(found: Profile, server: Server) -> dict[str, Any]:
 
 @post("profiles/<slug:slug>/favourite/", Permission.VIEW)
 def profile_favourite(request: PersonRequest, slug: str) -> HttpResponse:
-    found, person = find(request, slug), request.user
-    if request.POST.get("is") == "yes":
-        found.fans.add(person)
-    else:
-        found.fans.remove(person)
+    found = find(request, slug)
+    mark_favourite(request, found)
     return redirect("profile", slug=found.slug)
+
+
+def mark_favourite(request: PersonRequest, row: Profile | Server) -> None:
+    """As the form says it, or no favourite any more."""
+    change = row.fans.add if request.POST.get("is") == "yes" else row.fans.remove
+    change(request.user)
 
 
 def save_launch(
@@ -286,10 +290,7 @@ def profile_export(request: PersonRequest, slug: str, form: str) -> HttpResponse
     found, chosen = find(request, slug), FORMS[form]
     written = export_text(found, form)
     if "download" in request.GET:
-        answer = HttpResponse(written, content_type=f"{chosen.content_type}; charset=utf-8")
-        name = f"{found.slug}.{chosen.suffix}"
-        answer["Content-Disposition"] = f'attachment; filename="{name}"'
-        return answer
+        return send_text(f"{found.slug}.{chosen.suffix}", written, chosen.content_type)
     return render(
         request,
         "profiles/export.html",

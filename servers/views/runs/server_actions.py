@@ -1,23 +1,25 @@
-"""Buttons and fixes on a server's card. They answer 204: the socket changes the card everywhere."""
+"""Buttons and fixes on servers’ cards, and one action on several servers at once."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404
 
-from servers import lifecycle, tasks
+from servers import lifecycle
 from servers.forms.profile import opens_the_box
 from servers.launch.engines.launch import fill_parameters
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
+from servers.lifecycle.people import claims
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import Permission, Server
 from servers.models.runs.run import ManagedServer
 from servers.views.access import PersonRequest, post
-from servers.views.profiles.checks import apply_fix, refusal
+from servers.views.profiles.checks import apply_fix
 from servers.views.profiles.profiles import find, save_launch
-from servers.views.responses import respond_done, respond_text
+from servers.views.responses import respond_done, respond_text, respond_told
 from servers.views.runs import starts
 
 FORBIDDEN = 403
@@ -32,7 +34,7 @@ def _find(slug: str) -> ManagedServer:
 @post("servers/<slug:slug>/start/", Permission.OPERATE)
 def server_start(request: PersonRequest, slug: str) -> HttpResponse:
     found = _find(slug)
-    question = refusal(request, found)
+    question = starts.refusal(request, found)
     if question is not None:
         return question
     starts.begin(request, found)
@@ -63,7 +65,7 @@ def run_start(request: PersonRequest, slug: str, pk: int) -> HttpResponse:
             "such as privileged or devices, and it is not the newest. Ask an admin to start it.",
             FORBIDDEN,
         )
-    question = refusal(request, found, like.launch)
+    question = starts.refusal(request, found, like.launch)
     if question is not None:
         return question
     if starts.begin(request, found, like=like) is None:
@@ -73,13 +75,8 @@ def run_start(request: PersonRequest, slug: str, pk: int) -> HttpResponse:
 
 @post("servers/<slug:slug>/stop/", Permission.OPERATE)
 def server_stop(request: PersonRequest, slug: str) -> HttpResponse:
-    found = _find(slug)
-    lifecycle.call_off(found, by=request.user)
-    run = found.runs.active().filter_managed().first()
-    if run is not None:
-        drained = request.POST.get("when") == "drained"
-        lifecycle.stop(run, by=request.user, after_requests=drained)
-        tasks.nudge(run)
+    drained = request.POST.get("when") == "drained"
+    starts.stop(_find(slug), by=request.user, after_requests=drained)
     return respond_done()
 
 
@@ -101,15 +98,13 @@ def server_let(request: PersonRequest, slug: str) -> HttpResponse:
 def server_restart(request: PersonRequest, slug: str) -> HttpResponse:
     found = _find(slug)
     replaces = found.runs.active().exists()
-    question = refusal(request, found, replaces=replaces)
+    question = starts.refusal(request, found, replaces=replaces)
     if question is not None:
         return question
     if not replaces:
         starts.begin(request, found)
         return respond_done()
-    run = lifecycle.restart(found, by=request.user, despite=starts.despite(request))
-    if run is not None:
-        tasks.nudge(run)
+    starts.restart(found, by=request.user, despite=starts.despite(request))
     return respond_done()
 
 
@@ -146,7 +141,7 @@ def run_fix(request: PersonRequest, slug: str, pk: int, number: int) -> HttpResp
     if server.runs.active().exists():
         return respond_text(f"{server} is running. Stop it first, then apply the fix.")
     launch = change.apply(profile.launch)
-    question = refusal(request, server, fill_parameters(launch, server.values))
+    question = starts.refusal(request, server, fill_parameters(launch, server.values))
     if question is not None:
         return question
     version = save_launch(
@@ -158,3 +153,55 @@ def run_fix(request: PersonRequest, slug: str, pk: int, number: int) -> HttpResp
             f"Saved as version {version.number}. Somebody else has started {server} meanwhile.",
         )
     return respond_done()
+
+
+MOST_AT_ONCE = 200
+
+
+@post("bulk/servers/", Permission.OPERATE)
+def servers_bulk(request: PersonRequest) -> HttpResponse:
+    act, word = _VERBS.get(request.POST.get("verb", ""), (None, ""))
+    servers = _find_several(request.POST.getlist("server")[:MOST_AT_ONCE])
+    if act is None or not servers:
+        return respond_text("Select servers first, then what to do with them.")
+    done, refused = [], []
+    for server in servers:
+        why = act(request, server)
+        if why:
+            refused.append(f"{server}: {why}.")
+        else:
+            done.append(str(server))
+    if not done:
+        return respond_text(" ".join(("Nothing was changed.", *refused)))
+    said = done[0] if len(done) == 1 else f"{len(done)} servers"
+    verb = "is" if len(done) == 1 else "are"
+    return respond_told(" ".join((f"{said} {verb} being {word}.", *refused)))
+
+
+def _find_several(slugs: list[str]) -> list[ManagedServer]:
+    """Those of them that inferdash itself starts and stops."""
+    found = Server.objects.present().filter_managed().filter(slug__in=slugs)
+    return [require_managed(each) for each in found.with_details().order_by("slug")]
+
+
+def _start(request: PersonRequest, server: ManagedServer) -> str:
+    """Why not; "" when it is being started."""
+    if not server.can_start:
+        return "it runs already"
+    if starts.refusal(request, server) is not None:
+        return "its start has a question, so start it by itself"
+    return "" if starts.begin(request, server) else "it runs already"
+
+
+def _stop(request: PersonRequest, server: ManagedServer) -> str:
+    """Why not; "" when it is being stopped, or no more started again."""
+    person, run = request.user, server.runs.active().filter_managed().first()
+    if run is not None and (run.concerns_others(person) or claims.against_stop(server, person)):
+        return "others may use it, so stop it by itself"
+    return "" if starts.stop(server, by=person) else "it does not run"
+
+
+_VERBS: dict[str, tuple[Callable[[PersonRequest, ManagedServer], str] | None, str]] = {
+    "start": (_start, "started"),
+    "stop": (_stop, "stopped"),
+}

@@ -1,18 +1,25 @@
-"""Pages of servers: the dashboard, the list, reboots, placements."""
+"""Pages of servers and runs: the dashboard, the list, tabs of one server, logs as files, placements."""
 
+import zlib
+from collections.abc import AsyncIterator
 from dataclasses import asdict
+from typing import Any
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import transaction
-from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.http import HttpResponse, StreamingHttpResponse
+from django.shortcuts import aget_object_or_404, get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.text import slugify
 
 from servers import events
-from servers.contexts import alerts, pages
+from servers.contexts import alerts, pages, server_page
 from servers.contexts import dashboard as dashboard_context
 from servers.forms.profile import opens_the_box
+from servers.judge.logs import parsing
+from servers.launch import numbers
 from servers.launch.engines.launch import check_parameter
 from servers.lifecycle.runs.ownership import require_managed
 from servers.lifecycle.weights import checkpoints
@@ -20,16 +27,21 @@ from servers.models import (
     AuditEntry,
     Box,
     Key,
+    LogChunk,
     Permission,
     Profile,
     Reboot,
+    Run,
     Server,
 )
+from servers.models.logs import MOST_CHUNKS
+from servers.models.runs.run import PARTS
 from servers.state import box_samples
 from servers.views.access import PersonRequest, get, post
 from servers.views.people import encryption
-from servers.views.profiles.profiles import find
-from servers.views.responses import respond_done
+from servers.views.profiles.profiles import find, mark_favourite
+from servers.views.responses import respond_done, send_file
+from servers.views.runs import starts
 
 
 @get("servers/<slug:slug>/stop/ask/", Permission.OPERATE)
@@ -80,12 +92,8 @@ def list_servers(request: PersonRequest) -> HttpResponse:
 
 @post("servers/<slug:slug>/favourite/", Permission.VIEW)
 def server_favourite(request: PersonRequest, slug: str) -> HttpResponse:
-    found, person = get_object_or_404(Server, slug=slug), request.user
-    if request.POST.get("is") == "yes":
-        found.fans.add(person)
-    else:
-        found.fans.remove(person)
-    events.publish_person_change(person.pk)
+    mark_favourite(request, get_object_or_404(Server, slug=slug))
+    events.publish_person_change(request.user.pk)
     return respond_done()
 
 
@@ -161,3 +169,93 @@ def _free_slug(wanted: str) -> str:
     taken = set(Server.objects.filter(slug__startswith=base).values_list("slug", flat=True))
     names = [base, *(f"{base}-{number}" for number in range(2, len(taken) + 3))]
     return next(name for name in names if name not in taken)
+
+
+@get("servers/<slug:slug>/", Permission.VIEW)
+def server(request: PersonRequest, slug: str) -> HttpResponse:
+    return _show(request, slug, "server")
+
+
+@get("servers/<slug:slug>/log/", Permission.VIEW)
+def server_log(request: PersonRequest, slug: str) -> HttpResponse:
+    return _show(request, slug, "server_log")
+
+
+@get("servers/<slug:slug>/metrics/", Permission.VIEW)
+def server_metrics(request: PersonRequest, slug: str) -> HttpResponse:
+    return _show(request, slug, "server_metrics")
+
+
+@get("servers/<slug:slug>/configuration/", Permission.VIEW)
+def server_configuration(request: PersonRequest, slug: str) -> HttpResponse:
+    return _show(request, slug, "server_configuration")
+
+
+@get("servers/<slug:slug>/runs/", Permission.VIEW)
+def server_runs(request: PersonRequest, slug: str) -> HttpResponse:
+    """With ?compare= twice, what differs between two of them."""
+    chosen = request.GET.getlist("compare")
+    server = get_object_or_404(Server, slug=slug)
+    compared = server_page.compare_runs(server, chosen) if chosen else None
+    return _show(request, slug, "server_runs", chosen=chosen, compared=compared)
+
+
+def _show(request: PersonRequest, slug: str, name: str, **more: Any) -> HttpResponse:
+    found = get_object_or_404(Server.objects.with_details(), slug=slug)
+    run = _find_run(found, request.GET.get("run", ""))
+    tab = server_page.BY_NAME[name]
+    shown = server_page.build_context(found, run, request.user, request.get_host(), tab)
+    begins = starts.take_planned(request, found)
+    return render(
+        request,
+        "runs/page.html",
+        {**shown, **more, "tabs": server_page.TABS, "begins_start": begins},
+    )
+
+
+def _find_run(server: Server, asked: str) -> Run | None:
+    if not asked or (server.run_id is not None and asked == str(server.run_id)):
+        return server.run
+    runs = server.runs.select_related("started_by", "stopped_by", "version", *PARTS)
+    return get_object_or_404(runs, pk=numbers.whole(asked))
+
+
+_GZIP = 31  # zlib's window for a gzip file
+
+
+@get("runs/<int:run_id>/", Permission.VIEW, name="run")
+def show_run(request: PersonRequest, run_id: int) -> HttpResponse:
+    """The server's page with this run; browsers take #L1234 along."""
+    found = get_object_or_404(Run.objects.select_related("server"), pk=run_id)
+    return redirect(f"{reverse('server', args=[found.server.slug])}?run={found.pk}")
+
+
+@get("runs/<int:run_id>/log/", Permission.VIEW)
+async def run_log(request: PersonRequest, run_id: int) -> StreamingHttpResponse:
+    """`?raw` keeps colours and all else that a terminal obeys, `?timestamps` puts Docker's timestamp
+    before each line, `?gz` packs."""
+    run = await aget_object_or_404(Run.objects.select_related("server"), pk=run_id)
+    text = _read_log(run, is_raw="raw" in request.GET, has_times="timestamps" in request.GET)
+    name = f"{run.server.slug}-run-{run.pk}.txt"
+    if "gz" in request.GET:
+        return send_file(f"{name}.gz", _compress(text), "application/gzip")
+    return send_file(name, text, "text/plain; charset=utf-8")
+
+
+async def _compress(text: AsyncIterator[str]) -> AsyncIterator[bytes]:
+    packer = zlib.compressobj(level=4, wbits=_GZIP)
+    async for block in text:
+        if packed := packer.compress(block.encode()):
+            yield packed
+    yield packer.flush()
+
+
+async def _read_log(run: Run, *, is_raw: bool, has_times: bool) -> AsyncIterator[str]:
+    position = 0
+    read = sync_to_async(LogChunk.objects.lines)
+    while lines := await read(run.pk, position, 5000, most=MOST_CHUNKS):
+        position = lines[-1].number
+        block = "".join(
+            f"{line.at} {line.text}\n" if has_times else f"{line.text}\n" for line in lines
+        )
+        yield block if is_raw else parsing.safe(block)

@@ -1,13 +1,17 @@
-"""Starts of servers, and the dialog when GPUs are in use."""
+"""Starts of servers, and the dialogs that ask first: what is known to fail, who uses its GPUs."""
 
 from django.http import HttpResponse
 
 from servers import lifecycle, tasks
 from servers.forms import environment as form
 from servers.judge.runs.gpu_conflicts import GpuConflict
+from servers.launch.engines.launch import Launch
 from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import preflight
-from servers.models import Run, Server
+from servers.lifecycle.profiles.knowledge import LaunchContext
+from servers.lifecycle.profiles.preflight import PreflightResult
+from servers.lifecycle.runs import gpu_conflicts
+from servers.models import Run, Server, User
 from servers.models.runs.run import ManagedRun, ManagedServer
 from servers.views.access import PersonRequest
 from servers.views.responses import ask_in_dialog
@@ -56,46 +60,89 @@ def begin(
     return run
 
 
-def question(
-    request: PersonRequest,
-    server: Server,
-    found: GpuConflict,
-    checked: preflight.PreflightResult,
-    *,
-    is_of_profile: bool,
+def stop(server: ManagedServer, *, by: User, after_requests: bool = False) -> bool:
+    """Call off a start that is planned, and ask the run to end; False where there is neither."""
+    was_due = lifecycle.call_off(server, by=by)
+    run = server.runs.active().filter_managed().first()
+    if run is not None:
+        lifecycle.stop(run, by=by, after_requests=after_requests)
+        tasks.nudge(run)
+    return was_due or run is not None
+
+
+def restart(server: ManagedServer, *, by: User, despite: str = "") -> None:
+    run = lifecycle.restart(server, by=by, despite=despite)
+    if run is not None:
+        tasks.nudge(run)
+
+
+def refusal(
+    request: PersonRequest, server: Server, launch: Launch | None = None, *, replaces: bool = False
 ) -> HttpResponse | None:
-    """What to do about who is on its GPUs (`found`); None when nobody is, or it was answered.
+    """The question that a start asks first; None when there is nothing to ask.
 
-    `is_of_profile`: it starts what its profile says now, which a fix of the profile changes.
+    `launch` is what is to be started, if not what the profile says now, which a fix would change.
+    One that `replaces` what runs of the server already has its GPUs.
     """
-    choice, person = form.read_start(request.POST), request.user
-    if choice.answer not in ("", "beside"):
+    context = LaunchContext.of_server(server, launch)
+    tasks.look_at_mounts(context)
+    checked = preflight.check(context)
+    found = None if replaces else gpu_conflicts.before_start(context, checked.known)
+    shown = {
+        "server": server,
+        "checked": checked,
+        "findings": checked.faults,
+        "person": request.user,
+        "action": request.path,
+        "is_of_profile": launch is None,
+    }
+    asked = _object(request, found, checked, shown)
+    if asked is not None or found is None:
+        return asked
+    return _ask_about_claims(request, server, found.start.gpus)
+
+
+def _object(
+    request: PersonRequest,
+    found: GpuConflict | None,
+    checked: PreflightResult,
+    shown: dict[str, object],
+) -> HttpResponse | None:
+    # Who is loading now, or has the memory now, can be waited for.
+    errors = [each for each in checked.errors if found is None or each.id != "loading"]
+    faults = checked.faults if found is None else checked.lasting
+    insists = bool(despite(request)) and request.user.may_edit
+    if not errors and not faults and found is not None:
+        asked = None if insists else _ask_about_holders(request, found, checked, shown)
+        if asked is not None or form.read_start(request.POST).answer:
+            return asked
+    if insists or not (errors or checked.faults):
         return None
-    if despite(request) and person.may_edit:
-        return None
+    context = {**shown, "items": checked.errors, "fit": checked.fit}
+    return ask_in_dialog(request, "runs/_despite.html", context)
+
+
+def _ask_about_holders(
+    request: PersonRequest, found: GpuConflict, checked: PreflightResult, shown: dict[str, object]
+) -> HttpResponse | None:
+    """What to do about who is on its GPUs; None when nobody is, or it was answered."""
+    answer = form.read_start(request.POST).answer
     is_refused = found.is_loading or bool(checked.faults)
-    if not found.holders or (choice.answer == "beside" and not is_refused):
+    is_answered = answer not in ("", "beside") or (answer == "beside" and not is_refused)
+    if is_answered or not found.holders:
         return None
-    return ask_in_dialog(
-        request,
-        "runs/_taken.html",
-        {
-            "server": server,
-            "taken": found,
-            "stoppable": [each for each in found.holders if each.may_be_stopped],
-            "person": person,
-            "action": request.path,
-            "times": form.TIMES.items(),
-            "usually": form.USUALLY,
-            "findings": checked.faults,
-            "checked": checked,
-            "is_refused": is_refused,
-            "is_of_profile": is_of_profile,
-        },
-    )
+    context = {
+        **shown,
+        "taken": found,
+        "stoppable": [each for each in found.holders if each.may_be_stopped],
+        "times": form.TIMES.items(),
+        "usually": form.USUALLY,
+        "is_refused": is_refused,
+    }
+    return ask_in_dialog(request, "runs/_taken.html", context)
 
 
-def claim_question(
+def _ask_about_claims(
     request: PersonRequest, server: Server, gpus: frozenset[int] | None
 ) -> HttpResponse | None:
     """Whether to start it on what others have claimed; None when that was answered, or nobody has."""

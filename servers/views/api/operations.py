@@ -1,21 +1,25 @@
-"""Errors and bodies of the API as JSON: what happened, to what, and what to do."""
+"""Operations of the API: the key that each needs, its body, and its errors as JSON: what happened, to what, what to do."""
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from difflib import get_close_matches
 from typing import Any, Protocol, cast
 
+from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.db.models import Model, QuerySet
 from django.db.utils import OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
-from ninja import NinjaAPI, Schema
+from ninja import NinjaAPI, Router, Schema
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.parser import Parser
+from ninja.security import HttpBearer
 
 from servers import events
 from servers.events import wait_async
+from servers.models import Key, Permission, User
+from servers.models.people.user import name_roles
 from servers.state import data_disk
 
 LONGEST = 512 * 1024  # bytes; a profile's document has 100,000 characters at most
@@ -150,7 +154,7 @@ def find_one[M: Model](rows: "QuerySet[M, Any]", missing: str, **which: object) 
 
 
 def find_named[M: Model](
-    rows: "QuerySet[M, Any]", kind: str, name: str, *, field: str = "slug", advice: str = ""
+    rows: "QuerySet[M, Any]", kind: str, name: str, *, field: str = "slug"
 ) -> M:
     """Raises ApiError where there is none; `kind` is the word for such a row, as "server"."""
     found: M | None = rows.filter(**{field: name}).first()
@@ -161,7 +165,7 @@ def find_named[M: Model](
         NOT_FOUND,
         "not_found",
         f"There is no {kind} called {name[:200]}.",
-        " ".join(part for part in (_nearest(name, kind, known), advice) if part),
+        _nearest(name, kind, known),
     )
 
 
@@ -179,18 +183,111 @@ class Marked(Protocol):
 
 
 async def wait_for_change[Answer: Marked](
-    look: Callable[[], Awaitable[Answer]], *, seen: str, wait: float, kinds: Collection[str]
+    look: Callable[[], Answer], *, seen: str, wait: float, kinds: Collection[str]
 ) -> Answer:
     """What a look finds; with `wait`, for up to so many seconds one with another mark than `seen`.
 
     `kinds` are those of the browsers' messages after which it is looked again.
     """
+    look_aside = sync_to_async(look)
     if wait <= 0:
-        return await look()
+        return await look_aside()
     return await wait_async(
-        look,
+        look_aside,
         lambda found: found.mark != seen,
         groups=[events.LIVE],
         seconds=wait,
         is_about=lambda message: message.get("kind") in kinds,
     )
+
+
+class ByKey(HttpBearer):
+    """Lets through keys that have a permission; of each operation one."""
+
+    openapi_name = "key"
+
+    def __init__(self, permission: Permission) -> None:
+        super().__init__()
+        self.permission = permission
+
+    def authenticate(self, request: HttpRequest, token: str) -> Key:
+        key = Key.objects.for_token(token)
+        if key is None:
+            raise ApiError(
+                UNAUTHORIZED,
+                "unauthorized",
+                "This key is not known, has ended, or was revoked.",
+                "Make one on the page “Keys” of inferdash.",
+            )
+        Key.objects.note_use(key)
+        if key.only_asks:
+            raise ApiError(
+                FORBIDDEN,
+                "forbidden",
+                "This key may use models only, by the gateway (/v1/…). It opens neither the API "
+                "nor the terminal.",
+                "Use another key: make one on the page “Keys” of inferdash that may do more.",
+            )
+        if not key.may(self.permission):
+            raise ApiError(
+                FORBIDDEN,
+                "forbidden",
+                f"This needs the role {name_roles(self.permission)}, and with this key one may do what "
+                f"{key.acts_as.label}s may.",
+                "Use another key, or ask an admin for the role.",
+            )
+        # Of this request alone, and never saved: a key may be allowed less than its person.
+        key.person.role = key.acts_as
+        request.user = key.person
+        return key
+
+
+class ByKeyAsync(ByKey):
+    """The same for an async operation: the database must not hold up its loop."""
+
+    async def authenticate(self, request: HttpRequest, token: str) -> Key:  # type: ignore[override]
+        return await sync_to_async(super().authenticate)(request, token)
+
+
+class KeyRouter(Router):
+    """`room`: in the ids by which clients know its operations."""
+
+    def __init__(self, room: str) -> None:
+        super().__init__()
+        self.room = room
+
+    def serve[View: Callable[..., Any]](
+        self,
+        method: str,
+        path: str,
+        permission: Permission,
+        answer: Any,
+        *errors: int,
+        name: str = "",
+    ) -> Callable[[View], View]:
+        """Serve an operation to keys that have the permission.
+
+        `answer` is the schema of a 200, or schemas by status. Each of `errors` answers a Problem.
+        """
+        answers = answer if isinstance(answer, dict) else {200: answer}
+
+        def decorator(view: View) -> View:
+            authenticate = ByKeyAsync if iscoroutinefunction(view) else ByKey
+            operation = self.api_operation(
+                [method],
+                path,
+                response={**answers, **dict.fromkeys(errors, Problem)},
+                auth=authenticate(permission),
+                operation_id=f"servers_views_api_{self.room}_{name or view.__name__}",
+            )
+            served: View = operation(view)
+            return served
+
+        return decorator
+
+
+def person(request: HttpRequest) -> User:
+    """Who asks, with the role of their key."""
+    if not isinstance(request.user, User):
+        raise TypeError("This operation was reached without a key.")
+    return request.user
