@@ -13,7 +13,7 @@ from typing import Any
 
 import redis
 
-from inferdash import redis_address
+from inferdash import environment
 from inferdash.celery import app
 from servers import tasks
 from servers.models import Box
@@ -153,7 +153,7 @@ def test_a_worker_that_takes_no_requests_is_told_of(
     ],
 )  # fmt: skip
 def test_a_redis_that_others_reach_is_open(url: str, is_open: bool) -> None:
-    assert redis_address.is_open(url) is is_open
+    assert environment.is_open(url) is is_open
 
 
 def test_an_open_redis_stops_the_start_unless_somebody_wants_it(tmp_path: Path) -> None:

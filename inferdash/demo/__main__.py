@@ -50,7 +50,7 @@ def _run(folder: Path) -> int:
     os.environ.update(_environment(folder, boxes, first, names))
     _make_visitor()
     story = [sys.executable, "-m", "inferdash.demo.story"]
-    simulation = [sys.executable, "-m", "inferdash.demo.simulation", str(folder), str(first), names]
+    simulation = [sys.executable, "-m", "inferdash.demo.docker", str(folder), str(first), names]
     more = [Program(name="simulation", command=[*simulation, *story], descriptors=[])]
     for box in boxes[1:]:
         more += _programs_of(box)
@@ -129,11 +129,11 @@ def _make_visitor() -> None:
     django.setup()
     from django.core.management import call_command
 
-    from inferdash.demo.visitor import NAME
+    from inferdash.demo.settings import VISITOR
     from servers.models import Role, User
 
     call_command("migrate", interactive=False, verbosity=0)
-    User.objects.create_user(NAME, password=None, role=Role.ADMIN)
+    User.objects.create_user(VISITOR, password=None, role=Role.ADMIN)
 
 
 def _free_port() -> int:

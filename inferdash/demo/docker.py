@@ -1,4 +1,4 @@
-"""A simulated Docker Engine: the part of its API that inferdash uses, at a Unix socket."""
+"""A simulated Docker Engine (the part of its API that inferdash uses, at a Unix socket), and the program that simulates."""
 
 import asyncio
 import hashlib
@@ -7,11 +7,13 @@ import os
 import re
 import socket
 import struct
+import sys
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
-from inferdash.demo.box import SimulatedBox
+from inferdash.demo.box import SimulatedBox, make_boxes
 from inferdash.demo.container import SimulatedContainer, timestamp
 from inferdash.demo.http import Reply, SimulatedRequest, serve
 from servers.launch.engines import flaglist
@@ -436,3 +438,35 @@ def _help_of(flag: Flag) -> str:
     )
     default = f" (default: {flag.default})" if flag.default else ""
     return f"  {names}\n                        {flag.help or 'See the documentation.'}{default}"
+
+
+TICK = 0.5  # seconds
+
+
+async def simulate(folder: Path, port: int, names: str, story: list[str]) -> None:
+    """For ever. `story`: the command that fills the installation, started once."""
+    boxes = make_boxes(folder, port=port, names=names)
+    dockers = []
+    for box in boxes:
+        box.build()
+        docker = SimulatedDocker(box)
+        docker.listen()
+        dockers.append(docker)
+    telling = await asyncio.create_subprocess_exec(*story)
+    last = time.monotonic()
+    while True:
+        await asyncio.sleep(TICK)
+        now = time.monotonic()
+        passed, last = now - last, now
+        for docker in dockers:
+            for card in docker.box.cards:
+                card.effort = 0.0
+            for container in list(docker.containers.values()):
+                container.step(passed)
+            docker.box.show(passed)
+        if telling.returncode not in (None, 0):
+            sys.exit(f"The demo could not be filled: exit code {telling.returncode}.")
+
+
+if __name__ == "__main__":
+    asyncio.run(simulate(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]))

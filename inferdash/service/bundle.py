@@ -17,7 +17,7 @@ from pathlib import Path
 
 from inferdash.service import release
 from inferdash.service.layout import ServiceError, say
-from inferdash.up import install, pip
+from inferdash.up import install
 
 ROOT = release.ROOT
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -61,7 +61,7 @@ def main() -> int:
         for architecture in options.arch:
             path = make(options.to, architecture, options.python, options.images)
             say(f"{path}: {path.stat().st_size / 2**20:.0f} MiB")
-    except (ServiceError, install.InstallError, pip.PipError) as error:
+    except (ServiceError, install.InstallError, install.PipError) as error:
         print(f"inferdash: {error}", file=sys.stderr)
         return 1
     return 0
@@ -99,11 +99,11 @@ def download(folder: Path, architecture: str, pythons: list[str]) -> None:
     """The wheels of the lock files for that machine, whichever this one is. Raises PipError."""
     with tempfile.TemporaryDirectory(prefix="inferdash-pip-") as scratch:
         venv = Path(scratch) / "venv"
-        pip.make_venv(venv)
-        pip.add_pip(venv / "bin/python")
+        install.make_venv(venv)
+        install.add_pip(venv / "bin/python")
         command = [str(venv / "bin/python"), "-m", "pip", "download", "--quiet"]
         command += ["--disable-pip-version-check", "--no-input", "--dest", str(folder)]
-        pip.run([*command, "--no-deps", "pip"])
+        install.run([*command, "--no-deps", "pip"])
         tags = [f"manylinux_2_{minor}_{architecture}" for minor in reversed(_GLIBC)]
         tags += [
             f"{old}_{architecture}" for old in ("manylinux2014", "manylinux2010", "manylinux1")
@@ -113,7 +113,7 @@ def download(folder: Path, architecture: str, pythons: list[str]) -> None:
             say(f"downloading the packages for {architecture} and Python {version}")
             chosen = [f"--python-version={version}", "--implementation=cp", *platforms]
             words = ["--only-binary=:all:", "--no-deps", "--require-hashes"]
-            pip.run([*command, *words, *chosen, "-r", str(ROOT / "requirements.txt")])
+            install.run([*command, *words, *chosen, "-r", str(ROOT / "requirements.txt")])
 
 
 def _copy_front_end(target: Path) -> None:

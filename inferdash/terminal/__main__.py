@@ -6,8 +6,33 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 
-from inferdash.terminal import chat, claims, commands, completion, images, pulling, show
+from inferdash.terminal import chat, commands, images, pulling, show
 from inferdash.terminal.api import TerminalError
+
+_BASH = """\
+_inferdash() {
+  local word="${COMP_WORDS[COMP_CWORD]}"
+  local servers="start stop restart logs why fit chat"
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    COMPREPLY=($(compgen -W "login logout ps $servers box models images pull pulls profile completion" -- "$word"))
+  elif [ "${COMP_WORDS[1]}" = profile ] && [ "$COMP_CWORD" -eq 2 ]; then
+    COMPREPLY=($(compgen -W "list export import" -- "$word"))
+  elif [ "${COMP_WORDS[1]}" = images ] && [ "$COMP_CWORD" -eq 2 ]; then
+    COMPREPLY=($(compgen -W "list newer pull move rm prune jobs cancel" -- "$word"))
+  elif [ "$COMP_CWORD" -eq 2 ] && [[ " $servers " = *" ${COMP_WORDS[1]} "* ]]; then
+    COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" ps --names 2>/dev/null)" -- "$word"))
+  fi
+}
+complete -o default -F _inferdash inferdash inferdash.pyz
+"""
+
+
+def write_completion(args: Namespace) -> int:
+    if args.shell == "zsh":
+        sys.stdout.write("autoload -U +X bashcompinit && bashcompinit\n")
+    sys.stdout.write(_BASH)
+    return 0
+
 
 _EPILOG = """\
 exit codes: 0 done, 1 it failed or would fail, 2 a mistake in the command, 3 there is no such
@@ -69,12 +94,12 @@ def parser() -> ArgumentParser:
         "--hours", type=float, default=4, metavar="N", help="from now; it ends by itself (4)"
     )
     one.add_argument("--note", default="", help="what it is for")
-    one.set_defaults(do=claims.claim)
+    one.set_defaults(do=commands.claim)
     one = verbs.add_parser("claims", help="what is claimed, by whom, until when", parents=[json])
-    one.set_defaults(do=claims.claims)
+    one.set_defaults(do=commands.claims)
     one = verbs.add_parser("release", help="end a claim", parents=[json])
     one.add_argument("what", help="the claimed server, or the claim’s number")
-    one.set_defaults(do=claims.release)
+    one.set_defaults(do=commands.release)
 
     one = verbs.add_parser("logs", help="a server’s log", parents=[of_server, json])
     one.add_argument("-f", "--follow", action="store_true", help="go on as it grows")
@@ -144,7 +169,7 @@ def parser() -> ArgumentParser:
 
     one = verbs.add_parser("completion", help="a script that completes these commands")
     one.add_argument("shell", choices=["bash", "zsh"])
-    one.set_defaults(do=completion.write)
+    one.set_defaults(do=write_completion)
     return made
 
 

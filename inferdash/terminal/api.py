@@ -11,7 +11,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
-from inferdash.terminal import safe
+from inferdash.terminal import show
 
 TIMEOUT = 60.0  # seconds; an answer may be held back for half of that
 FAILED, USAGE, MISSING, FORBIDDEN, UNREACHABLE = 1, 2, 3, 4, 5
@@ -78,7 +78,7 @@ class Api:
 
     def text(self, *path: str) -> str:
         said = self._request("GET", path).decode()
-        return safe.readable(said) if self.is_shown else said
+        return show.readable(said) if self.is_shown else said
 
     def post(self, *path: str, **body: Any) -> Any:
         return self._json(self._request("POST", path, body=body))
@@ -142,7 +142,7 @@ class Api:
                 "Check the address, and what stands between here and there.",
                 code=UNREACHABLE,
             ) from error
-        return safe.readable_all(found) if self.is_shown else found
+        return show.readable_all(found) if self.is_shown else found
 
     def _away(self, error: Exception) -> TerminalError:
         why = getattr(error, "reason", None)

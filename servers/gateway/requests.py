@@ -11,8 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 
-from servers.gateway.asgi import Receive
-from servers.gateway.callers import Refusal
+from servers.gateway.callers import Receive, Refusal
 from servers.gateway.messages.response import find_message
 from servers.gateway.routes import Route
 from servers.host.gateway.relay import UpstreamResponse

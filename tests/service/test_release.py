@@ -9,7 +9,7 @@ import pytest
 
 from inferdash.service import bundle, release
 from inferdash.service.layout import ServiceError
-from inferdash.up import pip
+from inferdash.up import install
 
 # Of the checkout alone: for who works on inferdash.
 NOT_SHIPPED = {
@@ -72,10 +72,10 @@ def test_a_folder_of_wheels_is_all_that_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INFERDASH_WHEELS", str(tmp_path))
-    assert pip.wheels() == tmp_path
+    assert install.wheels() == tmp_path
 
     monkeypatch.setenv("INFERDASH_WHEELS", str(tmp_path / "gone"))
-    assert pip.wheels() is None
+    assert install.wheels() is None
 
 
 def test_nobody_learns_from_a_bundle_who_has_made_it() -> None:
