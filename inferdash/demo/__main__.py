@@ -102,19 +102,8 @@ def _environment(
 def _programs_of(box: SimulatedBox) -> list[Program]:
     """Worker and watcher of a further box."""
     env = ["env", *(f"{name}={value}" for name, value in box.environment().items())]
-    worker = [
-        sys.executable,
-        "-m",
-        "celery",
-        "--quiet",
-        "-A",
-        "inferdash",
-        "worker",
-        "-Q",
-        f"box.{box.name}",
-    ]
-    worker += ["--pool", "threads", "--concurrency", "2", "--loglevel", "ERROR", "--without-gossip"]
-    worker += ["--without-mingle", "--without-heartbeat"]
+    words = plan.worker_words(f"box.{box.name}", threads=2, level="ERROR")
+    worker = [sys.executable, *words]
     watcher = [sys.executable, "-m", "django", "watch"]
     return [
         Program(name=f"worker of {box.name}", command=[*env, *worker], descriptors=[]),
@@ -138,14 +127,8 @@ def _make_visitor() -> None:
 
 def _free_port() -> int:
     """The first one that nobody has: beside a real installation the demo takes the next."""
-    for port in range(FIRST_PORT, LAST_PORT):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    return FIRST_PORT
+    ports = range(FIRST_PORT, LAST_PORT)
+    return next(filter(_is_free, ports), FIRST_PORT)
 
 
 def _engine_ports() -> int:

@@ -22,28 +22,10 @@ from inferdash.up import install
 ROOT = release.ROOT
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 # Of Ubuntu 24.04, Debian 13 and what follows them.
+INSTALL = Path(__file__).with_name("templates") / "install.sh"
 PYTHONS = ("3.12", "3.13", "3.14")
 # The newest glibc that a wheel may ask for is the one of Ubuntu 24.04.
 _GLIBC = (5, 12, *range(17, 40))
-_INSTALL = """\
-#!/bin/sh
-# Installs inferdash from this folder; nothing is asked of the internet.
-#   sudo ./install.sh            as services of systemd (options: docs/install.md)
-#   ./install.sh                 as make up does: here, in front
-set -eu
-cd "$(dirname "$0")"
-for each in images/*.tar; do
-    if [ -e "$each" ] && ! docker load --input "$each"; then
-        echo "inferdash: Docker has not loaded $each. Install or start it, then say $0 again; without" \
-            "the folder images inferdash is installed alone." >&2
-        exit 1
-    fi
-done
-if [ "$(id -u)" = 0 ]; then
-    INFERDASH_PROGRAM=inferdash.service exec sh inferdash/up/up.sh install "$@"
-fi
-exec sh inferdash/up/up.sh "$@"
-"""
 
 
 def main() -> int:
@@ -79,7 +61,7 @@ def make(folder: Path, architecture: str, pythons: list[str], images: list[str])
         download(top / "wheels", architecture, pythons)
         _save_images(top / "images", images)
         script = top / "install.sh"
-        script.write_text(_INSTALL)
+        script.write_text(INSTALL.read_text())
         script.chmod(0o755)
         draft = folder / f".{name}.tar.gz"
         with tarfile.open(draft, "w:gz", compresslevel=6) as archive:
