@@ -9,31 +9,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from inferdash.demo.load import Heat
-from inferdash.demo.script import GIB, MODELS
+from inferdash.demo.script import GIB, SAMPLE, find_model
 
 _PART = 5 * GIB
 _HEADS: dict[str, Any] = {
     "num_hidden_layers": 64, "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128,
     "hidden_size": 5120, "vocab_size": 151936, "torch_dtype": "bfloat16",
 }  # fmt: skip
-_CONFIGS: dict[str, dict[str, Any]] = {
-    "openai/gpt-oss-120b": {"model_type": "gpt_oss", "num_hidden_layers": 36, "num_local_experts": 128,
-                            "head_dim": 64, "quantization_config": {"quant_method": "mxfp4"}},
-    "lukealonso/MiniMax-M2.5-NVFP4": {"model_type": "minimax_m2", "num_hidden_layers": 62, "num_local_experts": 256,
-                                      "quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}},
-    "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic": {"model_type": "llama", "num_hidden_layers": 80, "hidden_size": 8192,
-                       "quantization_config": {"quant_method": "compressed-tensors"}},
-    "Qwen/Qwen3-Coder-30B-A3B-Instruct": {"model_type": "qwen3_moe", "num_hidden_layers": 48, "num_key_value_heads": 4},
-    "zai-org/GLM-4.5-Air-FP8": {"model_type": "glm4_moe", "num_hidden_layers": 46,
-                                "quantization_config": {"quant_method": "compressed-tensors"}},
-    "Qwen/Qwen3-Coder-Next-FP8": {"model_type": "qwen3_next", "num_hidden_layers": 48, "num_key_value_heads": 2,
-                                  "head_dim": 256, "quantization_config": {"quant_method": "fp8"}},
-}  # fmt: skip
 
 
 def write(hub: Path, name: str) -> None:
     """One of the demo's models, as huggingface_hub lays it out."""
-    model = MODELS[name]
+    model = find_model(name)
     commit = hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()
     folder = hub / f"models--{name.replace('/', '--')}"
     snapshot = folder / "snapshots" / commit
@@ -41,7 +28,7 @@ def write(hub: Path, name: str) -> None:
     (folder / "refs").mkdir(exist_ok=True)
     (folder / "refs/main").write_text(commit)
     config = {"architectures": [model.architecture], "max_position_embeddings": model.longest}
-    (snapshot / "config.json").write_text(json.dumps({**_HEADS, **config, **_CONFIGS[name]}))
+    (snapshot / "config.json").write_text(json.dumps({**_HEADS, **config, **model.config}))
     size = int(model.weights * GIB)
     count = -(-size // _PART)
     files = [f"model-{n:05}-of-{count:05}.safetensors" for n in range(1, count + 1)]
@@ -198,8 +185,9 @@ class SimulatedBox:
         )
         self._write("proc/driver/nvidia/params", "ResmanDebugLevel: 4294967295\n")
         self._write("usr/bin/nvidia-container-runtime-hook", "")
-        for name in CACHES[self.name]:
-            write(self.root / "home/ada/.cache/huggingface/hub", name)
+        for name, model in SAMPLE["models"].items():
+            if model["box"] == self.name:
+                write(self.root / "home/ada/.cache/huggingface/hub", name)
         space = self.root / "proc/self/ns/pid"
         space.parent.mkdir(parents=True, exist_ok=True)
         space.unlink(missing_ok=True)
@@ -264,17 +252,6 @@ class SimulatedBox:
         new.replace(path)
 
 
-# Which checkpoints are on each box when the demo begins.
-CACHES = {
-    "rtx8": (
-        "openai/gpt-oss-120b",
-        "lukealonso/MiniMax-M2.5-NVFP4",
-        "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic",
-        "Qwen/Qwen3-Coder-30B-A3B-Instruct",
-        "zai-org/GLM-4.5-Air-FP8",
-    ),
-    "spark": ("Qwen/Qwen3-Coder-Next-FP8",),
-}
 _PRESSURE = "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
 
 

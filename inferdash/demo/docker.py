@@ -16,16 +16,12 @@ from typing import Any
 from inferdash.demo.box import SimulatedBox, make_boxes
 from inferdash.demo.container import SimulatedContainer, timestamp
 from inferdash.demo.http import Reply, SimulatedRequest, serve
+from inferdash.demo.script import GIB, SAMPLE
 from servers.launch.engines import flaglist
 from servers.launch.engines.flaglist import Flag
 
-GIB = 2**30
-# What is on the box when the demo begins, with its size in GiB and its age in days.
-IMAGES = {
-    "vllm/vllm-openai:v0.20.2": (21.4, 19),
-    "lmsysorg/sglang:v0.5.12-cu130": (28.9, 33),
-    "ghcr.io/ggml-org/llama.cpp:server-cuda": (3.1, 47),
-}
+# With its size in GiB and its age in days.
+IMAGES: dict[str, list[float]] = SAMPLE["images"]
 ENTRYPOINTS = {"vllm": ["vllm", "serve"], "llama.cpp": ["/app/llama-server"]}
 _STATUS = "CapBnd:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n"
 _FRAME = struct.Struct(">BxxxL")
@@ -326,7 +322,7 @@ class SimulatedDocker:
 
     def _list_image(self, name: str) -> dict[str, Any]:
         image = self.images[name]
-        created = int(time.time() - IMAGES.get(name, (0, 1))[1] * 86400)
+        created = int(time.time() - IMAGES.get(name, [0, 1])[1] * 86400)
         return {**image, "Created": created, "Labels": {}, "SharedSize": 0, "Containers": 0}
 
     def _find_published(self, reference: str) -> Reply:
