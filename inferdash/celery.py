@@ -7,11 +7,13 @@ the worker, and one a second would keep it from working at all.
 
 import logging
 import os
+import warnings
 from collections.abc import Mapping
 from queue import Empty
 from typing import Any
 
 from celery import Celery
+from celery.platforms import SecurityWarning
 from kombu.transport import TRANSPORT_ALIASES, redis
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inferdash.settings")
@@ -97,6 +99,8 @@ def use() -> None:
         TRANSPORT_ALIASES[scheme] = f"{__name__}:Transport"
 
 
+# Ten lines at each start of root's; what a worker of root may do is told in SECURITY.md.
+warnings.simplefilter("ignore", SecurityWarning)
 use()
 app = Celery("inferdash")
 app.config_from_object("django.conf:settings", namespace="CELERY")
