@@ -6,7 +6,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 
-from inferdash.terminal import chat, commands, images, pulling, show
+from inferdash.terminal import chat, commands, jobs, show
 from inferdash.terminal.api import TerminalError
 
 _BASH = """\
@@ -141,12 +141,12 @@ def parser() -> ArgumentParser:
     one.add_argument("--into", default="", metavar="FOLDER", help="instead of its cache")
     one.add_argument("--limit", type=float, default=0, metavar="MIB", help="MiB/s at most")
     one.add_argument("--detach", action="store_true", help="do not wait for its end")
-    one.set_defaults(do=pulling.pull)
+    one.set_defaults(do=jobs.pull_model)
     one = verbs.add_parser("pulls", help="downloads, and what to do with them", parents=[json])
     one.add_argument("action", nargs="?", choices=["pause", "resume", "cancel"])
     one.add_argument("id", nargs="?", type=int)
     one.add_argument("--delete-parts", action="store_true", help="of a cancelled one")
-    one.set_defaults(do=pulling.pulls)
+    one.set_defaults(do=jobs.show_pulls)
 
     _add_images(verbs.add_parser("images", help="in the boxes’ Docker"), json)
 
@@ -180,31 +180,31 @@ def _add_images(to: ArgumentParser, json: ArgumentParser) -> None:
 
     one = kinds.add_parser("list", help="what lies there", parents=[of_box, json])
     one.add_argument("--all", action="store_true", help="also those without an engine")
-    one.set_defaults(do=images.list_images)
+    one.set_defaults(do=jobs.list_images)
     one = kinds.add_parser("newer", help="newer builds elsewhere", parents=[of_box, json])
     one.add_argument("--ask", action="store_true", help="have the registries asked now")
-    one.set_defaults(do=images.newer)
+    one.set_defaults(do=jobs.list_newer)
     one = kinds.add_parser("pull", help="with a bar", parents=[of_box, json])
     one.add_argument("image")
     one.add_argument("--newer", action="store_true", help="its newer build, beside it")
     one.add_argument("--despite", action="store_true", help="although something speaks against it")
     one.add_argument("--detach", action="store_true", help="do not wait for its end")
-    one.set_defaults(do=images.pull)
+    one.set_defaults(do=jobs.pull_image)
     one = kinds.add_parser("move", help="a tag to its newer build", parents=[of_box, json])
     one.add_argument("image")
     one.add_argument("--back", action="store_true", help="to what it meant before")
-    one.set_defaults(do=images.move)
+    one.set_defaults(do=jobs.move_tag)
     one = kinds.add_parser("rm", help="remove what nobody needs", parents=[of_box, json])
     one.add_argument("image", nargs="+", help="a name or an id")
-    one.set_defaults(do=images.rm)
+    one.set_defaults(do=jobs.remove_images)
     one = kinds.add_parser("prune", help="remove all that nobody needs", parents=[of_box, json])
     one.add_argument("--all", action="store_true", help="also what others have brought")
     one.add_argument("--yes", action="store_true", help="do not ask")
-    one.set_defaults(do=images.prune)
-    kinds.add_parser("jobs", help="what goes on", parents=[json]).set_defaults(do=images.jobs)
+    one.set_defaults(do=jobs.prune_images)
+    kinds.add_parser("jobs", help="what goes on", parents=[json]).set_defaults(do=jobs.list_jobs)
     one = kinds.add_parser("cancel", help="end a pull, build or removal", parents=[json])
     one.add_argument("id", type=int)
-    one.set_defaults(do=images.cancel)
+    one.set_defaults(do=jobs.cancel_job)
 
 
 def _read(words: list[str] | None) -> Namespace:
