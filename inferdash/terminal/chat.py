@@ -9,9 +9,15 @@ from typing import Any
 
 from inferdash.terminal import config, show
 from inferdash.terminal.answer import SPEAKS, THINKS, ChatAnswer
-from inferdash.terminal.api import FORBIDDEN, UNREACHABLE, USAGE, Api, TerminalError
+from inferdash.terminal.api import (
+    FORBIDDEN,
+    INTERRUPTED,
+    UNREACHABLE,
+    USAGE,
+    Api,
+    TerminalError,
+)
 
-INTERRUPTED = 130
 _ASIDE = 2  # dim
 _HELP = "Ctrl-C stops an answer, /new forgets what was said, /quit or Ctrl-D ends."
 

@@ -7,12 +7,11 @@ from argparse import Namespace
 from typing import Any
 
 from inferdash.terminal import config, show
-from inferdash.terminal.api import FAILED, USAGE, Api, TerminalError
+from inferdash.terminal.api import FAILED, INTERRUPTED, USAGE, Api, TerminalError
 
-WAIT = 20  # seconds that an answer may be held back
-INTERRUPTED = 130
 _MIB = 2**20
 _JOB_OVER = ("done", "failed", "cancelled", "held")
+_DOWNLOAD_OVER = ("done", "failed", "cancelled", "paused")
 
 
 def list_images(args: Namespace) -> int:
@@ -68,13 +67,18 @@ def pull_image(args: Namespace) -> int:
         if said["state"] == "held" and args.despite:
             said = _follow_job(api, api.post("image-jobs", str(said["id"]), "go-on"))
     except KeyboardInterrupt:
-        show.bar("")
-        show.aside(
-            "It goes on without this terminal. inferdash images jobs shows it; inferdash images "
-            f"cancel {said['id']} ends it.\n"
-        )
-        return INTERRUPTED
+        return _leave(said, "images jobs", "images cancel")
     return _print_job(args, said)
+
+
+def _leave(said: dict[str, Any], shows: str, ends: str) -> int:
+    """Somebody has interrupted the waiting alone."""
+    show.bar("")
+    show.aside(
+        f"It goes on without this terminal. inferdash {shows} shows it; inferdash {ends} "
+        f"{said['id']} ends it.\n"
+    )
+    return INTERRUPTED
 
 
 def move_tag(args: Namespace) -> int:
@@ -116,40 +120,29 @@ def prune_images(args: Namespace) -> int:
 
 def list_jobs(args: Namespace) -> int:
     found = config.api().get("image-jobs")
-    if args.json:
-        return show.write_json(found)
-    rows = [
+    rows = (
         [
             str(each["id"]), each["kind"], each["reference"], each["box"], each["state"],
             show.percent(each["percent"]).strip(), each["asked_by"] or "", each["says"],
         ]
         for each in found
-    ]  # fmt: skip
-    show.write(show.table(["ID", "WHAT", "IMAGE", "BOX", "STATE", "THERE", "BY", ""], rows))
-    return 0
+    )  # fmt: skip
+    heads = ["ID", "WHAT", "IMAGE", "BOX", "STATE", "THERE", "BY", ""]
+    return show.answer_rows(args, found, heads, rows)
 
 
 def cancel_job(args: Namespace) -> int:
     api = config.api()
     said = api.post("image-jobs", str(args.id), "cancel")
-    while said["is_unwanted"] and said["state"] not in _JOB_OVER:
-        said = _next(api, said)
-    show.bar("")
+    if said["is_unwanted"]:
+        said = _follow_job(api, said)
     _print_job(args, said)
     return 0 if said["state"] == "cancelled" else FAILED
 
 
 def _follow_job(api: Api, said: dict[str, Any]) -> dict[str, Any]:
-    while said["state"] not in _JOB_OVER:
-        said = _next(api, said)
-    show.bar("")
-    return said
-
-
-def _next(api: Api, said: dict[str, Any]) -> dict[str, Any]:
-    show.bar(_job_line(said))
-    found: dict[str, Any] = api.get("image-jobs", str(said["id"]), seen=said["mark"], wait=WAIT)
-    return found
+    path = ("image-jobs", str(said["id"]))
+    return api.follow(said, *path, over=_JOB_OVER, line=_job_line)
 
 
 def _job_line(said: dict[str, Any]) -> str:
@@ -251,24 +244,11 @@ def pull_model(args: Namespace) -> int:
     if args.detach:
         return _print_download(args, said)
     try:
-        said = _follow_download(api, said)
+        path = ("downloads", str(said["id"]))
+        said = api.follow(said, *path, over=_DOWNLOAD_OVER, line=_download_line)
     except KeyboardInterrupt:
-        show.bar("")
-        show.aside(
-            f"It goes on without this terminal. inferdash pulls shows it; inferdash pulls cancel "
-            f"{said['id']} ends it.\n"
-        )
-        return INTERRUPTED
+        return _leave(said, "pulls", "pulls cancel")
     return _print_download(args, said)
-
-
-def _follow_download(api: Api, said: dict[str, Any]) -> dict[str, Any]:
-    """Until it is over, or somebody has paused it."""
-    while said["state"] not in ("done", "failed", "cancelled", "paused"):
-        show.bar(_download_line(said))
-        said = api.get("downloads", str(said["id"]), seen=said["mark"], wait=WAIT)
-    show.bar("")
-    return said
 
 
 def _download_line(said: dict[str, Any]) -> str:
@@ -289,11 +269,9 @@ def _download_line(said: dict[str, Any]) -> str:
 
 
 def _print_download(args: Namespace, said: dict[str, Any]) -> int:
-    if args.json:
-        show.write_json(said)
-    else:
-        more = " ".join(each for each in (said["says"], said["advice"], said["trouble"]) if each)
-        show.write(f"{said['model']} on {said['box']}: {said['state']}{'. ' if more else ''}{more}")
+    more = " ".join(each for each in (said["says"], said["advice"], said["trouble"]) if each)
+    text = f"{said['model']} on {said['box']}: {said['state']}{'. ' if more else ''}{more}"
+    show.answer(args, said, text)
     return FAILED if said["state"] in ("failed", "cancelled") else 0
 
 
@@ -308,22 +286,16 @@ def show_pulls(args: Namespace) -> int:
     if args.action:
         body = {"delete_parts": args.delete_parts} if args.action == "cancel" else {}
         said = api.post("downloads", str(args.id), args.action, **body)
-        if args.json:
-            show.write_json(said)
-        else:
-            show.write(f"{said['model']} on {said['box']}: {said['wanted']} is wanted.")
-        return 0
+        text = f"{said['model']} on {said['box']}: {said['wanted']} is wanted."
+        return show.answer(args, said, text)
     found = api.get("downloads")
-    if args.json:
-        return show.write_json(found)
-    rows = [
+    rows = (
         [
             str(each["id"]), each["model"], each["box"], each["state"],
             show.percent(each["percent"]).strip(), show.gib(each["total"]),
             "" if not each["rate"] else f"{each['rate'] / _MIB:.1f} MiB/s", each["trouble"] or each["says"],
         ]
         for each in found
-    ]  # fmt: skip
+    )  # fmt: skip
     heads = ["ID", "MODEL", "BOX", "STATE", "THERE", "SIZE", "PACE", ""]
-    show.write(show.table(heads, rows))
-    return 0
+    return show.answer_rows(args, found, heads, rows)

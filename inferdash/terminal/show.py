@@ -6,7 +6,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from typing import Any, TextIO
 
@@ -152,6 +153,21 @@ def write_json(value: Any) -> int:
     """The exit code of a command that has nothing else to say."""
     write(json.dumps(value, ensure_ascii=False, indent=2))
     return 0
+
+
+def answer(args: Namespace, said: Any, text: str) -> int:
+    """What came of a command, for programs or for people."""
+    if args.json:
+        return write_json(said)
+    write(text)
+    return 0
+
+
+def answer_rows(
+    args: Namespace, said: Any, heads: Sequence[str], rows: Iterable[Sequence[str]]
+) -> int:
+    """`rows` are not looked at for programs, whom an older inferdash may lack something of them."""
+    return write_json(said) if args.json else answer(args, said, table(heads, list(rows)))
 
 
 def aside(text: str) -> None:
