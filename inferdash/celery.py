@@ -13,7 +13,7 @@ from queue import Empty
 from typing import Any
 
 from celery import Celery
-from celery.platforms import SecurityWarning
+from celery.platforms import SecurityWarning  # type: ignore[attr-defined]
 from kombu.transport import TRANSPORT_ALIASES, redis
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inferdash.settings")

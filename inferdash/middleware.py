@@ -20,6 +20,7 @@ type Message = dict[str, Any]
 type Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 type Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 type Application = Callable[[Message, Receive, Send], Awaitable[None]]
+type GetResponse = Callable[[HttpRequest], Any]
 
 # Above DATA_UPLOAD_MAX_MEMORY_SIZE, whose sentence is the better one. inferdash takes no files.
 MOST = 8 * 1024 * 1024
@@ -90,52 +91,28 @@ UNAUTHENTICATED, NOT_FOUND = 4401, 4404
 
 
 @sync_and_async_middleware
-def not_stored(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+def not_stored(get_response: GetResponse) -> GetResponse:
     """Pages are about one person and this moment: no cache keeps them, unless one says so.
 
     Else the Back button shows them to whoever sits down after a logout.
     """
 
-    def mark(response: HttpResponse) -> HttpResponse:
+    def mark(_request: HttpRequest, response: HttpResponse) -> HttpResponse:
         response.headers.setdefault("Cache-Control", "no-store")
         return response
 
-    if iscoroutinefunction(get_response):
-
-        async def async_middleware(request: HttpRequest) -> HttpResponse:
-            return mark(await get_response(request))
-
-        return async_middleware
-
-    def middleware(request: HttpRequest) -> HttpResponse:
-        return mark(get_response(request))
-
-    return middleware
+    return _in_both_worlds(get_response, after=mark)
 
 
 @sync_and_async_middleware
-def no_nul(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+def no_nul(get_response: GetResponse) -> GetResponse:
     """Refuse addresses with NUL in them, as forms do: PostgreSQL cannot even look for it."""
 
     def check(request: HttpRequest) -> None:
         if "%00" in request.META.get("QUERY_STRING", "") or "\0" in request.path:
             raise BadRequest("NUL in the address")
 
-    if iscoroutinefunction(get_response):
-
-        async def async_middleware(request: HttpRequest) -> HttpResponse:
-            check(request)
-            response: HttpResponse = await get_response(request)
-            return response
-
-        return async_middleware
-
-    def middleware(request: HttpRequest) -> HttpResponse:
-        check(request)
-        response: HttpResponse = get_response(request)
-        return response
-
-    return middleware
+    return _in_both_worlds(get_response, before=check)
 
 
 class LoginRequired(LoginRequiredMiddleware):
@@ -157,7 +134,7 @@ class LoginRequired(LoginRequiredMiddleware):
 
 
 @sync_and_async_middleware
-def htmx_redirects(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+def htmx_redirects(get_response: GetResponse) -> GetResponse:
     """Send an htmx request's redirect to the whole page, not into its target.
 
     fetch() follows a 302 by itself, so a login page would land inside a card.
@@ -168,15 +145,29 @@ def htmx_redirects(get_response: Callable[[HttpRequest], Any]) -> Callable[[Http
             return HttpResponseClientRedirect(response.url)
         return response
 
+    return _in_both_worlds(get_response, after=redirect_htmx)
+
+
+def _in_both_worlds(
+    get_response: GetResponse,
+    *,
+    before: Callable[[HttpRequest], None] = lambda _request: None,
+    after: Callable[[HttpRequest, HttpResponse], HttpResponse] = lambda _request, response: (
+        response
+    ),
+) -> GetResponse:
+    """The middleware, for threads or for the event loop, as what it wraps is for."""
     if iscoroutinefunction(get_response):
 
         async def async_middleware(request: HttpRequest) -> HttpResponse:
-            return redirect_htmx(request, await get_response(request))
+            before(request)
+            return after(request, await get_response(request))
 
         return async_middleware
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        return redirect_htmx(request, get_response(request))
+        before(request)
+        return after(request, get_response(request))
 
     return middleware
 

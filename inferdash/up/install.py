@@ -65,8 +65,8 @@ def _alone() -> Iterator[None]:
 
 
 def install_python_packages(*, dev: bool) -> None:
-    wanted = _fingerprint(ROOT / "requirements.txt")
-    wanted_dev = _fingerprint(ROOT / "requirements-dev.txt")
+    wanted = fingerprint(ROOT / "requirements.txt")
+    wanted_dev = fingerprint(ROOT / "requirements-dev.txt")
     stamp, dev_stamp = VENV / "requirements.stamp", VENV / "requirements-dev.stamp"
     done = _text(dev_stamp) == wanted_dev if dev else _text(stamp) == wanted
     if done and is_new_enough(PYTHON):
@@ -92,7 +92,7 @@ def is_new_enough(python: Path) -> bool:
 
 
 def install_front_end(*, dev: bool) -> None:
-    wanted = _fingerprint(ROOT / "package.json", ROOT / "package-lock.json")
+    wanted = fingerprint(ROOT / "package.json", ROOT / "package-lock.json")
     stamp = NODE_MODULES / "inferdash.stamp"
     have = _text(stamp)
     # What the tests add to the front end does the pages no harm: it may stay.
@@ -139,7 +139,7 @@ def _major_version(program: str) -> int:
     return int(major) if major.isdecimal() else 0
 
 
-def _fingerprint(*files: Path) -> str:
+def fingerprint(*files: Path) -> str:
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.read_bytes())
