@@ -440,6 +440,12 @@ def test_a_gated_model_without_a_token_is_known_from_its_last_run(server: Server
     assert [item.id for item in found.items if item.level == "warning"] == ["token"]
 
 
+@pytest.fixture(autouse=True)
+def hurried_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked where no worker answers."""
+    monkeypatch.setattr(command, "ANSWERS_WITHIN", 1)
+
+
 def run_command(*words: str) -> tuple[str, int]:
     out = StringIO()
     try:
@@ -451,10 +457,7 @@ def run_command(*words: str) -> tuple[str, int]:
 
 @pytest.mark.django_db
 @pytest.mark.takes(60)
-def test_the_command_says_the_same_and_its_exit_code_whether_it_may_start(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(command, "ANSWERS_WITHIN", 1)  # nobody answers here
+def test_the_command_says_the_same_and_its_exit_code_whether_it_may_start(server: Server) -> None:
     sample(server.box, 94.0, 94.0)
     text, code = run_command("coder")
     assert code == 1
