@@ -168,9 +168,7 @@ class SimulatedDocker:
                     return _refuse(409, f"container {container.id} is not running")
                 pids = [[str(each.pid)] for each in container.processes]
                 return Reply(body={"Titles": ["PID"], "Processes": pids})
-            case ("GET", "logs"):
-                return Reply(stream=self._logs(container, asked), kind="application/octet-stream")
-            case ("POST", "attach"):
+            case ("GET", "logs") | ("POST", "attach"):
                 return Reply(stream=self._logs(container, asked), kind="application/octet-stream")
             case ("POST", "start"):
                 return await self._start(container)

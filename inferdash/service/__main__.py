@@ -4,6 +4,7 @@ import argparse
 import os
 import shutil
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -37,10 +38,8 @@ def install(*, user: str, data: str, start: bool, snapshot: bool) -> None:
         if before is not None:
             units.stop()
         _migrate(who, wanted)
-        now = before or InstallRecord(account=who, release=wanted)
-        now = InstallRecord(
-            account=who, release=wanted, previous=now.previous, snapshot=now.snapshot
-        )
+        now = InstallRecord(account=who, release=wanted)
+        now = replace(before or now, account=who)  # of the same release
     address, loopback, queue, redis = as_service(
         who, wanted, "-m", "inferdash.service.address"
     ).split()

@@ -104,7 +104,7 @@ def test_an_image_that_docker_lacks_stops_the_bundle(
 
 def test_a_box_without_docker_is_told_what_to_do_with_the_images(tmp_path: Path) -> None:
     script = tmp_path / "install.sh"
-    script.write_text(bundle._INSTALL)
+    script.write_text(bundle.INSTALL.read_text())
     (tmp_path / "images").mkdir()
     (tmp_path / "images/1.tar").touch()
     programs = tmp_path / "bin"
@@ -133,7 +133,7 @@ def test_images_of_a_bundle_are_loaded_before_it_installs(
     bundle._save_images(tmp_path / "images", names)
     subprocess.run(["docker", "image", "rm", *names], check=True)
     script = tmp_path / "install.sh"
-    script.write_text(bundle._INSTALL)
+    script.write_text(bundle.INSTALL.read_text())
     program = tmp_path / "inferdash/up/up.sh"
     program.parent.mkdir(parents=True)
     # Who is installed with them asks Docker, as inferdash would.
