@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
+from servers.launch.yaml_files import load_yaml
 
 GIB = 2**30
 
@@ -26,8 +26,8 @@ class DemoModel:
     config: dict[str, Any] = field(default_factory=dict)  # of its config.json
 
 
-SAMPLE: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("sample.yaml").read_text())
-LINES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("start.yaml").read_text())
+SAMPLE: dict[str, Any] = load_yaml(Path(__file__).with_name("sample.yaml").read_text())
+LINES: dict[str, Any] = load_yaml(Path(__file__).with_name("start.yaml").read_text())
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)[bB]\b")
 
 

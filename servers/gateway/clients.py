@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import yaml
+from servers.launch.yaml_files import load_yaml
 
 KEY = "ifd_…"  # where a person puts theirs
 _MODEL = "@model@"  # where the model's name stands
@@ -42,7 +42,7 @@ def clients(address: str, model: str) -> list[ClientExample]:
 
 @cache
 def _read_examples() -> list[dict[str, str]]:
-    found: list[dict[str, str]] = yaml.safe_load(
+    found: list[dict[str, str]] = load_yaml(
         Path(__file__).with_name("clients.yaml").read_text(encoding="utf-8")
     )
     return found

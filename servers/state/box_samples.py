@@ -89,5 +89,6 @@ def _read_text(key: str) -> bytes | None:
 
 
 def _read_list(key: str) -> list[dict[str, Any]]:
-    lines = store.read_despite(lambda: cast(list[bytes], store.client.lrange(key, 0, -1)), [])
+    nothing: list[bytes] = []
+    lines = store.read_despite(lambda: cast(list[bytes], store.client.lrange(key, 0, -1)), nothing)
     return [json.loads(line) for line in lines]

@@ -6,8 +6,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
-import yaml
-
 from servers.judge.memory.hardware.finding import (
     BOX,
     SEVERITIES,
@@ -17,6 +15,7 @@ from servers.judge.memory.hardware.finding import (
     build_finding,
 )
 from servers.judge.messages import say
+from servers.launch.yaml_files import load_yaml
 
 FILE = Path(__file__).with_name("xids.yaml")
 
@@ -61,7 +60,7 @@ def xid_of(number: int) -> Xid:
 
 @cache
 def load_shipped() -> dict[int, Xid]:
-    said = yaml.safe_load(FILE.read_text())
+    said = load_yaml(FILE.read_text())
     return {
         number: Xid(
             number=number,
