@@ -17,9 +17,9 @@ import django
 django.setup()
 
 
-from inferdash.demo.box import GIB, SimulatedBox, make_boxes, utilisation  # noqa: E402
+from inferdash.demo.box import SimulatedBox, make_boxes, utilisation  # noqa: E402
 from inferdash.demo.load import Heat, Traffic  # noqa: E402
-from inferdash.demo.script import SAMPLE, find_model  # noqa: E402
+from inferdash.demo.script import GIB, SAMPLE, find_model  # noqa: E402
 from servers import (  # noqa: E402
     lifecycle,
     tasks,
