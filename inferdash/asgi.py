@@ -10,8 +10,8 @@ from django.urls import re_path
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inferdash.settings")
 django_application = get_asgi_application()
 
-from inferdash.limits import LimitedBodies  # noqa: E402 - Django must be set up first
 from inferdash.middleware import (  # noqa: E402
+    LimitedBodies,  # noqa: E402 - Django must be set up first
     LoggedInSockets,
     SameOriginSockets,
     unknown_socket,

@@ -1,6 +1,6 @@
-"""Middleware of requests and sockets."""
+"""Middleware of requests and sockets, and a bound on what anybody may send."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,6 +15,66 @@ from django.http.response import HttpResponseRedirectBase
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.deprecation import MiddlewareMixin
 from django_htmx.http import HttpResponseClientRedirect
+
+type Message = dict[str, Any]
+type Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+type Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+type Application = Callable[[Message, Receive, Send], Awaitable[None]]
+type GetResponse = Callable[[HttpRequest], Any]
+
+# Above DATA_UPLOAD_MAX_MEMORY_SIZE, whose sentence is the better one. inferdash takes no files.
+MOST = 8 * 1024 * 1024
+SENTENCE = b"This is more than inferdash takes in one request: 8 MiB."
+
+
+class LimitedBodies:
+    """Answers 413 to a body that is too large, and reads no more of it."""
+
+    def __init__(self, application: Application) -> None:
+        self.application = application
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if _read_length(scope) > MOST:
+            await _refuse(send)
+            return
+        size = 0
+        is_over = False
+
+        async def bounded_receive() -> Mapping[str, Any]:
+            nonlocal size, is_over
+            if is_over:
+                return {"type": "http.disconnect"}
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > MOST:
+                is_over = True
+                await _refuse(send)
+                return {"type": "http.disconnect"}
+            return message
+
+        async def send_unless_over(message: Mapping[str, Any]) -> None:
+            if not is_over:
+                await send(message)
+
+        await self.application(scope, bounded_receive, send_unless_over)
+
+
+def _read_length(scope: Message) -> int:
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit():
+            return int(value[:20])
+    return 0
+
+
+async def _refuse(send: Send) -> None:
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(SENTENCE)).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    await send({"type": "http.response.body", "body": SENTENCE})
+
 
 __all__ = [
     "FullDisk",
@@ -31,52 +91,28 @@ UNAUTHENTICATED, NOT_FOUND = 4401, 4404
 
 
 @sync_and_async_middleware
-def not_stored(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+def not_stored(get_response: GetResponse) -> GetResponse:
     """Pages are about one person and this moment: no cache keeps them, unless one says so.
 
     Else the Back button shows them to whoever sits down after a logout.
     """
 
-    def mark(response: HttpResponse) -> HttpResponse:
+    def mark(_request: HttpRequest, response: HttpResponse) -> HttpResponse:
         response.headers.setdefault("Cache-Control", "no-store")
         return response
 
-    if iscoroutinefunction(get_response):
-
-        async def async_middleware(request: HttpRequest) -> HttpResponse:
-            return mark(await get_response(request))
-
-        return async_middleware
-
-    def middleware(request: HttpRequest) -> HttpResponse:
-        return mark(get_response(request))
-
-    return middleware
+    return _in_both_worlds(get_response, after=mark)
 
 
 @sync_and_async_middleware
-def no_nul(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+def no_nul(get_response: GetResponse) -> GetResponse:
     """Refuse addresses with NUL in them, as forms do: PostgreSQL cannot even look for it."""
 
     def check(request: HttpRequest) -> None:
         if "%00" in request.META.get("QUERY_STRING", "") or "\0" in request.path:
             raise BadRequest("NUL in the address")
 
-    if iscoroutinefunction(get_response):
-
-        async def async_middleware(request: HttpRequest) -> HttpResponse:
-            check(request)
-            response: HttpResponse = await get_response(request)
-            return response
-
-        return async_middleware
-
-    def middleware(request: HttpRequest) -> HttpResponse:
-        check(request)
-        response: HttpResponse = get_response(request)
-        return response
-
-    return middleware
+    return _in_both_worlds(get_response, before=check)
 
 
 class LoginRequired(LoginRequiredMiddleware):
@@ -98,7 +134,7 @@ class LoginRequired(LoginRequiredMiddleware):
 
 
 @sync_and_async_middleware
-def htmx_redirects(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+def htmx_redirects(get_response: GetResponse) -> GetResponse:
     """Send an htmx request's redirect to the whole page, not into its target.
 
     fetch() follows a 302 by itself, so a login page would land inside a card.
@@ -109,15 +145,29 @@ def htmx_redirects(get_response: Callable[[HttpRequest], Any]) -> Callable[[Http
             return HttpResponseClientRedirect(response.url)
         return response
 
+    return _in_both_worlds(get_response, after=redirect_htmx)
+
+
+def _in_both_worlds(
+    get_response: GetResponse,
+    *,
+    before: Callable[[HttpRequest], None] = lambda _request: None,
+    after: Callable[[HttpRequest, HttpResponse], HttpResponse] = lambda _request, response: (
+        response
+    ),
+) -> GetResponse:
+    """The middleware, for threads or for the event loop, as what it wraps is for."""
     if iscoroutinefunction(get_response):
 
         async def async_middleware(request: HttpRequest) -> HttpResponse:
-            return redirect_htmx(request, await get_response(request))
+            before(request)
+            return after(request, await get_response(request))
 
         return async_middleware
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        return redirect_htmx(request, get_response(request))
+        before(request)
+        return after(request, get_response(request))
 
     return middleware
 

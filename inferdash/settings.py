@@ -17,8 +17,8 @@ from cryptography.fernet import Fernet
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.csp import CSP
 
-from inferdash import redis_address
-from inferdash.dotenv import read_env_file
+from inferdash import environment
+from inferdash.environment import read_env_file
 from inferdash.up import ports
 from inferdash.version import find_version
 from servers.judge.memory import stops
@@ -322,10 +322,10 @@ LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "login"
 
 REDIS_URL = env("REDIS_URL", f"unix://{DATA}/redis/redis.sock")
-if redis_address.is_open(REDIS_URL) and not env_bool("INFERDASH_REDIS_OPEN"):
-    raise ImproperlyConfigured(redis_address.REFUSAL)
+if environment.is_open(REDIS_URL) and not env_bool("INFERDASH_REDIS_OPEN"):
+    raise ImproperlyConfigured(environment.REFUSAL)
 try:
-    REDIS_URL = redis_address.with_tls(REDIS_URL, env("REDIS_CA", ""))
+    REDIS_URL = environment.with_tls(REDIS_URL, env("REDIS_CA", ""))
 except ValueError as error:
     raise ImproperlyConfigured(str(error)) from error
 CHANNEL_LAYERS = {
@@ -404,7 +404,12 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_timeout": 10, "socket_connect_timeout": 5}
+# A Redis that is away is not waited for: a request there is a nudge, and people wait for its page.
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "socket_timeout": 10,
+    "socket_connect_timeout": 5,
+    "max_retries": 0,
+}
 
 STATIC_URL = "static/"
 STATIC_ROOT = FILES / "staticfiles"

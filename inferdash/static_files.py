@@ -17,7 +17,7 @@ from django.conf import settings
 from django.contrib.staticfiles import finders
 from django.contrib.staticfiles.storage import StaticFilesStorage
 
-from inferdash.limits import Application, Message, Receive, Send
+from inferdash.middleware import Application, Message, Receive, Send
 
 _ADDRESS = pattern(r"/static/(?:([0-9a-f]{12})/)?(.+)")
 # Seconds: a year, the most that browsers heed.

@@ -7,9 +7,10 @@ import logging
 import threading
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import redis
-from celery import shared_task
+from celery import Task, shared_task
 from celery.contrib.django.task import DjangoTask
 from celery.signals import before_task_publish, task_prerun, task_revoked, worker_ready
 from django.conf import settings
@@ -96,10 +97,7 @@ def ask_for_paths(box: Box, wanted: Sequence[Place]) -> None:
         box.home,
         box.hf_cache,
     )
-    try:
-        look_at_paths.apply_async(args=args, queue=box.queue, retry=False, expires=10)
-    except OperationalError as error:
-        log.warning("Redis is away: %s", error)
+    _send_question(look_at_paths, box, args)
 
 
 def look_at_mounts(context: LaunchContext) -> None:
@@ -128,11 +126,7 @@ def look_at_checkpoint(name: str, slug: str, home: str, hf_cache: str) -> None:
 
 
 def ask_for_checkpoint(box: Box, name: str) -> None:
-    args = (name, box.slug, box.home, box.hf_cache)
-    try:
-        look_at_checkpoint.apply_async(args=args, queue=box.queue, retry=False, expires=10)
-    except OperationalError as error:
-        log.warning("Redis is away: %s", error)
+    _send_question(look_at_checkpoint, box, (name, box.slug, box.home, box.hf_cache))
 
 
 @shared_task(base=DjangoTask, ignore_result=True, name="servers.look_at_hub")
@@ -147,11 +141,7 @@ def look_at_hub(asked: str, slug: str, repository: str, revision: str) -> None:
 
 
 def ask_hub(box: Box, asked: str, repository: str, revision: str) -> None:
-    args = (asked, box.slug, repository, revision)
-    try:
-        look_at_hub.apply_async(args=args, queue=box.queue, retry=False, expires=30)
-    except OperationalError as error:
-        log.warning("Redis is away: %s", error)
+    _send_question(look_at_hub, box, (asked, box.slug, repository, revision), expires=30)
 
 
 @shared_task(base=DjangoTask, ignore_result=True, name="servers.look_at_stored")
@@ -167,9 +157,15 @@ def look_at_stored(asked: str, pk: int) -> None:
 
 
 def ask_about_stored(stored: StoredCheckpoint, asked: str) -> None:
-    args, queue = (asked, stored.pk), stored.box.queue
+    _send_question(look_at_stored, stored.box, (asked, stored.pk))
+
+
+def _send_question(
+    task: Task[..., None], box: Box, args: tuple[Any, ...], *, expires: int = 10
+) -> None:
+    """Who asked says that there was no answer, where it cannot be sent; so many seconds."""
     try:
-        look_at_stored.apply_async(args=args, queue=queue, retry=False, expires=10)
+        task.apply_async(args=args, queue=box.queue, retry=False, expires=expires)
     except OperationalError as error:
         log.warning("Redis is away: %s", error)
 

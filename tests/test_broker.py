@@ -11,9 +11,12 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import pytest
 import redis
+from kombu.exceptions import OperationalError
+from kombu.utils import functional
 
-from inferdash import redis_address
+from inferdash import environment
 from inferdash.celery import app
 from servers import tasks
 from servers.models import Box
@@ -153,7 +156,7 @@ def test_a_worker_that_takes_no_requests_is_told_of(
     ],
 )  # fmt: skip
 def test_a_redis_that_others_reach_is_open(url: str, is_open: bool) -> None:
-    assert redis_address.is_open(url) is is_open
+    assert environment.is_open(url) is is_open
 
 
 def test_an_open_redis_stops_the_start_unless_somebody_wants_it(tmp_path: Path) -> None:
@@ -172,3 +175,17 @@ def test_an_open_redis_stops_the_start_unless_somebody_wants_it(tmp_path: Path) 
     assert "INFERDASH_REDIS_OPEN=True" in refused.stderr
     assert "secret" not in refused.stderr
     assert started(INFERDASH_REDIS_OPEN="True").returncode == 0
+
+
+def test_a_redis_that_is_away_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who nudges a worker is a page, for which somebody waits."""
+    paused: list[float] = []
+    monkeypatch.setattr(functional, "sleep", paused.append)
+
+    away = app.connection_for_write(url=f"redis+socket://{tmp_path}/redis.sock")
+    with away, pytest.raises(OperationalError):
+        tasks.advance.apply_async(args=(1,), queue="box.x", retry=False, connection=away)
+
+    assert not paused

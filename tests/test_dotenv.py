@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from inferdash.dotenv import read_env_file
+from inferdash.environment import read_env_file
 from inferdash.settings import env_ports
 from tests.cases import table
 

@@ -17,7 +17,7 @@ from django.contrib.staticfiles import finders
 from django.templatetags.static import static
 
 from inferdash import static_files
-from inferdash.limits import Message, Receive, Send
+from inferdash.middleware import Message, Receive, Send
 from tests.terminal import ROOT
 
 

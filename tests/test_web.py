@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from inferdash.up.heads import MOST, BoundedHeads
+from inferdash.up.connections import MOST_UNFINISHED, BoundedHeads
 
 
 async def length(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -65,7 +65,9 @@ def test_a_head_without_end_ends_the_connection(
 ) -> None:
     connection.sendall(begin)
 
-    assert sent_until_closed(connection, piece * 10_000, 100 * MOST) < 100 * MOST
+    assert (
+        sent_until_closed(connection, piece * 10_000, 100 * MOST_UNFINISHED) < 100 * MOST_UNFINISHED
+    )
 
 
 def test_long_bodies_one_after_another_are_taken(connection: socket.socket) -> None:

@@ -50,7 +50,7 @@ def _run(folder: Path) -> int:
     os.environ.update(_environment(folder, boxes, first, names))
     _make_visitor()
     story = [sys.executable, "-m", "inferdash.demo.story"]
-    simulation = [sys.executable, "-m", "inferdash.demo.simulation", str(folder), str(first), names]
+    simulation = [sys.executable, "-m", "inferdash.demo.docker", str(folder), str(first), names]
     more = [Program(name="simulation", command=[*simulation, *story], descriptors=[])]
     for box in boxes[1:]:
         more += _programs_of(box)
@@ -102,19 +102,8 @@ def _environment(
 def _programs_of(box: SimulatedBox) -> list[Program]:
     """Worker and watcher of a further box."""
     env = ["env", *(f"{name}={value}" for name, value in box.environment().items())]
-    worker = [
-        sys.executable,
-        "-m",
-        "celery",
-        "--quiet",
-        "-A",
-        "inferdash",
-        "worker",
-        "-Q",
-        f"box.{box.name}",
-    ]
-    worker += ["--pool", "threads", "--concurrency", "2", "--loglevel", "ERROR", "--without-gossip"]
-    worker += ["--without-mingle", "--without-heartbeat"]
+    words = plan.worker_words(f"box.{box.name}", threads=2, level="ERROR")
+    worker = [sys.executable, *words]
     watcher = [sys.executable, "-m", "django", "watch"]
     return [
         Program(name=f"worker of {box.name}", command=[*env, *worker], descriptors=[]),
@@ -129,23 +118,17 @@ def _make_visitor() -> None:
     django.setup()
     from django.core.management import call_command
 
-    from inferdash.demo.visitor import NAME
+    from inferdash.demo.settings import VISITOR
     from servers.models import Role, User
 
     call_command("migrate", interactive=False, verbosity=0)
-    User.objects.create_user(NAME, password=None, role=Role.ADMIN)
+    User.objects.create_user(VISITOR, password=None, role=Role.ADMIN)
 
 
 def _free_port() -> int:
     """The first one that nobody has: beside a real installation the demo takes the next."""
-    for port in range(FIRST_PORT, LAST_PORT):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    return FIRST_PORT
+    ports = range(FIRST_PORT, LAST_PORT)
+    return next(filter(_is_free, ports), FIRST_PORT)
 
 
 def _engine_ports() -> int:

@@ -1,13 +1,53 @@
-"""A simulated box: its GPUs as NVML tells of them, and its kernel's files."""
+"""A simulated box: its GPUs as NVML tells of them, its kernel's files, and checkpoints in its cache."""
 
+import hashlib
 import json
+import struct
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from inferdash.demo import checkpoint
 from inferdash.demo.load import Heat
+from inferdash.demo.script import GIB, SAMPLE, find_model
+
+_PART = 5 * GIB
+_HEADS: dict[str, Any] = {
+    "num_hidden_layers": 64, "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128,
+    "hidden_size": 5120, "vocab_size": 151936, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+def write(hub: Path, name: str) -> None:
+    """One of the demo's models, as huggingface_hub lays it out."""
+    model = find_model(name)
+    commit = hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()
+    folder = hub / f"models--{name.replace('/', '--')}"
+    snapshot = folder / "snapshots" / commit
+    snapshot.mkdir(parents=True, exist_ok=True)
+    (folder / "refs").mkdir(exist_ok=True)
+    (folder / "refs/main").write_text(commit)
+    config = {"architectures": [model.architecture], "max_position_embeddings": model.longest}
+    (snapshot / "config.json").write_text(json.dumps({**_HEADS, **config, **model.config}))
+    size = int(model.weights * GIB)
+    count = -(-size // _PART)
+    files = [f"model-{n:05}-of-{count:05}.safetensors" for n in range(1, count + 1)]
+    places = {}
+    for n, file in enumerate(files):
+        tensor = f"model.layers.{n}.weight"
+        places[tensor] = file
+        _write_part(snapshot / file, tensor, min(_PART, size - n * _PART))
+    index = {"metadata": {"total_size": size}, "weight_map": places}
+    (snapshot / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def _write_part(path: Path, tensor: str, size: int) -> None:
+    told = {tensor: {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}
+    header = json.dumps(told).encode()
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.truncate(8 + len(header) + size)
+
 
 GIB, MIB = 2**30, 2**20
 DRIVER = "580.95.05"
@@ -145,8 +185,9 @@ class SimulatedBox:
         )
         self._write("proc/driver/nvidia/params", "ResmanDebugLevel: 4294967295\n")
         self._write("usr/bin/nvidia-container-runtime-hook", "")
-        for name in CACHES[self.name]:
-            checkpoint.write(self.root / "home/ada/.cache/huggingface/hub", name)
+        for name, model in SAMPLE["models"].items():
+            if model["box"] == self.name:
+                write(self.root / "home/ada/.cache/huggingface/hub", name)
         space = self.root / "proc/self/ns/pid"
         space.parent.mkdir(parents=True, exist_ok=True)
         space.unlink(missing_ok=True)
@@ -211,17 +252,6 @@ class SimulatedBox:
         new.replace(path)
 
 
-# Which checkpoints are on each box when the demo begins.
-CACHES = {
-    "rtx8": (
-        "openai/gpt-oss-120b",
-        "lukealonso/MiniMax-M2.5-NVFP4",
-        "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic",
-        "Qwen/Qwen3-Coder-30B-A3B-Instruct",
-        "zai-org/GLM-4.5-Air-FP8",
-    ),
-    "spark": ("Qwen/Qwen3-Coder-Next-FP8",),
-}
 _PRESSURE = "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
 
 

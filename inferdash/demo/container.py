@@ -20,12 +20,6 @@ from inferdash.demo.engine import SimulatedEngine, read_settings
 from inferdash.demo.http import Listening, serve
 from inferdash.demo.script import Exit, Load, LogLine, ScriptPause, Settings
 
-# Which of the demo's models people use, and how much: requests a second on a steady hour.
-RATES = {
-    "openai/gpt-oss-120b": 0.9,
-    "lukealonso/MiniMax-M2.5-NVFP4": 0.55,
-    "Qwen/Qwen3-Coder-Next-FP8": 0.09,
-}
 # Whose last worker outlives its container, as happens after a crash in NCCL.
 LEAVES_A_WORKER = "zai-org/GLM-4.5-Air-FP8"
 # Seconds that starts take: real ones take minutes, which nobody wants to wait here.
@@ -146,7 +140,7 @@ class SimulatedContainer:
             await asyncio.Event().wait()
             return
         seed = sum(map(ord, settings.model)) + len(self.labels)
-        rate = RATES.get(settings.model, 0.0)
+        rate = script.find_model(settings.model).rate
         self.engine = SimulatedEngine(settings, rate=rate, seed=seed)
         cards = self.cards[: max(1, settings.ranks)]
         title = "VLLM::EngineCore" if len(cards) == 1 else "VLLM::Worker_TP{rank}"

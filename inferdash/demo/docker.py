@@ -1,4 +1,4 @@
-"""A simulated Docker Engine: the part of its API that inferdash uses, at a Unix socket."""
+"""A simulated Docker Engine (the part of its API that inferdash uses, at a Unix socket), and the program that simulates."""
 
 import asyncio
 import hashlib
@@ -7,23 +7,21 @@ import os
 import re
 import socket
 import struct
+import sys
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
-from inferdash.demo.box import SimulatedBox
+from inferdash.demo.box import SimulatedBox, make_boxes
 from inferdash.demo.container import SimulatedContainer, timestamp
 from inferdash.demo.http import Reply, SimulatedRequest, serve
+from inferdash.demo.script import GIB, SAMPLE
 from servers.launch.engines import flaglist
 from servers.launch.engines.flaglist import Flag
 
-GIB = 2**30
-# What is on the box when the demo begins, with its size in GiB and its age in days.
-IMAGES = {
-    "vllm/vllm-openai:v0.20.2": (21.4, 19),
-    "lmsysorg/sglang:v0.5.12-cu130": (28.9, 33),
-    "ghcr.io/ggml-org/llama.cpp:server-cuda": (3.1, 47),
-}
+# With its size in GiB and its age in days.
+IMAGES: dict[str, list[float]] = SAMPLE["images"]
 ENTRYPOINTS = {"vllm": ["vllm", "serve"], "llama.cpp": ["/app/llama-server"]}
 _STATUS = "CapBnd:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n"
 _FRAME = struct.Struct(">BxxxL")
@@ -170,9 +168,7 @@ class SimulatedDocker:
                     return _refuse(409, f"container {container.id} is not running")
                 pids = [[str(each.pid)] for each in container.processes]
                 return Reply(body={"Titles": ["PID"], "Processes": pids})
-            case ("GET", "logs"):
-                return Reply(stream=self._logs(container, asked), kind="application/octet-stream")
-            case ("POST", "attach"):
+            case ("GET", "logs") | ("POST", "attach"):
                 return Reply(stream=self._logs(container, asked), kind="application/octet-stream")
             case ("POST", "start"):
                 return await self._start(container)
@@ -324,7 +320,7 @@ class SimulatedDocker:
 
     def _list_image(self, name: str) -> dict[str, Any]:
         image = self.images[name]
-        created = int(time.time() - IMAGES.get(name, (0, 1))[1] * 86400)
+        created = int(time.time() - IMAGES.get(name, [0, 1])[1] * 86400)
         return {**image, "Created": created, "Labels": {}, "SharedSize": 0, "Containers": 0}
 
     def _find_published(self, reference: str) -> Reply:
@@ -436,3 +432,35 @@ def _help_of(flag: Flag) -> str:
     )
     default = f" (default: {flag.default})" if flag.default else ""
     return f"  {names}\n                        {flag.help or 'See the documentation.'}{default}"
+
+
+TICK = 0.5  # seconds
+
+
+async def simulate(folder: Path, port: int, names: str, story: list[str]) -> None:
+    """For ever. `story`: the command that fills the installation, started once."""
+    boxes = make_boxes(folder, port=port, names=names)
+    dockers = []
+    for box in boxes:
+        box.build()
+        docker = SimulatedDocker(box)
+        docker.listen()
+        dockers.append(docker)
+    telling = await asyncio.create_subprocess_exec(*story)
+    last = time.monotonic()
+    while True:
+        await asyncio.sleep(TICK)
+        now = time.monotonic()
+        passed, last = now - last, now
+        for docker in dockers:
+            for card in docker.box.cards:
+                card.effort = 0.0
+            for container in list(docker.containers.values()):
+                container.step(passed)
+            docker.box.show(passed)
+        if telling.returncode not in (None, 0):
+            sys.exit(f"The demo could not be filled: exit code {telling.returncode}.")
+
+
+if __name__ == "__main__":
+    asyncio.run(simulate(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]))

@@ -3,17 +3,43 @@
 import asyncio
 import contextlib
 import json
+import random
 import re
 import shlex
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from inferdash.demo import answers, script
+from inferdash.demo import script
 from inferdash.demo.http import Reply, SimulatedRequest
 from inferdash.demo.load import InFlight, Traffic
 from inferdash.demo.script import Settings
+
+
+def find_answer(question: str) -> tuple[str, str]:
+    """What it thinks, and what it says."""
+    for each in script.SAMPLE["answers"]:
+        if re.search(each["asked"], question, re.IGNORECASE):
+            break  # the last fits every question
+    return each["thinks"], each["says"]
+
+
+def split_tokens(text: str) -> Iterator[str]:
+    """Pieces as a tokenizer makes them: a word with the space before it, or a part of a long one."""
+    for word in re.findall(r"\s*\S+|\s+$", text):
+        cut = 7 if len(word) > 11 else len(word)
+        yield word[:cut]
+        if word[cut:]:
+            yield word[cut:]
+
+
+def pauses(speed: float, seed: str) -> Iterator[float]:
+    """Seconds before each token, for ever: never quite the same."""
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    while True:
+        yield chance.gauss(1, 0.16) / speed if chance.random() > 0.02 else 3 / speed
+
 
 _BUCKETS = (0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0)
 _PORTS = {"vllm": 8000, "sglang": 30000, "llamacpp": 8080}
@@ -109,9 +135,9 @@ class SimulatedEngine:
         content = ((body.get("messages") or [{}])[-1]).get("content") or body.get("prompt") or ""
         if isinstance(content, list):
             content = " ".join(each.get("text", "") for each in content)
-        thought, told = answers.find_answer(str(content))
-        words = [*(("reasoning", each) for each in answers.split_tokens(thought))]
-        words += [("content", each) for each in answers.split_tokens(told)]
+        thought, told = find_answer(str(content))
+        words = [*(("reasoning", each) for each in split_tokens(thought))]
+        words += [("content", each) for each in split_tokens(told)]
         limit = body.get("max_completion_tokens") or body.get("max_tokens") or len(words)
         words, finish = words[:limit], "length" if limit < len(words) else "stop"
         prompt = max(7, len(json.dumps(body.get("messages") or "")) // 4)
@@ -152,9 +178,7 @@ class SimulatedEngine:
             # Whoever else is at work slows each one down.
             speed = self.model.speed / (1 + len(self.traffic.jobs) / 14)
             due = time.monotonic()
-            for (part, word), pause in zip(
-                words, answers.pauses(speed, common["id"]), strict=False
-            ):
+            for (part, word), pause in zip(words, pauses(speed, common["id"]), strict=False):
                 due += pause
                 await asyncio.sleep(max(0.0, due - time.monotonic()))
                 self.traffic.generation_tokens += 1

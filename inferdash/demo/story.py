@@ -17,10 +17,9 @@ import django
 django.setup()
 
 
-from inferdash.demo.box import GIB, SimulatedBox, make_boxes, utilisation  # noqa: E402
-from inferdash.demo.container import RATES  # noqa: E402
+from inferdash.demo.box import SimulatedBox, make_boxes, utilisation  # noqa: E402
 from inferdash.demo.load import Heat, Traffic  # noqa: E402
-from inferdash.demo.script import find_model  # noqa: E402
+from inferdash.demo.script import GIB, SAMPLE, find_model  # noqa: E402
 from servers import (  # noqa: E402
     lifecycle,
     tasks,
@@ -34,46 +33,8 @@ from servers.models import Box, FiguresChunk, HistoryChunk, Profile, Run, Server
 from servers.models.runs.run import ManagedServer, RunState  # noqa: E402
 from servers.state import box_samples, store  # noqa: E402
 
-VLLM = "vllm/vllm-openai:v0.20.2"
-SGLANG = "lmsysorg/sglang:v0.5.12-cu130"
 PATIENCE = 90.0  # seconds; on a busy machine everything takes its time
 KEPT = {1: 3600, 10: 86400, 60: 7 * 86400}
-LONG = "llama-70b-long-context"
-LEAKY = "glm-4-5-air"
-
-type Plan = tuple[str, str, str, dict[str, Any], str]  # box, slug, name, launch, what becomes of it
-PLANS: list[Plan] = [
-    ("rtx8", "gpt-oss-120b", "gpt-oss-120b", {
-        "engine": "vllm", "image": VLLM, "checkpoint": "openai/gpt-oss-120b", "gpus": "0",
-        "served_name": "gpt-oss-120b",
-        "flags": ("--max-model-len", "131072", "--enable-auto-tool-choice", "--tool-call-parser", "openai"),
-        "reasons": {"--max-model-len": "Agents of the coding team fill it."},
-    }, "ready"),
-    ("rtx8", "minimax-m2-5", "MiniMax-M2.5 NVFP4", {
-        "engine": "sglang", "image": SGLANG, "checkpoint": "lukealonso/MiniMax-M2.5-NVFP4", "gpus": "2,3",
-        "served_name": "minimax-m2.5", "shm_size": 16 << 30,
-        "flags": ("--tensor-parallel-size", "2", "--attention-backend", "triton", "--trust-remote-code",
-                  "--tool-call-parser", "minimax-m2", "--mem-fraction-static", "0.9", "--enable-metrics"),
-    }, "ready"),
-    ("rtx8", LONG, "Llama-70B long context", {
-        "engine": "vllm", "image": VLLM, "checkpoint": "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "gpus": "6", "served_name": "llama-3.3-70b",
-        "flags": ("--max-model-len", "131072", "--gpu-memory-utilization", "0.9"),
-    }, "failed"),
-    ("rtx8", LEAKY, "GLM-4.5-Air FP8", {
-        "engine": "vllm", "image": VLLM, "checkpoint": "zai-org/GLM-4.5-Air-FP8", "gpus": "4,5",
-        "served_name": "glm-4.5-air", "shm_size": 16 << 30,
-        "flags": ("--tensor-parallel-size", "2", "--max-model-len", "65536", "--gpu-memory-utilization", "0.72"),
-    }, "leaves a worker"),
-    ("spark", "qwen3-coder-next", "Qwen3-Coder-Next on the Spark", {
-        "engine": "vllm", "image": VLLM, "checkpoint": "Qwen/Qwen3-Coder-Next-FP8", "gpus": "all",
-        "served_name": "qwen3-coder-next",
-        "flags": ("--max-model-len", "65536", "--gpu-memory-utilization", "0.78"),
-    }, "ready"),
-    ("rtx8", "qwen3-coder-30b", "Qwen3-Coder 30B", {
-        "engine": "vllm", "image": VLLM, "checkpoint": "Qwen/Qwen3-Coder-30B-A3B-Instruct", "gpus": "7",
-        "served_name": "qwen3-coder", "flags": ("--max-model-len", "131072", "--enable-prefix-caching"),
-    }, "loading"),
-]  # fmt: skip
 
 
 def main() -> None:
@@ -84,9 +45,10 @@ def main() -> None:
     for each in simulated:
         _remember(each, boxes[each.name])
     servers = {}
-    for box, slug, name, launch, fate in PLANS:
-        if box in boxes:
-            servers[slug] = (_place(boxes[box], slug, name, launch, ada), fate)
+    for each in SAMPLE["plans"]:
+        if box := boxes.get(each["box"]):
+            server = _place(box, each["slug"], each["name"], each["launch"], ada)
+            servers[each["slug"]] = (server, each["fate"])
     for server, fate in servers.values():
         if fate != "loading":
             _start(server, ada)
@@ -114,7 +76,8 @@ def _wait(condition: Callable[[], bool], what: str) -> None:
 
 def _place(box: Box, slug: str, name: str, launch: dict[str, Any], by: User) -> ManagedServer:
     profile = Profile.objects.create(slug=slug, name=name, owner=by)
-    profile.save_version(Launch(**launch), by=by, message="First version")
+    told = launch | {"flags": tuple(launch["flags"])}
+    profile.save_version(Launch(**told), by=by, message="First version")
     return require_managed(Server.objects.create(slug=slug, profile=profile, box=box))
 
 
@@ -189,15 +152,12 @@ def _remember(box: SimulatedBox, row: Box) -> None:
 def _loads(box: SimulatedBox) -> list[tuple[str, str, float, list[int]]]:
     """What has served on this box all week: slug, model, rate, GPUs."""
     found = []
-    for name, slug, _title, launch, _fate in PLANS:
-        model = launch["checkpoint"]
-        if name == box.name and model in RATES:
-            gpus = (
-                [0]
-                if launch["gpus"] == "all"
-                else [int(each) for each in launch["gpus"].split(",")]
-            )
-            found.append((slug, model, RATES[model], gpus))
+    for plan in SAMPLE["plans"]:
+        model, gpus = plan["launch"]["checkpoint"], plan["launch"]["gpus"]
+        rate = find_model(model).rate
+        if plan["box"] == box.name and rate:
+            held = [0] if gpus == "all" else list(map(int, gpus.split(",")))
+            found.append((plan["slug"], model, rate, held))
     return found
 
 

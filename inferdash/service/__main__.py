@@ -1,24 +1,206 @@
-"""`make install`, `make uninstall` and `make rollback`."""
+"""`make install`, `make uninstall` and `make rollback`. Engines run on through all of it."""
 
 import argparse
+import os
+import shutil
 import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 
-from inferdash.service import layout, verbs
-from inferdash.service.layout import ServiceError
+from inferdash.service import account, files, layout, release, units
+from inferdash.service.account import as_service
+from inferdash.service.layout import Account, InstallRecord, ServiceError, say
+
+KEPT_SNAPSHOTS = 5
+
+
+def install(*, user: str, data: str, start: bool, snapshot: bool) -> None:
+    """Raises ServiceError; a migration that fails leaves everything as it was."""
+    if start:
+        units.require_systemd()
+    before = layout.read_record()
+    who = account.choose(user, before.account if before else None)
+    wanted = release.name()
+    release.stage(wanted, before.release if before else "")
+    release.check(who, wanted)
+    files.make_folders(who)
+    if data:
+        files.take_over(Path(data), who, wanted)
+    files.write_settings(who, wanted)
+    # Before anything is stopped.
+    told = as_service(who, wanted, "-m", "inferdash.service.address", "--can-encrypt")
+    if before is None and start:
+        _check_port(who, wanted)
+    if before is not None and before.release != wanted:
+        now = _upgrade(before, who, wanted, snapshot=snapshot)
+    else:
+        if before is not None:
+            units.stop()
+        _migrate(who, wanted)
+        now = InstallRecord(account=who, release=wanted)
+        now = replace(before or now, account=who)  # of the same release
+    address, loopback, queue, redis = as_service(
+        who, wanted, "-m", "inferdash.service.address"
+    ).split()
+    files.write_units(who, wanted, queue=queue, own_redis=redis == "own")
+    release.switch(wanted)
+    layout.record(now)
+    release.forget_others(now.release, now.previous)
+    files.forget_snapshots(now.snapshot, keep=KEPT_SNAPSHOTS)
+    if start:
+        units.start()
+        _answer(who, wanted, address, loopback)
+        for note in filter(None, told.splitlines()):
+            say(note)
+    else:
+        say(
+            "installed, and not started: systemctl daemon-reload; systemctl enable --now inferdash.target"
+        )
+
+
+def _upgrade(before: InstallRecord, who: Account, wanted: str, *, snapshot: bool) -> InstallRecord:
+    if snapshot:
+        # What stands in the way of a copy is said while everything still runs.
+        as_service(who, wanted, "-m", "inferdash.service.snapshot", "check", "")
+    units.stop()
+    taken = ""
+    try:
+        if snapshot:
+            taken = _take(who, before.release, f"before-{wanted}")
+        _migrate(who, wanted)
+    except ServiceError as error:
+        if taken:
+            _bring_back(who, before.release, taken)
+        units.start()
+        again = "as it was before" if taken else "with a database that nobody has brought back"
+        raise ServiceError(
+            f"The upgrade to {wanted} failed, and {before.release} runs again, {again}. {error}"
+        ) from error
+    return InstallRecord(account=who, release=wanted, previous=before.release, snapshot=taken)
+
+
+def roll_back() -> None:
+    """To the release and the database before the last upgrade. Raises ServiceError."""
+    units.require_systemd()
+    now = layout.read_record()
+    if now is None:
+        raise ServiceError("Nothing is installed here.")
+    if not (now.previous and now.snapshot):
+        raise ServiceError(
+            "There is nothing to roll back to: the last upgrade kept no copy of the database."
+        )
+    if not (layout.RELEASES / now.previous).is_dir() or not Path(now.snapshot).exists():
+        raise ServiceError(f"{now.previous} or {now.snapshot} is gone, and cannot come back.")
+    units.stop()
+    newer = _take(now.account, now.release, f"rolled-back-{now.release}")
+    _bring_back(now.account, now.previous, now.snapshot)
+    files.use_units(now.previous)
+    release.switch(now.previous)
+    layout.record(InstallRecord(account=now.account, release=now.previous))
+    units.start()
+    _address, loopback, *_rest = as_service(
+        now.account, now.previous, "-m", "inferdash.service.address"
+    ).split()
+    _wait(loopback, "")
+    say(
+        f"{now.previous} runs again, with the database from before the upgrade. What was done "
+        f"since then lies in {newer}, which {now.release} can read."
+    )
+
+
+def uninstall(*, purge: bool) -> None:
+    has_data = layout.DATA.exists() or layout.SETTINGS.exists()
+    if not layout.CODE.exists() and not (purge and has_data):
+        raise ServiceError("Nothing is installed here.")
+    install_id = files.install_id()
+    units.stop()
+    units.forget()
+    files.remove_units()
+    layout.MANAGE.unlink(missing_ok=True)
+    shutil.rmtree(layout.CODE, ignore_errors=True)
+    if purge:
+        shutil.rmtree(layout.DATA, ignore_errors=True)
+        shutil.rmtree(layout.SETTINGS, ignore_errors=True)
+        account.remove_system_user()
+        say("uninstalled, with all data and settings")
+    else:
+        say(
+            f"uninstalled. Data stay in {layout.DATA}, settings in {layout.SETTINGS}: make install "
+            "goes on with them; PURGE=1 takes them away too"
+        )
+    if install_id:
+        say(f"engines keep running: docker ps --filter label=inferdash.install={install_id}")
+
+
+def _check_port(who: Account, wanted: str) -> None:
+    """What listens there already would answer in our place. Raises ServiceError."""
+    try:
+        as_service(who, wanted, "-m", "inferdash.service.address", "--is-free")
+    except ServiceError as error:
+        raise ServiceError(
+            f"Stop what has the port (a make up? Its data come along: FROM=var), or write another "
+            f"PORT into {layout.ENV_FILE}; then say make install again. {error}"
+        ) from error
+
+
+def _migrate(who: Account, wanted: str) -> None:
+    say("bringing the database up to date")
+    as_service(who, wanted, "manage.py", "migrate", "--noinput", "--verbosity", "0")
+
+
+def _take(who: Account, of: str, name: str) -> str:
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    path = layout.SNAPSHOTS / f"{stamp}-{name}"
+    say(f"copying the database to {path}")
+    as_service(who, of, "-m", "inferdash.service.snapshot", "take", str(path))
+    return str(path)
+
+
+def _bring_back(who: Account, of: str, path: str) -> None:
+    say(f"bringing back the database from {path}")
+    as_service(who, of, "-m", "inferdash.service.snapshot", "bring-back", path)
+
+
+def _wait(loopback: str, remedy: str) -> None:
+    """Until web answers. Raises ServiceError."""
+    if not units.answers(loopback, within=90.0):
+        raise ServiceError(
+            f"web does not answer. journalctl -u inferdash-web -n 30 says why{remedy}."
+        )
+
+
+def _answer(who: Account, wanted: str, address: str, loopback: str) -> None:
+    _wait(loopback, "; sudo make rollback goes back to the release before an upgrade")
+    say(f"ready at {address}, and after every restart of this machine")
+    said = as_service(
+        who, wanted, "manage.py", "invite", "--first-admin", "--base-url", loopback
+    ).strip()
+    if said:
+        say(f"the first admin opens this link, which works once: {said}")
+    if not who.docker_group:
+        say(
+            "Docker's socket was not found: install Docker, then say make install again, so that "
+            "the services may use it"
+        )
+    home = Path(os.environ.get("SUDO_USER") and f"~{os.environ['SUDO_USER']}" or "~").expanduser()
+    if home != Path("/root") and not files.may_enter(who, home):
+        say(
+            f"{who.user} may not look into {home}: models and folders there are not seen. Allow "
+            f"it (setfacl -m u:{who.user}:x {home}), or install with RUN_AS={home.name}"
+        )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make", description=__doc__)
     names = parser.add_subparsers(dest="verb", required=True)
-    install = names.add_parser("install", help="also upgrades: with a copy of the database before")
-    install.add_argument("--as", dest="user", default="", metavar="USER", help="who it runs as")
-    install.add_argument(
-        "--from", dest="data", default="", metavar="VAR", help="take over its data"
-    )
-    install.add_argument("--no-start", action="store_true", help="write all of it, start nothing")
-    install.add_argument("--no-snapshot", action="store_true", help="upgrade without a copy")
-    uninstall = names.add_parser("uninstall", help="engines keep running, data stay")
-    uninstall.add_argument("--purge", action="store_true", help="data and settings go too")
+    adding = names.add_parser("install", help="also upgrades: with a copy of the database before")
+    adding.add_argument("--as", dest="user", default="", metavar="USER", help="who it runs as")
+    adding.add_argument("--from", dest="data", default="", metavar="VAR", help="take over its data")
+    adding.add_argument("--no-start", action="store_true", help="write all of it, start nothing")
+    adding.add_argument("--no-snapshot", action="store_true", help="upgrade without a copy")
+    removing = names.add_parser("uninstall", help="engines keep running, data stay")
+    removing.add_argument("--purge", action="store_true", help="data and settings go too")
     names.add_parser("rollback", help="the release and the database before the last upgrade")
     options = parser.parse_args()
     if not layout.is_root():
@@ -26,16 +208,16 @@ def main() -> int:
         return 1
     try:
         if options.verb == "install":
-            verbs.install(
+            install(
                 user=options.user,
                 data=options.data,
                 start=not options.no_start,
                 snapshot=not options.no_snapshot,
             )
         elif options.verb == "uninstall":
-            verbs.uninstall(purge=options.purge)
+            uninstall(purge=options.purge)
         else:
-            verbs.roll_back()
+            roll_back()
     except ServiceError as error:
         print(f"inferdash: {error}", file=sys.stderr)
         return 1

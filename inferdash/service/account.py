@@ -4,6 +4,7 @@ import grp
 import os
 import pwd
 import subprocess
+from dataclasses import replace
 
 from inferdash.service import layout
 from inferdash.service.layout import Account, ServiceError
@@ -12,12 +13,7 @@ from inferdash.service.layout import Account, ServiceError
 def choose(name: str, before: Account | None) -> Account:
     """`name`: who it is to be; "": as before, else a system user. Raises ServiceError."""
     if before is not None and name in ("", before.user):
-        return Account(
-            user=before.user,
-            group=before.group,
-            is_ours=before.is_ours,
-            docker_group=docker_group() or before.docker_group,
-        )
+        return replace(before, docker_group=docker_group() or before.docker_group)
     if before is not None:
         raise ServiceError(
             f"inferdash runs as {before.user} here, and its data are that user's. Say "

@@ -2,6 +2,7 @@
 
 With --is-free it ends with a sentence where somebody else listens there already, and with
 --can-encrypt where the certificate cannot be served; that prints what people should know of it.
+A rollback runs it, and `snapshot`, of the release before: their names stay.
 """
 
 import os

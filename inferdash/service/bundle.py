@@ -17,33 +17,15 @@ from pathlib import Path
 
 from inferdash.service import release
 from inferdash.service.layout import ServiceError, say
-from inferdash.up import install, pip
+from inferdash.up import install
 
 ROOT = release.ROOT
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 # Of Ubuntu 24.04, Debian 13 and what follows them.
+INSTALL = Path(__file__).with_name("templates") / "install.sh"
 PYTHONS = ("3.12", "3.13", "3.14")
 # The newest glibc that a wheel may ask for is the one of Ubuntu 24.04.
 _GLIBC = (5, 12, *range(17, 40))
-_INSTALL = """\
-#!/bin/sh
-# Installs inferdash from this folder; nothing is asked of the internet.
-#   sudo ./install.sh            as services of systemd (options: docs/install.md)
-#   ./install.sh                 as make up does: here, in front
-set -eu
-cd "$(dirname "$0")"
-for each in images/*.tar; do
-    if [ -e "$each" ] && ! docker load --input "$each"; then
-        echo "inferdash: Docker has not loaded $each. Install or start it, then say $0 again; without" \
-            "the folder images inferdash is installed alone." >&2
-        exit 1
-    fi
-done
-if [ "$(id -u)" = 0 ]; then
-    INFERDASH_PROGRAM=inferdash.service exec sh inferdash/up/up.sh install "$@"
-fi
-exec sh inferdash/up/up.sh "$@"
-"""
 
 
 def main() -> int:
@@ -61,7 +43,7 @@ def main() -> int:
         for architecture in options.arch:
             path = make(options.to, architecture, options.python, options.images)
             say(f"{path}: {path.stat().st_size / 2**20:.0f} MiB")
-    except (ServiceError, install.InstallError, pip.PipError) as error:
+    except (ServiceError, install.InstallError, install.PipError) as error:
         print(f"inferdash: {error}", file=sys.stderr)
         return 1
     return 0
@@ -79,7 +61,7 @@ def make(folder: Path, architecture: str, pythons: list[str], images: list[str])
         download(top / "wheels", architecture, pythons)
         _save_images(top / "images", images)
         script = top / "install.sh"
-        script.write_text(_INSTALL)
+        script.write_text(INSTALL.read_text())
         script.chmod(0o755)
         draft = folder / f".{name}.tar.gz"
         with tarfile.open(draft, "w:gz", compresslevel=6) as archive:
@@ -99,11 +81,11 @@ def download(folder: Path, architecture: str, pythons: list[str]) -> None:
     """The wheels of the lock files for that machine, whichever this one is. Raises PipError."""
     with tempfile.TemporaryDirectory(prefix="inferdash-pip-") as scratch:
         venv = Path(scratch) / "venv"
-        pip.make_venv(venv)
-        pip.add_pip(venv / "bin/python")
+        install.make_venv(venv)
+        install.add_pip(venv / "bin/python")
         command = [str(venv / "bin/python"), "-m", "pip", "download", "--quiet"]
         command += ["--disable-pip-version-check", "--no-input", "--dest", str(folder)]
-        pip.run([*command, "--no-deps", "pip"])
+        install.run([*command, "--no-deps", "pip"])
         tags = [f"manylinux_2_{minor}_{architecture}" for minor in reversed(_GLIBC)]
         tags += [
             f"{old}_{architecture}" for old in ("manylinux2014", "manylinux2010", "manylinux1")
@@ -113,7 +95,7 @@ def download(folder: Path, architecture: str, pythons: list[str]) -> None:
             say(f"downloading the packages for {architecture} and Python {version}")
             chosen = [f"--python-version={version}", "--implementation=cp", *platforms]
             words = ["--only-binary=:all:", "--no-deps", "--require-hashes"]
-            pip.run([*command, *words, *chosen, "-r", str(ROOT / "requirements.txt")])
+            install.run([*command, *words, *chosen, "-r", str(ROOT / "requirements.txt")])
 
 
 def _copy_front_end(target: Path) -> None:

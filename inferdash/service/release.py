@@ -11,7 +11,7 @@ from pathlib import Path
 from inferdash.service import layout
 from inferdash.service.account import as_service, run
 from inferdash.service.layout import Account, ServiceError, say
-from inferdash.up.install import is_new_enough
+from inferdash.up.install import fingerprint, is_new_enough, wheels
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # What inferdash is made of. Tests and tools stay in the checkout.
@@ -101,10 +101,8 @@ def copy_front_end(source: Path, target: Path) -> None:
     stamp = source / "node_modules/inferdash.stamp"
     if (target / "node_modules").exists() or not stamp.exists():
         return
-    digest = hashlib.sha256()
-    for lock in ("package.json", "package-lock.json"):
-        digest.update((source / lock).read_bytes())
-    if stamp.read_text().split()[0] == digest.hexdigest():
+    locks = (source / "package.json", source / "package-lock.json")
+    if stamp.read_text().split()[0] == fingerprint(*locks):
         shutil.copytree(source / "node_modules", target / "node_modules", symlinks=True)
 
 
@@ -113,14 +111,11 @@ def _install(target: Path) -> None:
     path = layout.PATH
     if uv := shutil.which("uv"):
         path += f":{Path(uv).parent}"
-    wheels = os.environ.get("INFERDASH_WHEELS") or (
-        str(ROOT / "wheels") if (ROOT / "wheels").is_dir() else ""
-    )
     variables = {
         "PATH": path,
         "PYENV_ROOT": "/nonexistent",
         "UV_PYTHON_INSTALL_DIR": str(layout.CODE / "python"),
-        "INFERDASH_WHEELS": wheels,
+        "INFERDASH_WHEELS": str(wheels() or ""),
         "INFERDASH_PROGRAM": "",
     }
     done = subprocess.run(
@@ -132,19 +127,8 @@ def _install(target: Path) -> None:
 
 def _compile(target: Path) -> None:
     """Services may not write here, so that what is not compiled now is compiled at every start."""
-    python = str(target / ".venv/bin/python")
-    run(
-        [
-            python,
-            "-m",
-            "compileall",
-            "-q",
-            "-j",
-            "0",
-            str(target / "inferdash"),
-            str(target / "servers"),
-        ]
-    )
+    packages = [str(target / each) for each in ("inferdash", "servers")]
+    run([str(target / ".venv/bin/python"), "-m", "compileall", "-q", "-j", "0", *packages])
 
 
 def check(account: Account, release: str) -> None:

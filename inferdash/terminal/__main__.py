@@ -6,8 +6,33 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 
-from inferdash.terminal import chat, claims, commands, completion, images, pulling, show
+from inferdash.terminal import chat, commands, jobs, show
 from inferdash.terminal.api import TerminalError
+
+_BASH = """\
+_inferdash() {
+  local word="${COMP_WORDS[COMP_CWORD]}"
+  local servers="start stop restart logs why fit chat"
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    COMPREPLY=($(compgen -W "login logout ps $servers box models images pull pulls profile completion" -- "$word"))
+  elif [ "${COMP_WORDS[1]}" = profile ] && [ "$COMP_CWORD" -eq 2 ]; then
+    COMPREPLY=($(compgen -W "list export import" -- "$word"))
+  elif [ "${COMP_WORDS[1]}" = images ] && [ "$COMP_CWORD" -eq 2 ]; then
+    COMPREPLY=($(compgen -W "list newer pull move rm prune jobs cancel" -- "$word"))
+  elif [ "$COMP_CWORD" -eq 2 ] && [[ " $servers " = *" ${COMP_WORDS[1]} "* ]]; then
+    COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" ps --names 2>/dev/null)" -- "$word"))
+  fi
+}
+complete -o default -F _inferdash inferdash inferdash.pyz
+"""
+
+
+def write_completion(args: Namespace) -> int:
+    if args.shell == "zsh":
+        sys.stdout.write("autoload -U +X bashcompinit && bashcompinit\n")
+    sys.stdout.write(_BASH)
+    return 0
+
 
 _EPILOG = """\
 exit codes: 0 done, 1 it failed or would fail, 2 a mistake in the command, 3 there is no such
@@ -69,12 +94,12 @@ def parser() -> ArgumentParser:
         "--hours", type=float, default=4, metavar="N", help="from now; it ends by itself (4)"
     )
     one.add_argument("--note", default="", help="what it is for")
-    one.set_defaults(do=claims.claim)
+    one.set_defaults(do=commands.claim)
     one = verbs.add_parser("claims", help="what is claimed, by whom, until when", parents=[json])
-    one.set_defaults(do=claims.claims)
+    one.set_defaults(do=commands.claims)
     one = verbs.add_parser("release", help="end a claim", parents=[json])
     one.add_argument("what", help="the claimed server, or the claim’s number")
-    one.set_defaults(do=claims.release)
+    one.set_defaults(do=commands.release)
 
     one = verbs.add_parser("logs", help="a server’s log", parents=[of_server, json])
     one.add_argument("-f", "--follow", action="store_true", help="go on as it grows")
@@ -116,12 +141,12 @@ def parser() -> ArgumentParser:
     one.add_argument("--into", default="", metavar="FOLDER", help="instead of its cache")
     one.add_argument("--limit", type=float, default=0, metavar="MIB", help="MiB/s at most")
     one.add_argument("--detach", action="store_true", help="do not wait for its end")
-    one.set_defaults(do=pulling.pull)
+    one.set_defaults(do=jobs.pull_model)
     one = verbs.add_parser("pulls", help="downloads, and what to do with them", parents=[json])
     one.add_argument("action", nargs="?", choices=["pause", "resume", "cancel"])
     one.add_argument("id", nargs="?", type=int)
     one.add_argument("--delete-parts", action="store_true", help="of a cancelled one")
-    one.set_defaults(do=pulling.pulls)
+    one.set_defaults(do=jobs.show_pulls)
 
     _add_images(verbs.add_parser("images", help="in the boxes’ Docker"), json)
 
@@ -144,7 +169,7 @@ def parser() -> ArgumentParser:
 
     one = verbs.add_parser("completion", help="a script that completes these commands")
     one.add_argument("shell", choices=["bash", "zsh"])
-    one.set_defaults(do=completion.write)
+    one.set_defaults(do=write_completion)
     return made
 
 
@@ -155,31 +180,31 @@ def _add_images(to: ArgumentParser, json: ArgumentParser) -> None:
 
     one = kinds.add_parser("list", help="what lies there", parents=[of_box, json])
     one.add_argument("--all", action="store_true", help="also those without an engine")
-    one.set_defaults(do=images.list_images)
+    one.set_defaults(do=jobs.list_images)
     one = kinds.add_parser("newer", help="newer builds elsewhere", parents=[of_box, json])
     one.add_argument("--ask", action="store_true", help="have the registries asked now")
-    one.set_defaults(do=images.newer)
+    one.set_defaults(do=jobs.list_newer)
     one = kinds.add_parser("pull", help="with a bar", parents=[of_box, json])
     one.add_argument("image")
     one.add_argument("--newer", action="store_true", help="its newer build, beside it")
     one.add_argument("--despite", action="store_true", help="although something speaks against it")
     one.add_argument("--detach", action="store_true", help="do not wait for its end")
-    one.set_defaults(do=images.pull)
+    one.set_defaults(do=jobs.pull_image)
     one = kinds.add_parser("move", help="a tag to its newer build", parents=[of_box, json])
     one.add_argument("image")
     one.add_argument("--back", action="store_true", help="to what it meant before")
-    one.set_defaults(do=images.move)
+    one.set_defaults(do=jobs.move_tag)
     one = kinds.add_parser("rm", help="remove what nobody needs", parents=[of_box, json])
     one.add_argument("image", nargs="+", help="a name or an id")
-    one.set_defaults(do=images.rm)
+    one.set_defaults(do=jobs.remove_images)
     one = kinds.add_parser("prune", help="remove all that nobody needs", parents=[of_box, json])
     one.add_argument("--all", action="store_true", help="also what others have brought")
     one.add_argument("--yes", action="store_true", help="do not ask")
-    one.set_defaults(do=images.prune)
-    kinds.add_parser("jobs", help="what goes on", parents=[json]).set_defaults(do=images.jobs)
+    one.set_defaults(do=jobs.prune_images)
+    kinds.add_parser("jobs", help="what goes on", parents=[json]).set_defaults(do=jobs.list_jobs)
     one = kinds.add_parser("cancel", help="end a pull, build or removal", parents=[json])
     one.add_argument("id", type=int)
-    one.set_defaults(do=images.cancel)
+    one.set_defaults(do=jobs.cancel_job)
 
 
 def _read(words: list[str] | None) -> Namespace:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import ssl
 import sys
+from collections.abc import Callable, Collection
 from http.client import HTTPException, HTTPResponse
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
-from inferdash.terminal import safe
+from inferdash.terminal import show
 
 TIMEOUT = 60.0  # seconds; an answer may be held back for half of that
 FAILED, USAGE, MISSING, FORBIDDEN, UNREACHABLE = 1, 2, 3, 4, 5
+INTERRUPTED = 130
+WAIT = 20  # seconds that an answer may be held back
 # Seconds that an answer of an engine may be silent: a long prompt, or a start before it.
 PATIENCE = 900.0
 _CODES = {400: USAGE, 401: FORBIDDEN, 403: FORBIDDEN, 404: MISSING, 413: USAGE, 422: USAGE}
@@ -78,7 +81,7 @@ class Api:
 
     def text(self, *path: str) -> str:
         said = self._request("GET", path).decode()
-        return safe.readable(said) if self.is_shown else said
+        return show.readable(said) if self.is_shown else said
 
     def post(self, *path: str, **body: Any) -> Any:
         return self._json(self._request("POST", path, body=body))
@@ -88,6 +91,20 @@ class Api:
 
     def delete(self, *path: str, **query: Any) -> Any:
         return self._json(self._request("DELETE", path, query=query))
+
+    def follow(
+        self,
+        said: dict[str, Any],
+        *path: str,
+        over: Collection[str],
+        line: Callable[[dict[str, Any]], str],
+    ) -> dict[str, Any]:
+        """What it says once its state is one of `over`; until then a bar with the line."""
+        while said["state"] not in over:
+            show.bar(line(said))
+            said = self.get(*path, seen=said["mark"], wait=WAIT)
+        show.bar("")
+        return said
 
     def chat(self, body: dict[str, Any]) -> HTTPResponse:
         """The gateway's answer while it comes; to close it ends it at the engine, too."""
@@ -142,7 +159,7 @@ class Api:
                 "Check the address, and what stands between here and there.",
                 code=UNREACHABLE,
             ) from error
-        return safe.readable_all(found) if self.is_shown else found
+        return show.readable_all(found) if self.is_shown else found
 
     def _away(self, error: Exception) -> TerminalError:
         why = getattr(error, "reason", None)

@@ -7,11 +7,17 @@ from argparse import Namespace
 from contextlib import suppress
 from typing import Any
 
-from inferdash.terminal import config, safe, show
+from inferdash.terminal import config, show
 from inferdash.terminal.answer import SPEAKS, THINKS, ChatAnswer
-from inferdash.terminal.api import FORBIDDEN, UNREACHABLE, USAGE, Api, TerminalError
+from inferdash.terminal.api import (
+    FORBIDDEN,
+    INTERRUPTED,
+    UNREACHABLE,
+    USAGE,
+    Api,
+    TerminalError,
+)
 
-INTERRUPTED = 130
 _ASIDE = 2  # dim
 _HELP = "Ctrl-C stops an answer, /new forgets what was said, /quit or Ctrl-D ends."
 
@@ -107,7 +113,7 @@ def _ask(api: Api, args: Namespace, said: list[dict[str, str]]) -> tuple[ChatAns
     if is_stopped:
         figures = ", ".join(each for each in ("stopped", figures) if each)
     if figures and sys.stderr.isatty():
-        sys.stderr.write(show.tint(safe.readable(figures), _ASIDE, sys.stderr) + "\n")
+        sys.stderr.write(show.tint(show.readable(figures), _ASIDE, sys.stderr) + "\n")
     return answered, is_stopped
 
 
@@ -137,7 +143,7 @@ class _Writing:
             return
         if sys.stdout.isatty():
             # What a model says must not move the cursor, or name the window.
-            text = safe.strip_controls(text)
+            text = show.strip_controls(text)
         if kind == SPEAKS and self._kind == THINKS:
             sys.stdout.write("\n" if self._ends_line else "\n\n")
         self._kind = kind

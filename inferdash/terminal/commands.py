@@ -9,10 +9,9 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from inferdash.terminal import config, safe, show
-from inferdash.terminal.api import FAILED, MISSING, USAGE, Api, TerminalError
+from inferdash.terminal import config, show
+from inferdash.terminal.api import FAILED, MISSING, USAGE, WAIT, Api, TerminalError
 
-WAIT = 20  # seconds that an answer may be held back
 _UP = ("ready", "asleep")
 _OVER = ("stopped", "failed")
 
@@ -48,17 +47,10 @@ def ps(args: Namespace) -> int:
     elif args.json:
         show.write_json(found)
     else:
-        rows = [
-            [
-                each["slug"],
-                show.state(each),
-                each["box"],
-                each["engine"],
-                each["model"],
-                _load(each),
-            ]
-            for each in found
-        ]
+        rows = []
+        for each in found:
+            what = [each["box"], each["engine"], each["model"], _load(each)]
+            rows.append([each["slug"], show.state(each), *what])
         heads = ["SERVER", "STATE", "BOX", "ENGINE", "MODEL", "NOW"]
         claimed = [", ".join(map(show.claim, each["claims"])) for each in found]
         if any(claimed):
@@ -100,11 +92,7 @@ def stop(args: Namespace) -> int:
     said = api.post(
         "servers", args.server, "stop", after_requests=args.drain, despite_claim=args.despite_claim
     )
-    while args.wait and said["state"] not in (*_OVER, "never started"):
-        show.bar(f"{args.server}: {show.state(said)}")
-        said = api.get("servers", args.server, seen=said["mark"], wait=WAIT)
-    show.bar("")
-    return _print_result(args, said)
+    return _print_result(args, _follow(api, said, *_OVER, "never started") if args.wait else said)
 
 
 def _may_stop(server: dict[str, Any]) -> bool:
@@ -129,25 +117,25 @@ def restart(args: Namespace) -> int:
 
 def _wait(api: Api, args: Namespace, said: dict[str, Any]) -> int:
     """Until it is ready, or has failed."""
-    while said["state"] not in (*_UP, *_OVER):
-        show.bar(f"{said['slug']}: {show.state(said)}")
-        said = api.get("servers", said["slug"], seen=said["mark"], wait=WAIT)
-    show.bar("")
-    if said["state"] in _UP:
-        return _print_result(args, said)
+    said = _follow(api, said, *_UP, *_OVER)
     _print_result(args, said)
+    if said["state"] in _UP:
+        return 0
     if not args.json:
         _write_why(api.get("runs", str(said["run"]["id"]), "why"))
     return FAILED
 
 
+def _follow(api: Api, said: dict[str, Any], *over: str) -> dict[str, Any]:
+    def line(server: dict[str, Any]) -> str:
+        return f"{server['slug']}: {show.state(server)}"
+
+    return api.follow(said, "servers", said["slug"], over=over, line=line)
+
+
 def _print_result(args: Namespace, said: dict[str, Any]) -> int:
-    if args.json:
-        show.write_json(said)
-    else:
-        where = f" at {said['base_url']} on {said['box']}" if said["base_url"] else ""
-        show.write(f"{said['slug']}: {show.state(said)}{where}")
-    return 0
+    where = f" at {said['base_url']} on {said['box']}" if said["base_url"] else ""
+    return show.answer(args, said, f"{said['slug']}: {show.state(said)}{where}")
 
 
 def logs(args: Namespace) -> int:
@@ -161,7 +149,7 @@ def logs(args: Namespace) -> int:
         )
         for line in said["lines"]:
             stamp = f"{line['at']} " if args.timestamps else ""
-            text = line["text"] if args.raw else safe.readable(line["text"])
+            text = line["text"] if args.raw else show.readable(line["text"])
             show.write(json.dumps(line) if args.json else f"{stamp}{text}")
         at = said["next"]
         if said["is_complete"] or (not args.follow and not said["lines"]):
@@ -259,9 +247,7 @@ def models(args: Namespace) -> int:
     api = config.api()
     boxes = [args.box] if args.box else [each["slug"] for each in api.get("boxes")]
     found = {slug: api.get("boxes", slug, "models") for slug in boxes}
-    if args.json:
-        return show.write_json(found)
-    rows = [
+    rows = (
         [
             each["name"], show.gib(each["size"]), each["quantization"] or each["format"],
             each["because"] and f"{each['state']}: {each['because']}" or each["state"],
@@ -269,27 +255,22 @@ def models(args: Namespace) -> int:
         ]
         for slug, stored in found.items()
         for each in stored
-    ]  # fmt: skip
-    show.write(show.table(["MODEL", "SIZE", "MADE AS", "WHOLE?", "BOX", "PATH"], rows))
-    return 0
+    )  # fmt: skip
+    return show.answer_rows(
+        args, found, ["MODEL", "SIZE", "MADE AS", "WHOLE?", "BOX", "PATH"], rows
+    )
 
 
 def profile_list(args: Namespace) -> int:
     found = config.api().get("profiles", q=args.text)
-    if args.json:
-        return show.write_json(found)
-    rows = [
+    rows = (
         [
-            each["slug"],
-            f"v{each['version']}",
-            each["engine"],
-            each["model"],
+            each["slug"], f"v{each['version']}", each["engine"], each["model"],
             ", ".join(each["servers"]),
         ]
         for each in found
-    ]
-    show.write(show.table(["PROFILE", "VERSION", "ENGINE", "MODEL", "SERVERS"], rows))
-    return 0
+    )  # fmt: skip
+    return show.answer_rows(args, found, ["PROFILE", "VERSION", "ENGINE", "MODEL", "SERVERS"], rows)
 
 
 def profile_export(args: Namespace) -> int:
@@ -305,15 +286,10 @@ def profile_import(args: Namespace) -> int:
         said = api.post(
             "profiles", document=text, box=args.box, name=args.name, message=args.message
         )
-    if args.json:
-        show.write_json(said)
-    else:
-        show.write(
-            f"{said['slug']}: version {said['version']}, on {', '.join(said['servers']) or 'no box'}"
-        )
-        for remark in said.get("remarks", ()):
-            show.write(f"  {remark}")
-    return 0
+    on = ", ".join(said["servers"]) or "no box"
+    remarks = [f"  {remark}" for remark in said.get("remarks", ())]
+    text = "\n".join([f"{said['slug']}: version {said['version']}, on {on}", *remarks])
+    return show.answer(args, said, text)
 
 
 def _read(name: str) -> str:
@@ -321,3 +297,49 @@ def _read(name: str) -> str:
         return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
         raise TerminalError(f"{name} cannot be read: {error}.", code=USAGE) from error
+
+
+def claim(args: Namespace) -> int:
+    words = [each.strip() for each in args.gpus.split(",") if each.strip()]
+    if bool(args.server) == bool(words):
+        raise TerminalError("Name a server, or GPUs with --gpus 0,1.", "Not both.", code=USAGE)
+    if bad := [each for each in words if not each.isdigit()]:
+        raise TerminalError(f"{bad[0]} is no number of a GPU.", "Write --gpus 0,1.", code=USAGE)
+    said = config.api().post(
+        "claims",
+        server=args.server,
+        box=args.box,
+        gpus=list(map(int, words)),
+        hours=args.hours,
+        note=args.note,
+    )
+    return show.answer(args, said, f"{_what(said)}: claimed by {show.claim(said)}.")
+
+
+def claims(args: Namespace) -> int:
+    found = config.api().get("claims")
+    rows = (
+        [str(each["id"]), _what(each), each["box"], show.claim(each), each["note"]]
+        for each in found
+    )
+    return show.answer_rows(args, found, ["ID", "WHAT", "BOX", "CLAIMED BY", "NOTE"], rows)
+
+
+def release(args: Namespace) -> int:
+    api = config.api()
+    found = [
+        each for each in api.get("claims") if args.what in (str(each["id"]), each["server"] or "")
+    ]
+    if not found:
+        raise TerminalError(
+            f"There is no claim of {args.what}.", "inferdash claims lists them.", code=MISSING
+        )
+    said = api.delete("claims", str(found[0]["id"]))
+    return show.answer(args, said, f"{_what(said)}: not claimed any more.")
+
+
+def _what(found: dict[str, Any]) -> str:
+    if found["server"]:
+        return str(found["server"])
+    gpus = found["gpus"]
+    return f"GPU{'' if len(gpus) == 1 else 's'} {', '.join(map(str, gpus))}"

@@ -1,15 +1,50 @@
-"""Output of the terminal: tables, sizes, times, a bar."""
+"""Output of the terminal: tables, sizes, times, a bar; and text of others made safe for it."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from typing import Any, TextIO
 
-from inferdash.terminal import safe
+# One that its line does not end is none: it would take with it what follows.
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+# C0 but the tab and the line's end, C1 (8-bit sequences), what turns the direction of writing or
+# ends a line elsewhere.
+_HARMFUL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def readable(text: str) -> str:
+    """Without the sequences of a terminal, and with a sign for each other character that it obeys."""
+    return _HARMFUL.sub(_sign, _SEQUENCE.sub("", text))
+
+
+def strip_controls(text: str) -> str:
+    """A piece of a text that is still to go on, where a sequence may have been cut in two."""
+    return _HARMFUL.sub("", text)
+
+
+def readable_all(said: Any) -> Any:
+    """The same of every text of an answer."""
+    if isinstance(said, str):
+        return readable(said)
+    if isinstance(said, list):
+        return [readable_all(each) for each in said]
+    if isinstance(said, dict):
+        return {name: readable_all(each) for name, each in said.items()}
+    return said
+
+
+def _sign(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return chr(0x2400 + code) if code < 0x20 else "\N{REPLACEMENT CHARACTER}"
+
 
 _COLOURS = {
     "ready": 32, "complete": 32, "ok": 32,
@@ -106,7 +141,7 @@ def meter(percent: int, width: int = 24) -> str:
 def bar(text: str) -> None:
     """One line that is written over by the next; nothing where nobody looks."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{safe.readable(text)}")
+        sys.stderr.write(f"\r\x1b[K{readable(text)}")
         sys.stderr.flush()
 
 
@@ -120,6 +155,21 @@ def write_json(value: Any) -> int:
     return 0
 
 
+def answer(args: Namespace, said: Any, text: str) -> int:
+    """What came of a command, for programs or for people."""
+    if args.json:
+        return write_json(said)
+    write(text)
+    return 0
+
+
+def answer_rows(
+    args: Namespace, said: Any, heads: Sequence[str], rows: Iterable[Sequence[str]]
+) -> int:
+    """`rows` are not looked at for programs, whom an older inferdash may lack something of them."""
+    return write_json(said) if args.json else answer(args, said, table(heads, list(rows)))
+
+
 def aside(text: str) -> None:
     """To who looks, beside what is asked for."""
-    sys.stderr.write(safe.readable(text))
+    sys.stderr.write(readable(text))

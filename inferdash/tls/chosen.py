@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from inferdash.tls import names, own, pair
+from inferdash.tls import own, pair
 from inferdash.tls.pair import CertificateError, Pair
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,9 @@ class Certificates:
         """The one of our own, where it is time or the machine has other names. Raises CertificateError."""
         if self._folder is None:
             return
-        made = own.ensure(self._folder, names.of_machine(self._typed), now or datetime.now(UTC))
+        made = own.ensure(
+            self._folder, own.find_machine_names(self._typed), now or datetime.now(UTC)
+        )
         if self.authority is not None and made.fingerprint != self.authority.fingerprint:
             log.warning("TLS: there is a new authority, to be trusted anew: %s", made.fingerprint)
         self.authority = made
@@ -71,7 +73,7 @@ class Certificates:
             return []
         certificate = pair.check(self._pair, now or datetime.now(UTC))
         told = []
-        loopback = {*names.LOOPBACK, "[::1]", "0.0.0.0", "::"}  # noqa: S104 - compared with
+        loopback = {*own.LOOPBACK, "[::1]", "0.0.0.0", "::"}  # noqa: S104 - compared with
         typed = [each for each in dict.fromkeys(self._typed) if each not in loopback]
         missing = [each for each in typed if not pair.covers(certificate, each.lstrip("."))]
         if missing:

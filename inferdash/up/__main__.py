@@ -1,10 +1,20 @@
 """The start of `make up`, which becomes the supervisor."""
 
+import fcntl
+import io
+import json
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from inferdash.up import claim, plan, ports, redis
+import django
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import CommandError, call_command
+from django.db import Error
+
+from inferdash.up import plan, ports, redis
+from servers.management.database import count_migrations, name_database
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -16,11 +26,58 @@ class StartError(Exception):
     """Why nothing was started, and what to do about it."""
 
 
+class AlreadyRunningError(Exception):
+    def __init__(self, *, pid: int, address: str, wanted: str) -> None:
+        self.is_same = address == wanted
+        super().__init__(
+            f"already running at {address} (pid {pid})"
+            if self.is_same
+            else f"this data folder is in use: already running at {address} (pid {pid}). "
+            f"Stop it there (Ctrl-C, or kill {pid}) to run at {wanted} instead, or name another "
+            "data folder: INFERDASH_DATA=/path make up."
+        )
+
+
+def claim_folder(data: Path, address: str) -> int:
+    """Hold the data folder until the returned descriptor is closed."""
+    # The lock is the kernel's, so that no crash leaves one behind; the text is for people.
+    descriptor = os.open(data / "up.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with os.fdopen(descriptor) as file:
+            holder = json.loads(file.read() or "{}")
+        raise AlreadyRunningError(
+            pid=holder.get("pid", 0),
+            address=holder.get("address", "an address that it has not told yet"),
+            wanted=address,
+        ) from None
+    os.truncate(descriptor, 0)
+    os.write(descriptor, json.dumps({"pid": os.getpid(), "address": address}).encode())
+    return descriptor
+
+
+def migrate_and_invite(base_url: str) -> str:
+    """The one-time link of the first admin; empty where there is one already. Raises StartError."""
+    django.setup()
+    try:
+        if count_migrations()[0]:
+            print("inferdash: bringing the database up to date", flush=True)
+            call_command("migrate", interactive=False, verbosity=0)
+        said = io.StringIO()
+        call_command("invite", first_admin=True, base_url=base_url, stdout=said)
+    except Error as error:
+        raise StartError(f"{name_database()} cannot be used: {str(error).strip()}") from error
+    except CommandError as error:
+        raise StartError(str(error)) from error
+    return said.getvalue().strip()
+
+
 def main() -> NoReturn:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inferdash.settings")
     try:
         descriptor = prepare()
-    except claim.AlreadyRunningError as running:
+    except AlreadyRunningError as running:
         print(f"inferdash: {running}")
         sys.exit(0 if running.is_same else 1)
     except (StartError, ports.PortError, redis.RedisError) as error:
@@ -41,8 +98,6 @@ def prepare() -> int:
 
 def make_plan() -> tuple[plan.SupervisorPlan, list[int]]:
     """The plan, and the descriptors that its programs need to inherit."""
-    from django.core.exceptions import ImproperlyConfigured
-
     try:
         from inferdash import settings
     except ImproperlyConfigured as error:
@@ -55,17 +110,11 @@ def make_plan() -> tuple[plan.SupervisorPlan, list[int]]:
 
     is_tls = settings.SERVES_TLS
     address = plan.address(settings.HOST, settings.PORT, is_tls=is_tls)
-    lock = claim.take(settings.DATA, address)
+    lock = claim_folder(settings.DATA, address)
     certificates = _certificates(settings) if is_tls else None
     sockets = ports.listen(settings.HOST, settings.PORT)
     own_redis = redis.choose(settings.REDIS_URL, settings.DATA, chosen=redis.is_chosen())
-
-    from inferdash.up import database
-
-    try:
-        link = database.migrate_and_invite(_where_to_begin(settings))
-    except database.DatabaseError as error:
-        raise StartError(str(error)) from error
+    link = migrate_and_invite(_where_to_begin(settings))
 
     inherited = [listening.detach() for listening in sockets]
     whole = plan.SupervisorPlan(

@@ -56,10 +56,8 @@ def programs(
     web = [python, "-m", "inferdash.up.web", "--sockets", ",".join(map(str, sockets))]
     if behind_tls:
         web.append("--proxy-headers")
-    worker = [python, "-m", "celery", "--quiet", "-A", "inferdash", "worker", "-Q", queue]
-    worker += ["--pool", "threads", "--concurrency", str(WORKER_THREADS)]
-    worker += ["--loglevel", os.environ.get("LOG_LEVEL", "").strip() or "INFO"]
-    worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+    level = os.environ.get("LOG_LEVEL", "").strip() or "INFO"
+    worker = [python, *worker_words(queue, threads=WORKER_THREADS, level=level)]
     watcher = [python, str(root / "manage.py"), "watch"]
     started = [
         Program(name="web", command=web, descriptors=sockets),
@@ -76,6 +74,13 @@ def programs(
         )
         started.insert(0, own)
     return started
+
+
+def worker_words(queue: str, *, threads: int, level: str) -> list[str]:
+    """What a Python is told that is to be the worker of a box."""
+    words = ["-m", "celery", "--quiet", "-A", "inferdash", "worker", "-Q", queue]
+    words += ["--pool", "threads", "--concurrency", str(threads), "--loglevel", level]
+    return [*words, "--without-gossip", "--without-mingle", "--without-heartbeat"]
 
 
 def warnings(host: str, port: int, *, is_encrypted: bool) -> list[str]:

@@ -9,6 +9,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -102,3 +103,19 @@ def _greet(url: str) -> None:
 def _without_password(url: str) -> str:
     password = urlsplit(url).password
     return url.replace(f":{password}@", ":***@") if password else url
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inferdash.settings")
+    from django.conf import settings
+
+    try:
+        command = choose(settings.REDIS_URL, settings.DATA, chosen=False)
+    except RedisError as error:
+        sys.exit(f"inferdash: {error}")
+    assert command is not None  # it is only asked for one of another's
+    os.execv(command[0], command)  # noqa: S606 - the machine's own server, or ours
+
+
+if __name__ == "__main__":
+    main()

@@ -1,18 +1,68 @@
-"""The supervisor: it starts, restarts and stops the programs of the plan."""
+"""The supervisor: it starts, restarts and stops the programs of the plan, and has one log for all."""
 
 import asyncio
 import contextlib
 import os
+import queue
 import re
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from inferdash.tls import oneself
-from inferdash.up.console import Console
+from inferdash.up import health
 from inferdash.up.plan import Program, SupervisorPlan, read, tunnel
+
+_COLOURS = {"web": 36, "worker": 35, "watcher": 34, "redis": 33, "inferdash": 32}
+_WIDTH = max(map(len, _COLOURS))
+# A container's name or an engine's message may carry sequences that rewrite the terminal.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Console:
+    """Never waits for the terminal: a laptop that sleeps must not stop the programs here.
+
+    While the terminal takes nothing, lines beyond the queue's size are counted and left out.
+    """
+
+    def __init__(self, *, size: int = 2000) -> None:
+        self._is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        self._lines: queue.Queue[str | None] = queue.Queue(size)
+        self._left_out = 0
+        self._writer = threading.Thread(target=self._write, name="console", daemon=True)
+        self._writer.start()
+
+    def say(self, name: str, line: str) -> None:
+        prefix = f"{name:<{_WIDTH}} |"
+        if self._is_coloured:
+            prefix = f"\x1b[{_COLOURS.get(name, 37)}m{prefix}\x1b[0m"
+        text = f"{prefix} {_CONTROL.sub('', line)}\n"
+        try:
+            if self._left_out:
+                self._lines.put_nowait(f"{prefix} … {self._left_out} lines left out\n")
+                self._left_out = 0
+            self._lines.put_nowait(text)
+        except queue.Full:
+            self._left_out += 1
+
+    def close(self, timeout: float) -> None:
+        """Write what waits, for at most so many seconds."""
+        try:
+            self._lines.put(None, timeout=timeout)
+        except queue.Full:
+            return
+        self._writer.join(timeout)
+
+    def _write(self) -> None:
+        while (text := self._lines.get()) is not None:
+            try:
+                os.write(1, text.encode(errors="replace"))
+            except OSError:
+                # The terminal is gone. The programs are not, and nobody reads this.
+                continue
+
 
 CHILD = Path(__file__).with_name("child.py")
 FIRST_PAUSE = 0.5  # seconds before a program that died is started again; doubles each time
@@ -143,7 +193,7 @@ class Supervisor:
                 reader, writer = await asyncio.open_connection(
                     target.hostname,
                     target.port,
-                    ssl=oneself.make_unverified_context() if target.scheme == "https" else None,
+                    ssl=health.make_unverified_context() if target.scheme == "https" else None,
                 )
                 try:
                     writer.write(request.encode())

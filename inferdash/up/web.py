@@ -15,9 +15,7 @@ import uvicorn
 from inferdash.tls.chosen import Certificates
 from inferdash.tls.pair import CertificateError
 from inferdash.up import plan, ports
-from inferdash.up.door import EncryptedServer
-from inferdash.up.heads import BoundedHeads
-from inferdash.up.resting import RestingServer
+from inferdash.up.connections import BoundedHeads, EncryptedServer, RestingServer
 
 if TYPE_CHECKING:
     from servers.gateway.legacy_ports import PortStatus

@@ -9,7 +9,7 @@ MESSAGES_LIMIT = 2000
 CALLS_LIMIT = 64
 PICTURES_LIMIT = 16  # of a conversation
 PICTURE_LIMIT = 2 * 2**20  # characters of its address
-# A whole request, whose pictures go with each question: just below inferdash.limits, whose
+# A whole request, whose pictures go with each question: just below inferdash.middleware, whose
 # sentence says less.
 BODY_LIMIT = 8 * 2**20 - 2**16
 

@@ -15,7 +15,7 @@ from servers.launch.engines import sampling
 from servers.models import PromptSet
 from servers.models.gateway.conversation import MOST
 
-# Bytes. One message with its pictures; one request, which inferdash.limits bounds as well.
+# Bytes. One message with its pictures; one request, which inferdash.middleware bounds as well.
 MESSAGE_LIMIT = 6 * 2**20
 BODY_LIMIT = 8 * 2**20
 AROUND_LIMIT = 256 * 2**10  # of parameters, tools and schema together

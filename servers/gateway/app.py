@@ -8,14 +8,24 @@ from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 
 from servers.gateway import calls, messages, requests
-from servers.gateway.asgi import Application, Message, Receive, Scope, Send
-from servers.gateway.callers import Caller, Callers, Refusal, not_allowed, unknown_host
+from servers.gateway.callers import (
+    Application,
+    Caller,
+    Callers,
+    LegacyPortListener,
+    Message,
+    Receive,
+    Refusal,
+    Scope,
+    Send,
+    not_allowed,
+    source_of,
+    unknown_host,
+)
 from servers.gateway.calls import Call, Calls
 from servers.gateway.capture import Captures
-from servers.gateway.legacy_port_listener import LegacyPortListener, source_of
 from servers.gateway.messages import Translation
-from servers.gateway.messages.response import NotTranslatedError, translate_error
-from servers.gateway.messages.stream import MessagesStream
+from servers.gateway.messages.response import MessagesStream, NotTranslatedError, translate_error
 from servers.gateway.requests import GatewayRequest, GoneError, Lacking, receive_request
 from servers.gateway.routes import NoRoute, Route, Routes, list_models
 from servers.host.gateway.relay import AwayError, UpstreamResponse, relay

@@ -15,8 +15,7 @@ from redis import RedisError
 from servers import events
 from servers.events import wait_async
 from servers.gateway.app import Gateway
-from servers.gateway.asgi import Receive, Scope, Send
-from servers.gateway.legacy_port_listener import LegacyPortListener
+from servers.gateway.callers import LegacyPortListener, Receive, Scope, Send
 from servers.lifecycle.profiles import knowledge
 from servers.models import Box, LegacyPort
 

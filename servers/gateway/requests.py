@@ -11,9 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 
-from servers.gateway.asgi import Receive
-from servers.gateway.callers import Refusal
-from servers.gateway.messages.response import find_message
+from servers.gateway.callers import Receive, Refusal
+from servers.gateway.messages.response import dump, find_message
 from servers.gateway.routes import Route
 from servers.host.gateway.relay import UpstreamResponse
 from servers.launch.engines import ENGINES
@@ -41,7 +40,7 @@ class GatewayRequest:
         if self.said is None:
             return replace(self, model=model)
         said = {**self.said, "model": model}
-        return GatewayRequest(body=_json(said), model=model, said=said)
+        return GatewayRequest(body=dump(said), model=model, said=said)
 
     def encode_for(self, model: str, more: dict[str, object]) -> bytes:
         """The body as the engine wants it, which knows only its own name."""
@@ -49,14 +48,7 @@ class GatewayRequest:
             return self.body
         if self.model not in (None, model):
             more = {**more, "model": model}
-        return _json({**self.said, **more}) if more else self.body
-
-
-def _json(said: dict[str, object]) -> bytes:
-    try:
-        return json.dumps(said, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # half a character, which JSON can say and UTF-8 cannot
-        return json.dumps(said).encode()
+        return dump({**self.said, **more}) if more else self.body
 
 
 async def receive_request(receive: Receive, content_type: str) -> GatewayRequest:

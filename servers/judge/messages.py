@@ -7,7 +7,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
+from servers.launch.yaml_files import load_yaml
 
 GIB = 2**30
 FOLDER = Path(__file__).parent
@@ -94,7 +94,7 @@ def load_messages(room: str) -> Mapping[str, Message]:
 
 def parse_messages(room: str, text: str) -> Mapping[str, Message]:
     found: dict[str, Message] = {}
-    for said in yaml.safe_load(text):
+    for said in load_yaml(text):
         id = said.get("id", "")
         if not id.startswith(f"{room}.") or id in found:
             raise MessageError(f"{id or said}: the id must be new and begin with “{room}.”.")

@@ -3,16 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-import yaml
+from servers.launch.yaml_files import load_yaml
 
 # Tables are read at every start; PyYAML's own build in C is there in all of its wheels.
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_table(module: str) -> Any:
     """What the YAML file of a module says. `module` is its __file__."""
     path = Path(module).with_suffix(".yaml")
-    return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader
+    return load_yaml(path.read_text(encoding="utf-8"))
 
 
 def freeze(said: Any) -> Any:

@@ -45,6 +45,15 @@ class PermissionCommand(DatabaseCommand):
         self.stdout.write(f"{asked}: {done} on {settings.BOX}. It counts from the next start on.")
 
 
+def add_passphrase(parser: ArgumentParser, *, without: str) -> None:
+    """How the passphrase of secrets is had, or left out: what that means is `without`."""
+    secrets = parser.add_mutually_exclusive_group()
+    secrets.add_argument(
+        "--passphrase-file", metavar="FILE", help="its first line is the secrets' passphrase"
+    )
+    secrets.add_argument("--without-secrets", action="store_true", help=without)
+
+
 def from_file(name: str) -> str:
     """Its first line. Raises CommandError."""
     try:

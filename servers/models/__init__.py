@@ -1,107 +1,61 @@
 """The tables."""
 
-from servers.models.alerts import (
-    Alert,
-    Dismissal,
-    Notification,
-    NotificationChannel,
-    NotificationChoices,
-)
-from servers.models.box import Box, BoxObservation, Reboot
-from servers.models.external import ExternalEngine, OtherWorkloads, ProfileImport
-from servers.models.gateway.capture import Capture, CapturedCall
-from servers.models.gateway.conversation import (
-    ChatMessage,
-    Conversation,
-    PromptAnswer,
-    PromptRun,
-    PromptSet,
-)
-from servers.models.gateway.request import LegacyPort, Request, Usage
-from servers.models.images import (
-    ImageFacts,
-    ImageInventory,
-    RegistryCredential,
-    StoredImage,
-    TagChecks,
-    TagNews,
-)
-from servers.models.jobs import Download, ImageJob, Job, JobLog
-from servers.models.logs import LogChunk
-from servers.models.memory import FiguresChunk, HistoryChunk, HostResources
-from servers.models.people.claim import Claim
-from servers.models.people.key import Key, Secret
-from servers.models.people.user import AuditEntry, Invite, LoginFailure, Permission, Role, User
-from servers.models.profiles import (
-    EnvironmentGroup,
-    EnvironmentVersion,
-    Preset,
-    Profile,
-    ProfileVersion,
-)
-from servers.models.runs.run import ActiveUser, Run
-from servers.models.runs.run_parts import RunHealth, RunLog, RunPlan, RunStart
-from servers.models.runs.server import Server
-from servers.models.weights import CheckpointFacts, ModelInventory, StoredCheckpoint
-
-__all__ = [
-    "Alert",
-    "Reboot",
-    "Box",
-    "BoxObservation",
-    "Capture",
-    "CheckpointFacts",
-    "Claim",
-    "Conversation",
-    "Dismissal",
-    "Notification",
-    "Download",
-    "AuditEntry",
-    "EnvironmentGroup",
-    "EnvironmentVersion",
-    "CapturedCall",
-    "FiguresChunk",
-    "HistoryChunk",
-    "ImageFacts",
-    "ImageJob",
-    "Invite",
-    "Job",
-    "JobLog",
-    "Key",
-    "ProfileImport",
-    "LogChunk",
-    "LoginFailure",
-    "ChatMessage",
-    "OtherWorkloads",
-    "LegacyPort",
-    "NotificationChannel",
-    "NotificationChoices",
-    "Preset",
-    "Profile",
-    "ProfileVersion",
-    "PromptSet",
-    "RegistryCredential",
-    "Request",
-    "Permission",
-    "Role",
-    "PromptRun",
-    "PromptAnswer",
-    "Run",
-    "RunHealth",
-    "RunLog",
-    "RunPlan",
-    "RunStart",
-    "Secret",
-    "Server",
-    "ImageInventory",
-    "ExternalEngine",
-    "ModelInventory",
-    "StoredCheckpoint",
-    "StoredImage",
-    "HostResources",
-    "TagChecks",
-    "TagNews",
-    "Usage",
-    "ActiveUser",
-    "User",
-]
+from servers.models.alerts import Alert as Alert
+from servers.models.alerts import Dismissal as Dismissal
+from servers.models.alerts import Notification as Notification
+from servers.models.alerts import NotificationChannel as NotificationChannel
+from servers.models.alerts import NotificationChoices as NotificationChoices
+from servers.models.box import Box as Box
+from servers.models.box import BoxObservation as BoxObservation
+from servers.models.box import Reboot as Reboot
+from servers.models.external import ExternalEngine as ExternalEngine
+from servers.models.external import OtherWorkloads as OtherWorkloads
+from servers.models.external import ProfileImport as ProfileImport
+from servers.models.gateway.capture import Capture as Capture
+from servers.models.gateway.capture import CapturedCall as CapturedCall
+from servers.models.gateway.conversation import ChatMessage as ChatMessage
+from servers.models.gateway.conversation import Conversation as Conversation
+from servers.models.gateway.conversation import PromptAnswer as PromptAnswer
+from servers.models.gateway.conversation import PromptRun as PromptRun
+from servers.models.gateway.conversation import PromptSet as PromptSet
+from servers.models.gateway.request import LegacyPort as LegacyPort
+from servers.models.gateway.request import Request as Request
+from servers.models.gateway.request import Usage as Usage
+from servers.models.images import ImageFacts as ImageFacts
+from servers.models.images import ImageInventory as ImageInventory
+from servers.models.images import RegistryCredential as RegistryCredential
+from servers.models.images import StoredImage as StoredImage
+from servers.models.images import TagChecks as TagChecks
+from servers.models.images import TagNews as TagNews
+from servers.models.jobs import Download as Download
+from servers.models.jobs import ImageJob as ImageJob
+from servers.models.jobs import Job as Job
+from servers.models.jobs import JobLog as JobLog
+from servers.models.logs import LogChunk as LogChunk
+from servers.models.memory import FiguresChunk as FiguresChunk
+from servers.models.memory import HistoryChunk as HistoryChunk
+from servers.models.memory import HostResources as HostResources
+from servers.models.people.claim import Claim as Claim
+from servers.models.people.key import Key as Key
+from servers.models.people.key import Secret as Secret
+from servers.models.people.user import AuditEntry as AuditEntry
+from servers.models.people.user import Invite as Invite
+from servers.models.people.user import LoginFailure as LoginFailure
+from servers.models.people.user import Permission as Permission
+from servers.models.people.user import Role as Role
+from servers.models.people.user import User as User
+from servers.models.profiles import EnvironmentGroup as EnvironmentGroup
+from servers.models.profiles import EnvironmentVersion as EnvironmentVersion
+from servers.models.profiles import Preset as Preset
+from servers.models.profiles import Profile as Profile
+from servers.models.profiles import ProfileVersion as ProfileVersion
+from servers.models.runs.run import ActiveUser as ActiveUser
+from servers.models.runs.run import Run as Run
+from servers.models.runs.run_parts import RunHealth as RunHealth
+from servers.models.runs.run_parts import RunLog as RunLog
+from servers.models.runs.run_parts import RunPlan as RunPlan
+from servers.models.runs.run_parts import RunStart as RunStart
+from servers.models.runs.server import Server as Server
+from servers.models.weights import CheckpointFacts as CheckpointFacts
+from servers.models.weights import ModelInventory as ModelInventory
+from servers.models.weights import StoredCheckpoint as StoredCheckpoint

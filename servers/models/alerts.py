@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from servers.models.box import Box
+from servers.models.json_values import Json
 from servers.models.people.key import seal_text, unseal_text
 from servers.models.people.user import User
 from servers.models.runs.run import Run
@@ -157,7 +158,7 @@ class NotificationChannel(models.Model):
         User, null=True, on_delete=models.CASCADE, related_name="notification_channel"
     )
     least = models.CharField(max_length=10, choices=Severity, default=Severity.INFO)
-    kinds: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)  # []: all
+    kinds: Json[list[str]] = models.JSONField(default=list)  # []: all
     is_enabled = models.BooleanField(default=True)
     created_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
@@ -282,8 +283,8 @@ class NotificationChoices(models.Model):
     person = models.OneToOneField(
         User, on_delete=models.CASCADE, related_name="notification_choices"
     )
-    browser: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list_usual_topics)
-    mail: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
+    browser: Json[list[str]] = models.JSONField(default=list_usual_topics)
+    mail: Json[list[str]] = models.JSONField(default=list)
     address = models.EmailField(blank=True)
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ from django.db import models
 from django.utils import timezone
 
 from servers.launch.engines.placement import VolumeError, resolve
-from servers.models.json_values import JsonRow
+from servers.models.json_values import Json, JsonRow
 from servers.models.people.key import Secret
 from servers.models.people.user import User
 
@@ -47,12 +47,10 @@ class Box(models.Model):
     # Docker refuses: why}, openings (judge.openings), manage (how its commands are called there).
     facts = models.JSONField(default=dict)
     # The least memory that was in use with nobody there, by driver and GPU, over all boots.
-    memory_best: "models.JSONField[dict[str, int], dict[str, int]]" = models.JSONField(default=dict)
+    memory_best: Json[dict[str, int]] = models.JSONField(default=dict)
 
     # What engines have left on it (judge.leftbehind.Left, as JSON), as its watcher last saw it.
-    left_behind: "models.JSONField[list[dict[str, Any]], list[dict[str, Any]]]" = models.JSONField(
-        default=list
-    )
+    left_behind: Json[list[dict[str, Any]]] = models.JSONField(default=list)
 
     class Meta:
         ordering = ["slug"]
@@ -162,7 +160,7 @@ class BoxObservation(JsonRow):
     # Why the last look saw nothing; then the rest is of an earlier one.
     trouble = models.TextField(blank=True)
     # What was seen, in the words of its kind; written by the watcher alone.
-    data: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    data: Json[dict[str, Any]] = models.JSONField(default=dict)
 
     objects = BoxObservationManager()
 
@@ -201,10 +199,10 @@ class Reboot(models.Model):
     last_seen_at = models.DateTimeField(null=True)  # the watcher's last sign of life before it
     noted_at = models.DateTimeField(default=timezone.now)
     # {"driver", "docker", "kernel"}: versions; a key is missing where nobody could tell.
-    before: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
-    after: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    before: Json[dict[str, Any]] = models.JSONField(default=dict)
+    after: Json[dict[str, Any]] = models.JSONField(default=dict)
     # The runs that it has ended, or that were still to be started, in the order of their starts.
-    runs: "models.JSONField[list[int], list[int]]" = models.JSONField(default=list)
+    runs: Json[list[int]] = models.JSONField(default=list)
     dismissed_at = models.DateTimeField(null=True)
     dismissed_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
 

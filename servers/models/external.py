@@ -6,7 +6,7 @@ from django.db import models
 from django.utils import timezone
 
 from servers.models.box import Box, BoxObservation, BoxObservationManager, ObservationKind
-from servers.models.json_values import JsonValue
+from servers.models.json_values import Json, JsonValue
 from servers.models.profiles import ProfileVersion
 
 
@@ -32,14 +32,14 @@ class ProfileImport(models.Model):
     # A container's 64 digits, or "pid-4711-99" with the moment of the process's start.
     container = models.CharField(max_length=64)
     # Of a process: Found.identity, by which its next life is known; {} of a container.
-    identity: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
+    identity: Json[dict[str, str]] = models.JSONField(default=dict)
     name = models.CharField(max_length=200)
     version = models.ForeignKey(ProfileVersion, on_delete=models.CASCADE, related_name="imports")
     made_at = models.DateTimeField(default=timezone.now)
     # launch.commandline.comparison.Row as lists: what, theirs, ours, verdict.
-    rows: "models.JSONField[list[list[str]], list[list[str]]]" = models.JSONField(default=list)
+    rows: Json[list[list[str]]] = models.JSONField(default=list)
     # Kind and sentence of what had to be assumed or left out.
-    remarks: "models.JSONField[list[Any], list[Any]]" = models.JSONField(default=list)
+    remarks: Json[list[Any]] = models.JSONField(default=list)
 
     class Meta:
         verbose_name = "imported profile"

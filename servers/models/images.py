@@ -12,7 +12,7 @@ from servers.launch.engines import ENGINES
 from servers.launch.engines.flaghelp import complete_image_flags
 from servers.launch.engines.flaglist import FlagList
 from servers.models.box import Box, BoxObservation, BoxObservationManager, ObservationKind
-from servers.models.json_values import JsonValue
+from servers.models.json_values import Json, JsonValue
 from servers.models.people.key import seal_text, unseal_text
 from servers.models.people.user import User
 
@@ -90,12 +90,10 @@ class ImageFacts(models.Model):
     engine = models.CharField(max_length=20)
     image_id = models.CharField(max_length=80, blank=True)  # that was asked
     # As Docker's inspect says it; None: nobody has looked.
-    entrypoint: "models.JSONField[list[str] | None, list[str] | None]" = models.JSONField(null=True)
+    entrypoint: Json[list[str] | None] = models.JSONField(null=True)
     version = models.CharField(max_length=60, blank=True)  # "": it could not be asked
     # FlagList.to_json(); None when the image could not be asked.
-    flags: "models.JSONField[dict[str, Any] | None, dict[str, Any] | None]" = models.JSONField(
-        null=True
-    )
+    flags: Json[dict[str, Any] | None] = models.JSONField(null=True)
     count = models.PositiveIntegerField(default=0)  # of the flags
     error = models.TextField(blank=True)  # why there are none, one sentence for a person
     asked_at = models.DateTimeField(null=True)  # None: never yet
@@ -239,8 +237,8 @@ class StoredImageQuerySet(models.QuerySet["StoredImage"]):
 class StoredImage(models.Model):
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="images")
     image_id = models.CharField(max_length=80)  # sha256:…
-    tags: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
-    digests: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
+    tags: Json[list[str]] = models.JSONField(default=list)
+    digests: Json[list[str]] = models.JSONField(default=list)
     size = models.BigIntegerField()  # bytes, with the layers that others have too
     shared = models.BigIntegerField(null=True)  # of that; None: nobody has added it up
     made_at = models.DateTimeField(null=True)  # None: its builder does not tell
@@ -251,9 +249,7 @@ class StoredImage(models.Model):
     version = models.CharField(max_length=60, blank=True)  # as a label of it says
     built_for = models.CharField(max_length=63, blank=True)  # the profile's slug, where we built it
     # Containers that were made from it: {"id", "name", "state", "is_ours"} each.
-    users: "models.JSONField[list[dict[str, Any]], list[dict[str, Any]]]" = models.JSONField(
-        default=list
-    )
+    users: Json[list[dict[str, Any]]] = models.JSONField(default=list)
     seen_at = models.DateTimeField(default=timezone.now)  # first
     # Somebody wants its version and flags, although no profile names it.
     is_to_be_asked = models.BooleanField(default=False)

@@ -9,7 +9,7 @@ from django.db import models
 from django.utils import timezone
 
 from servers.models.box import Box
-from servers.models.json_values import JsonRow, JsonValue
+from servers.models.json_values import Json, JsonRow, JsonValue
 from servers.models.people.user import User
 from servers.models.profiles import Profile, ProfileVersion
 
@@ -116,7 +116,7 @@ class Job(JsonRow):
     target = models.CharField(max_length=500, blank=True)
     what = models.CharField(max_length=500, blank=True)  # the same for people
     # How it is to be done, in the words of its kind; written by the web.
-    params: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    params: Json[dict[str, Any]] = models.JSONField(default=dict)
     version = models.ForeignKey(  # whose Dockerfile is built
         ProfileVersion, null=True, on_delete=models.CASCADE, related_name="+"
     )
@@ -127,7 +127,7 @@ class Job(JsonRow):
     total = models.BigIntegerField(null=True)
     rate = models.FloatField(null=True)  # bytes a second, of the last seconds
     # What else is known of it, in the words of its kind; written by the watcher.
-    result: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    result: Json[dict[str, Any]] = models.JSONField(default=dict)
     said = models.TextField(blank=True)  # one or two sentences on what came of it
     asked_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     asked_at = models.DateTimeField(default=timezone.now)

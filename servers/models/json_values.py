@@ -1,8 +1,11 @@
-"""Values in a JSON column that only some kinds of a table's rows have, as attributes with a type."""
+"""JSON columns, and values in them that only some kinds of a table's rows have, as attributes with a type."""
 
 from typing import Any, Self, cast, overload
 
 from django.db import models
+
+# A JSON column, by what it holds.
+type Json[T] = models.JSONField[T, T]
 
 
 class JsonValue[T](property):

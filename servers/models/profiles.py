@@ -10,6 +10,7 @@ from django.utils import timezone
 from servers.launch.engines.change import LaunchChange
 from servers.launch.engines.launch import Launch
 from servers.models.box import Box
+from servers.models.json_values import Json
 from servers.models.people.user import User
 
 
@@ -211,7 +212,7 @@ class ProfileVersion(models.Model):
     author = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
     message = models.CharField(max_length=200, blank=True)
-    spec: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField()
+    spec: Json[dict[str, Any]] = models.JSONField()
 
     class Meta:
         ordering = ["-number"]
@@ -238,7 +239,7 @@ class Preset(models.Model):
     profile = models.ForeignKey(Profile, on_delete=models.CASCADE, related_name="presets")
     name = models.CharField(max_length=60)
     # As a conversation has them: {"params", "tools", "schema"}. Only browsers read what is in these.
-    values: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField()
+    values: Json[dict[str, Any]] = models.JSONField()
     by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     saved_at = models.DateTimeField(default=timezone.now)
 
@@ -309,9 +310,9 @@ class EnvironmentVersion(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     message = models.CharField(max_length=200, blank=True)
     # Variable -> value; variable -> Secret.pk; variable -> why it is there.
-    env: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
-    secret_env: "models.JSONField[dict[str, int], dict[str, int]]" = models.JSONField(default=dict)
-    reasons: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
+    env: Json[dict[str, str]] = models.JSONField(default=dict)
+    secret_env: Json[dict[str, int]] = models.JSONField(default=dict)
+    reasons: Json[dict[str, str]] = models.JSONField(default=dict)
 
     class Meta:
         ordering = ["-number"]

@@ -5,7 +5,7 @@ from typing import Any
 from django.db import models
 
 from servers.models.box import Box, BoxObservation, BoxObservationManager, ObservationKind
-from servers.models.json_values import JsonValue
+from servers.models.json_values import Json, JsonValue
 
 LONGEST_PATH = 1000
 
@@ -31,7 +31,7 @@ class StoredCheckpoint(models.Model):
     name = models.CharField(max_length=300)
     is_hub = models.BooleanField(default=False)
     revision = models.CharField(max_length=64, blank=True)
-    refs: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
+    refs: Json[list[str]] = models.JSONField(default=list)
     format = models.CharField(max_length=12, blank=True)
     weights = models.BigIntegerField()
     size = models.BigIntegerField()
@@ -41,15 +41,13 @@ class StoredCheckpoint(models.Model):
     missing = models.BigIntegerField(null=True)
     fingerprint = models.CharField(max_length=32, blank=True)
     # Its config.json without long lists; None where there is none.
-    config: "models.JSONField[dict[str, Any] | None, dict[str, Any] | None]" = models.JSONField(
-        null=True
-    )
+    config: Json[dict[str, Any] | None] = models.JSONField(null=True)
     is_adapter = models.BooleanField(default=False)
     changed_at = models.DateTimeField()  # the newest file of weights
     # READMEs and scripts beside it, by their names.
-    texts: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
+    texts: Json[dict[str, str]] = models.JSONField(default=dict)
     # Why files that a page would show, or that a start needs, are not read; by their names.
-    unread: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
+    unread: Json[dict[str, str]] = models.JSONField(default=dict)
     licence = models.CharField(max_length=100, blank=True)
 
     class Meta:
@@ -67,9 +65,7 @@ class CheckpointFacts(models.Model):
     # A path of the box, or a Hugging Face id with @revision in the box's cache.
     source = models.CharField(max_length=700)
     # Its config.json without long lists; None where there is none.
-    config: "models.JSONField[dict[str, Any] | None, dict[str, Any] | None]" = models.JSONField(
-        null=True
-    )
+    config: Json[dict[str, Any] | None] = models.JSONField(null=True)
     weights = models.BigIntegerField(null=True)  # bytes; None: no file of weights
     missing = models.BigIntegerField(default=0)  # bytes of them that are still to be downloaded
     # What the Hub says of one that is not on the box (host.hub.Access); "": it is there.

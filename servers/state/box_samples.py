@@ -3,8 +3,6 @@
 import json
 from typing import Any, cast
 
-import redis
-
 from servers.judge.memory import holders
 from servers.state import store
 
@@ -35,22 +33,13 @@ def _keep(box_slug: str, sample: dict[str, Any]) -> None:
 def newest(box_slug: str) -> dict[str, Any] | None:
     """The collector's newest sample; None when there was none in the last minute, or when
     Redis is away: pages then say that nothing is known of the GPUs, and stay."""
-    try:
-        text = cast(bytes | None, store.client.get(f"inferdash:sample:{box_slug}"))
-    except (redis.RedisError, OSError) as error:
-        store.note_redis_outage(error)
-        return None
+    text = _read_text(f"inferdash:sample:{box_slug}")
     return json.loads(text) if text else None
 
 
 def chart_points(box_slug: str) -> list[dict[str, Any]]:
     """Of the last 15 minutes, one a second; [] when Redis is away."""
-    try:
-        points = cast(list[bytes], store.client.lrange(f"inferdash:history:{box_slug}", 0, -1))
-    except (redis.RedisError, OSError) as error:
-        store.note_redis_outage(error)
-        return []
-    return [json.loads(point) for point in points]
+    return _read_list(f"inferdash:history:{box_slug}")
 
 
 def record(box_slug: str, snapshot: dict[str, Any]) -> None:
@@ -69,12 +58,7 @@ def _record(box_slug: str, snapshot: dict[str, Any]) -> None:
 
 def read_recording(box_slug: str) -> list[dict[str, Any]]:
     """The snapshots of the last half an hour, in their order; [] when Redis is away."""
-    try:
-        lines = cast(list[bytes], store.client.lrange(f"inferdash:recording:{box_slug}", 0, -1))
-    except (redis.RedisError, OSError) as error:
-        store.note_redis_outage(error)
-        return []
-    return [json.loads(line) for line in lines]
+    return _read_list(f"inferdash:recording:{box_slug}")
 
 
 def keep_recent(box_slug: str, body: bytes, *, of: str = "recent") -> None:
@@ -85,11 +69,7 @@ def keep_recent(box_slug: str, body: bytes, *, of: str = "recent") -> None:
 
 def read_recent(box_slug: str, *, of: str = "recent") -> bytes | None:
     """As keep_recent() kept it; None without one, also when Redis is away."""
-    try:
-        return cast(bytes | None, store.client.get(f"inferdash:{of}:{box_slug}"))
-    except (redis.RedisError, OSError) as error:
-        store.note_redis_outage(error)
-        return None
+    return _read_text(f"inferdash:{of}:{box_slug}")
 
 
 def note_look(box_slug: str) -> None:
@@ -100,8 +80,15 @@ def note_look(box_slug: str) -> None:
 
 def is_looked_at(box_slug: str) -> bool:
     """False, too, when Redis is away."""
-    try:
-        return bool(store.client.exists(f"inferdash:looked-at:{box_slug}"))
-    except (redis.RedisError, OSError) as error:
-        store.note_redis_outage(error)
-        return False
+    key = f"inferdash:looked-at:{box_slug}"
+    return store.read_despite(lambda: bool(store.client.exists(key)), False)
+
+
+def _read_text(key: str) -> bytes | None:
+    return store.read_despite(lambda: cast(bytes | None, store.client.get(key)), None)
+
+
+def _read_list(key: str) -> list[dict[str, Any]]:
+    nothing: list[bytes] = []
+    lines = store.read_despite(lambda: cast(list[bytes], store.client.lrange(key, 0, -1)), nothing)
+    return [json.loads(line) for line in lines]

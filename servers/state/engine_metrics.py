@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-import redis
-
 from servers.judge.runs.metrics import STALE, Figures
 from servers.models import Run
 from servers.models.runs.run import RunState
@@ -68,12 +66,8 @@ def figures_kept(run_id: int) -> EngineMetrics | None:
 
 def _read(run_ids: Sequence[int]) -> list[bytes | None]:
     """Of each of these runs; [] when Redis is away."""
-    try:
-        found = store.client.mget([_key(pk) for pk in run_ids])
-    except (redis.RedisError, OSError) as error:
-        store.note_redis_outage(error)
-        return []
-    return cast(list[bytes | None], found)
+    keys = [_key(pk) for pk in run_ids]
+    return store.read_despite(lambda: cast(list[bytes | None], store.client.mget(keys)), [])
 
 
 def _key(run_id: int) -> str:

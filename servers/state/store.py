@@ -42,6 +42,15 @@ def run_despite(send: Callable[[], object]) -> None:
             log.warning("Redis is back")
 
 
+def read_despite[T](read: Callable[[], T], otherwise: T) -> T:
+    """What is read, or something else while Redis is away."""
+    try:
+        return read()
+    except (redis.RedisError, OSError) as error:
+        note_redis_outage(error)
+        return otherwise
+
+
 def note_redis_outage(error: Exception) -> None:
     """Once an outage: a busy log sends twenty messages a second."""
     if not _away.is_set():

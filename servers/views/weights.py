@@ -14,7 +14,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
-from inferdash.service.systemd import answers
+from inferdash.service.units import answers
 from servers import events, tasks
 from servers.contexts import disks as model_context
 from servers.contexts.disks import CheckpointRow

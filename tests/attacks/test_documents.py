@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.test import AsyncClient
 
-from inferdash import limits
+from inferdash import middleware
 from inferdash.asgi import application
 from servers.launch.commandline import paste as command_text
 from servers.launch.recipes import document
@@ -111,7 +111,7 @@ async def test_a_body_of_10_mib_is_not_taken_in() -> None:
         base_url="http://localhost",
     )
     answer = await asked.post("/api/v1/profiles", content=b"[" * (10 * MIB))
-    assert (answer.status_code, answer.content) == (413, limits.SENTENCE)
+    assert (answer.status_code, answer.content) == (413, middleware.SENTENCE)
 
 
 @pytest.mark.asyncio

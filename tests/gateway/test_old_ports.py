@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from servers.gateway.legacy_port_listener import LegacyPortListener
+from servers.gateway.callers import LegacyPortListener
 from servers.models import AuditEntry, Box, LegacyPort, Role, User
 from servers.models.runs.run import RunState
 from tests import factories

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from servers.gateway.callers import Refusal
 from servers.gateway.messages.request import translate_messages, translate_request
 from servers.gateway.messages.response import (
+    LONGEST_LINE,
+    MessagesStream,
     NotTranslatedError,
     translate_error,
     translate_response,
 )
-from servers.gateway.messages.stream import LONGEST_LINE, MessagesStream
 from tests.cases import Cases, table
 
 PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}

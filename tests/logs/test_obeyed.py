@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import Client
 
-from inferdash.terminal import safe
+from inferdash.terminal import show
 from servers.judge.logs import parsing
 from servers.models import JobLog, Role, User
 from servers.models.logs import LogChunk
@@ -42,21 +42,21 @@ def is_harmless(text: str) -> bool:
 
 @table("text", [*HARMFUL, LINE])
 def test_nothing_is_left_that_a_terminal_obeys(text: str) -> None:
-    for made in (safe.readable(f"a{text}z"), parsing.safe(f"a{text}z")):
+    for made in (show.readable(f"a{text}z"), parsing.safe(f"a{text}z")):
         assert is_harmless(made), ascii(made)
         assert made.startswith("a")
-    assert safe.readable(text) == parsing.safe(text)
-    assert is_harmless(safe.strip_controls(text))
+    assert show.readable(text) == parsing.safe(text)
+    assert is_harmless(show.strip_controls(text))
 
 
 def test_what_is_text_stays_and_what_is_taken_away_shows() -> None:
     text = "äöü\t漢 🙂 é\n second"
-    assert safe.readable(text) == parsing.safe(text) == safe.strip_controls(text) == text
-    assert safe.readable("\x1b[31mred\x1b[0m\r10\x07 \x9b2J\u202e") == "red␍10␇ �2J�"
+    assert show.readable(text) == parsing.safe(text) == show.strip_controls(text) == text
+    assert show.readable("\x1b[31mred\x1b[0m\r10\x07 \x9b2J\u202e") == "red␍10␇ �2J�"
 
 
 def test_a_sequence_that_nobody_ends_hides_nothing() -> None:
-    for make in (safe.readable, parsing.safe):
+    for make in (show.readable, parsing.safe):
         assert make("a\x1b]0;b\nc\x1b]52;d") == "a␛]0;b\nc␛]52;d"
     assert parsing.plain("a\x1b]0;b\nc") == "a\nc"
 

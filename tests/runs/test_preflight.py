@@ -22,6 +22,7 @@ from servers.launch.engines.placement import Place
 from servers.lifecycle.profiles import path_reports
 from servers.lifecycle.profiles import preflight as lifecycle
 from servers.lifecycle.profiles.knowledge import LaunchContext
+from servers.management.commands import preflight as command
 from servers.models import (
     Box,
     CheckpointFacts,
@@ -437,6 +438,12 @@ def test_a_gated_model_without_a_token_is_known_from_its_last_run(server: Server
     token = replace(server.profile.launch, env={"HF_TOKEN": "hf_x"})
     found = lifecycle.check(LaunchContext(token, server.box, server.profile, server))
     assert [item.id for item in found.items if item.level == "warning"] == ["token"]
+
+
+@pytest.fixture(autouse=True)
+def hurried_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked where no worker answers."""
+    monkeypatch.setattr(command, "ANSWERS_WITHIN", 1)
 
 
 def run_command(*words: str) -> tuple[str, int]:

@@ -9,7 +9,7 @@ import pytest
 
 from inferdash.service import bundle, release
 from inferdash.service.layout import ServiceError
-from inferdash.up import pip
+from inferdash.up import install
 
 # Of the checkout alone: for who works on inferdash.
 NOT_SHIPPED = {
@@ -72,10 +72,10 @@ def test_a_folder_of_wheels_is_all_that_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INFERDASH_WHEELS", str(tmp_path))
-    assert pip.wheels() == tmp_path
+    assert install.wheels() == tmp_path
 
     monkeypatch.setenv("INFERDASH_WHEELS", str(tmp_path / "gone"))
-    assert pip.wheels() is None
+    assert install.wheels() is None
 
 
 def test_nobody_learns_from_a_bundle_who_has_made_it() -> None:
@@ -104,7 +104,7 @@ def test_an_image_that_docker_lacks_stops_the_bundle(
 
 def test_a_box_without_docker_is_told_what_to_do_with_the_images(tmp_path: Path) -> None:
     script = tmp_path / "install.sh"
-    script.write_text(bundle._INSTALL)
+    script.write_text(bundle.INSTALL.read_text())
     (tmp_path / "images").mkdir()
     (tmp_path / "images/1.tar").touch()
     programs = tmp_path / "bin"
@@ -133,7 +133,7 @@ def test_images_of_a_bundle_are_loaded_before_it_installs(
     bundle._save_images(tmp_path / "images", names)
     subprocess.run(["docker", "image", "rm", *names], check=True)
     script = tmp_path / "install.sh"
-    script.write_text(bundle._INSTALL)
+    script.write_text(bundle.INSTALL.read_text())
     program = tmp_path / "inferdash/up/up.sh"
     program.parent.mkdir(parents=True)
     # Who is installed with them asks Docker, as inferdash would.

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from inferdash.tls import names, own
+from inferdash.tls import own
 from inferdash.tls.chosen import Certificates
 from inferdash.tls.pair import CertificateError
 from tests.tls.certificates import make
@@ -46,8 +46,8 @@ def test_another_address_of_the_machine_is_another_certificate(
 ) -> None:
     running = Certificates(settings(OWN_TLS=tmp_path), NOW)
     context = running.context(NOW)
-    more = names.sort_names([*names.LOOPBACK, "10.11.12.13"])
-    monkeypatch.setattr(names, "of_machine", lambda _typed: more)
+    more = own.sort_names([*own.LOOPBACK, "10.11.12.13"])
+    monkeypatch.setattr(own, "find_machine_names", lambda _typed: more)
 
     running.renew(NOW)
 

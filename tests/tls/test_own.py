@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from inferdash.tls import names, own
-from inferdash.tls.names import sort_names
+from inferdash.tls import own
+from inferdash.tls.own import sort_names
 from inferdash.tls.pair import CertificateError, check
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -128,7 +128,7 @@ def test_what_no_certificate_can_carry_is_left_out() -> None:
 
 
 def test_the_machine_knows_itself() -> None:
-    found = names.of_machine(["rtx8.example.org"])
+    found = own.find_machine_names(["rtx8.example.org"])
 
     assert {"localhost", "rtx8.example.org"} <= found.dns
     assert {"127.0.0.1", "::1"} <= {str(each) for each in found.addresses}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from inferdash import redis_address
+from inferdash.environment import with_tls
 from inferdash.tls.pair import Pair
 from inferdash.up.redis import RedisError, choose
 from tests.cases import Cases, table
@@ -143,11 +143,11 @@ def test_every_client_refuses_another_authority(encrypted: Encrypted, tmp_path: 
 
 
 def test_the_start_says_why_it_cannot_be_trusted(encrypted: Encrypted, tmp_path: Path) -> None:
-    url = redis_address.with_tls(encrypted.url, "")
+    url = with_tls(encrypted.url, "")
     with pytest.raises(RedisError, match="certificate verify failed") as refused:
         choose(url, tmp_path, chosen=True)
     assert PASSWORD not in str(refused.value)
-    trusted = redis_address.with_tls(encrypted.url, str(encrypted.pair.certificate))
+    trusted = with_tls(encrypted.url, str(encrypted.pair.certificate))
     assert choose(trusted, tmp_path, chosen=True) is None
 
 
@@ -163,7 +163,7 @@ def test_the_start_says_why_it_cannot_be_trusted(encrypted: Encrypted, tmp_path:
     ],
 )  # fmt: skip
 def test_an_address_says_all_that_each_client_needs(url: str, written: str | None) -> None:
-    assert redis_address.with_tls(url, "") == (written or url)
+    assert with_tls(url, "") == (written or url)
 
 
 def test_a_wrong_setting_stops_the_start_with_a_sentence(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from cryptography import x509
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
-from inferdash.tls import names, own
+from inferdash.tls import own
 from tests.ports import free_port
 from tests.tls.certificates import make
 from tests.waiting import PATIENCE, wait_until
@@ -300,7 +300,7 @@ def test_one_of_our_own_that_ends_soon_is_another_after_a_start(stack: WebStack)
     before = (folder / "ca.crt").read_text()
     ago = datetime.now(UTC) - timedelta(days=380)
     (folder / "server.pem").unlink()
-    old = own.ensure(folder, names.sort_names(["127.0.0.1"]), ago)
+    old = own.ensure(folder, own.sort_names(["127.0.0.1"]), ago)
     assert old.is_new
 
     stack.stop_web()

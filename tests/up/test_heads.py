@@ -10,8 +10,8 @@ import pytest_asyncio
 import uvicorn
 from websockets.asyncio.client import connect
 
-from inferdash.up import heads
-from servers.gateway.asgi import Message, Receive, Scope, Send
+from inferdash.up import connections
+from servers.gateway.callers import Message, Receive, Scope, Send
 from tests.waiting import PATIENCE, wait_until_async
 
 HEAD = b"POST /x HTTP/1.1\r\nHost: box\r\nContent-Length: 4\r\n\r\n"
@@ -27,7 +27,7 @@ class ProtocolClock:
         later = loop.call_later
 
         def call_later(delay: float, call: Callable[..., Any], *given: Any, **more: Any) -> Any:
-            if delay != heads.WITHIN:
+            if delay != connections.SILENT_FOR:
                 return later(delay, call, *given, **more)
             handle = asyncio.TimerHandle(self.now + delay, call, given, loop)
             self._timers.append((self.now + delay, handle))
@@ -55,10 +55,10 @@ class HeadsServer:
     async def hears(self, count: int) -> None:
         await wait_until_async(lambda: self.heard == count, lambda: f"{count}, not {self.heard}")
 
-    def protocol(self) -> type[heads.BoundedHeads]:
+    def protocol(self) -> type[connections.BoundedHeads]:
         box = self
 
-        class Counted(heads.BoundedHeads):
+        class Counted(connections.BoundedHeads):
             def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
                 super().connection_made(transport)
                 box.connections += 1
@@ -80,7 +80,7 @@ class HeadsServer:
         while (message := await receive()).get("more_body"):
             said += message["body"]
         said += message.get("body", b"")
-        self.clock.passes(2 * heads.WITHIN)  # it thinks
+        self.clock.passes(2 * connections.SILENT_FOR)  # it thinks
         headers = [(b"x-heard", said)]
         start: Message = {"type": "http.response.start", "status": 204, "headers": headers}
         await send(start)
@@ -112,11 +112,11 @@ async def box(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[HeadsServer]:
 async def test_who_stops_in_the_middle_is_hung_up_on(box: HeadsServer, said: bytes) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", box.port)
     await wait_until_async(lambda: box.connections == 1, "it is connected")
-    box.clock.passes(heads.WITHIN - 1)
+    box.clock.passes(connections.SILENT_FOR - 1)
     writer.write(said)
     await box.hears(len(said))
 
-    box.clock.passes(2 * heads.WITHIN)
+    box.clock.passes(2 * connections.SILENT_FOR)
 
     assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
     writer.close()
@@ -132,7 +132,7 @@ async def test_half_a_second_request_does_not_stay_either(box: HeadsServer, said
     writer.write(said)
     await box.hears(len(HEAD) + 4 + len(said))
 
-    box.clock.passes(2 * heads.WITHIN)
+    box.clock.passes(2 * connections.SILENT_FOR)
 
     assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
     writer.close()
@@ -141,7 +141,7 @@ async def test_half_a_second_request_does_not_stay_either(box: HeadsServer, said
 @pytest.mark.asyncio
 async def test_a_socket_may_be_silent(box: HeadsServer) -> None:
     async with connect(f"ws://127.0.0.1:{box.port}/", open_timeout=PATIENCE) as socket:
-        box.clock.passes(3 * heads.WITHIN)
+        box.clock.passes(3 * connections.SILENT_FOR)
         await socket.send("still there?")
 
         assert await asyncio.wait_for(socket.recv(), PATIENCE) == "yes"
@@ -155,7 +155,7 @@ async def test_who_says_all_of_it_in_pieces_is_answered_however_long_that_takes(
     writer.write(HEAD)
     await box.hears(len(HEAD))
     for count in range(1, 5):
-        box.clock.passes(heads.WITHIN - 1)
+        box.clock.passes(connections.SILENT_FOR - 1)
         writer.write(b"a")
         await box.hears(len(HEAD) + count)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from inferdash.up import claim, redis
+from inferdash.up import __main__, redis
 from tests.up.programs import ROOT
 from tests.waiting import wait_until
 
@@ -63,8 +63,8 @@ def test_a_data_folder_too_deep_for_a_socket_is_told(tmp_path: Path) -> None:
 
 def test_a_claim_ends_with_its_process(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from inferdash.up import claim;"
-        "claim.take(Path(sys.argv[1]), 'http://127.0.0.1:1'); print('held', flush=True);"
+        "import sys; from pathlib import Path; from inferdash.up.__main__ import claim_folder;"
+        "claim_folder(Path(sys.argv[1]), 'http://127.0.0.1:1'); print('held', flush=True);"
         "sys.stdin.read()"
     )
     with subprocess.Popen(
@@ -75,8 +75,8 @@ def test_a_claim_ends_with_its_process(tmp_path: Path) -> None:
     ) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
-        with pytest.raises(claim.AlreadyRunningError, match=f"pid {holder.pid}"):
-            claim.take(tmp_path, "http://127.0.0.1:1")
+        with pytest.raises(__main__.AlreadyRunningError, match=f"pid {holder.pid}"):
+            __main__.claim_folder(tmp_path, "http://127.0.0.1:1")
         holder.kill()
 
-    os.close(claim.take(tmp_path, "http://127.0.0.1:1"))
+    os.close(__main__.claim_folder(tmp_path, "http://127.0.0.1:1"))

@@ -10,8 +10,8 @@ from itertools import pairwise
 import pytest
 import uvicorn
 
-from inferdash.up import ports, resting
-from inferdash.up.resting import EVERY, RestingServer
+from inferdash.up import connections, ports
+from inferdash.up.connections import WAKES_EVERY, RestingServer
 
 FAILED_AFTER = 60.0  # seconds
 
@@ -40,11 +40,11 @@ def test_it_wakes_once_a_second_with_a_new_date() -> None:
 
     assert [name for name, _value in server.server_state.default_headers] == [b"date", b"server"]
     gaps = [after - before for before, after in pairwise(server.ticked_at)]
-    assert all(gap >= EVERY * 0.9 for gap in gaps), gaps
+    assert all(gap >= WAKES_EVERY * 0.9 for gap in gaps), gaps
 
 
 def test_a_signal_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resting, "EVERY", 10 * FAILED_AFTER)
+    monkeypatch.setattr(connections, "WAKES_EVERY", 10 * FAILED_AFTER)
     server = Counting()
 
     async def serves() -> None:

@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import sys
+from collections.abc import Callable
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -47,6 +48,40 @@ def _value(handle: Any, name: str) -> Any:
     return value
 
 
+# Functions that answer with one value of a card, whatever else they are asked.
+_VALUES = {
+    "nvmlDeviceGetUUID": "uuid",
+    "nvmlDeviceGetName": "name",
+    "nvmlDeviceGetNumaNodeId": "numa_node",
+    "nvmlDeviceGetTemperatureV": "temperature",
+    "nvmlDeviceGetTemperatureThreshold": "threshold",
+    "nvmlDeviceGetMarginTemperature": "margin",
+    "nvmlDeviceGetPowerUsage": "power",
+    "nvmlDeviceGetEnforcedPowerLimit": "power_limit",
+    "nvmlDeviceGetCurrentClocksEventReasons": "throttle",
+    "nvmlDeviceGetFanSpeed": "fan",
+    "nvmlDeviceGetPerformanceState": "pstate",
+    "nvmlDeviceGetCurrPcieLinkGeneration": "pcie_gen",
+    "nvmlDeviceGetMaxPcieLinkGeneration": "pcie_gen_max",
+    "nvmlDeviceGetCurrPcieLinkWidth": "pcie_width",
+    "nvmlDeviceGetMaxPcieLinkWidth": "pcie_width",
+    "nvmlDeviceGetPcieReplayCounter": "pcie_replays",
+    "nvmlDeviceGetTotalEccErrors": "ecc",
+    "nvmlDeviceGetRetiredPages": "retired_pages",
+    "nvmlDeviceGetRetiredPagesPendingStatus": "retired_pages",
+}
+
+
+def _answer_with(name: str) -> Callable[..., Any]:
+    def answer(card: Any, *_more: Any) -> Any:
+        return _value(card, name)
+
+    return answer
+
+
+globals().update({function: _answer_with(name) for function, name in _VALUES.items()})
+
+
 def nvmlInitWithFlags(_flags: int) -> None:
     """There is always a simulated driver."""
 
@@ -67,21 +102,9 @@ def nvmlDeviceGetHandleByIndex(index: int) -> Any:
     return ctypes.c_void_p(index + 1)
 
 
-def nvmlDeviceGetUUID(card: Any) -> Any:
-    return _value(card, "uuid")
-
-
-def nvmlDeviceGetName(card: Any) -> Any:
-    return _value(card, "name")
-
-
 def nvmlDeviceGetCudaComputeCapability(card: Any) -> tuple[int, int]:
     major, minor = _value(card, "capability")
     return major, minor
-
-
-def nvmlDeviceGetNumaNodeId(card: Any) -> Any:
-    return _value(card, "numa_node")
 
 
 def nvmlDeviceGetMemoryInfo(card: Any, version: Any = None) -> Any:
@@ -94,26 +117,6 @@ def nvmlDeviceGetUtilizationRates(card: Any) -> Any:
     return SimpleNamespace(gpu=_value(card, "util"), memory=_value(card, "mem_util"))
 
 
-def nvmlDeviceGetTemperatureV(card: Any, _sensor: int) -> Any:
-    return _value(card, "temperature")
-
-
-def nvmlDeviceGetTemperatureThreshold(card: Any, _threshold: int) -> Any:
-    return _value(card, "threshold")
-
-
-def nvmlDeviceGetMarginTemperature(card: Any) -> Any:
-    return _value(card, "margin")
-
-
-def nvmlDeviceGetPowerUsage(card: Any) -> Any:
-    return _value(card, "power")
-
-
-def nvmlDeviceGetEnforcedPowerLimit(card: Any) -> Any:
-    return _value(card, "power_limit")
-
-
 def nvmlDeviceGetClockInfo(card: Any, clock: int) -> Any:
     return _value(card, "sm_clock" if clock == _real.NVML_CLOCK_SM else "mem_clock")
 
@@ -122,49 +125,13 @@ def nvmlDeviceGetMaxClockInfo(card: Any, clock: int) -> Any:
     return _value(card, "sm_clock_max" if clock == _real.NVML_CLOCK_SM else "mem_clock_max")
 
 
-def nvmlDeviceGetCurrentClocksEventReasons(card: Any) -> Any:
-    return _value(card, "throttle")
-
-
-def nvmlDeviceGetFanSpeed(card: Any) -> Any:
-    return _value(card, "fan")
-
-
-def nvmlDeviceGetPerformanceState(card: Any) -> Any:
-    return _value(card, "pstate")
-
-
 def nvmlDeviceGetPersistenceMode(_card: Any) -> int:
     return 1
-
-
-def nvmlDeviceGetCurrPcieLinkGeneration(card: Any) -> Any:
-    return _value(card, "pcie_gen")
-
-
-def nvmlDeviceGetMaxPcieLinkGeneration(card: Any) -> Any:
-    return _value(card, "pcie_gen_max")
-
-
-def nvmlDeviceGetCurrPcieLinkWidth(card: Any) -> Any:
-    return _value(card, "pcie_width")
-
-
-def nvmlDeviceGetMaxPcieLinkWidth(card: Any) -> Any:
-    return _value(card, "pcie_width")
-
-
-def nvmlDeviceGetPcieReplayCounter(card: Any) -> Any:
-    return _value(card, "pcie_replays")
 
 
 def nvmlDeviceGetPciInfo(card: Any) -> Any:
     domain, bus = _value(card, "pci")
     return SimpleNamespace(domain=domain, bus=bus, device=0)
-
-
-def nvmlDeviceGetTotalEccErrors(card: Any, _which: int, _period: int) -> Any:
-    return _value(card, "ecc")
 
 
 def nvmlDeviceGetRemappedRows(card: Any) -> Any:
@@ -173,14 +140,6 @@ def nvmlDeviceGetRemappedRows(card: Any) -> Any:
 
 def nvmlDeviceGetRowRemapperHistogram(card: Any) -> Any:
     return SimpleNamespace(none=_value(card, "ecc"))
-
-
-def nvmlDeviceGetRetiredPages(card: Any, _cause: int) -> Any:
-    return _value(card, "retired_pages")
-
-
-def nvmlDeviceGetRetiredPagesPendingStatus(card: Any) -> Any:
-    return _value(card, "retired_pages")
 
 
 def nvmlDeviceGetComputeRunningProcesses_v3(card: Any) -> list[Any]:

@@ -44,6 +44,7 @@ from servers.judge.logs.remedies import Remedy, fill
 from servers.judge.profiles import lint_rules
 from servers.judge.profiles.conditions import Condition, compile_condition
 from servers.judge.profiles.facts import RuleSource
+from servers.launch.yaml_files import load_yaml
 
 SHORTEST = 4  # a shorter word is in too many lines
 
@@ -234,7 +235,7 @@ def load(folder: Path) -> tuple[Failure, ...]:
 
 def _list(path: Path) -> list[dict[str, Any]]:
     try:
-        said = yaml.safe_load(path.read_text())
+        said = load_yaml(path.read_text())
     except yaml.YAMLError as error:
         raise FailureError(f"{path.name} is not valid YAML: {error}") from error
     if not isinstance(said, list):

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from servers.judge.logs.metrics import FIELDS, MetricRule
+from servers.launch.yaml_files import load_yaml
 
 FOLDER = Path(__file__).with_name("meters")
 _KEYS = {"id", "near", "fields", "who", "scale", "examples"}
@@ -39,7 +40,7 @@ def by_engine() -> dict[str, LogMetricMap]:
 
 def _book(path: Path) -> LogMetricMap:
     try:
-        kept = yaml.safe_load(path.read_text(encoding="utf-8"))
+        kept = load_yaml(path.read_text(encoding="utf-8"))
         for rule in kept["rules"]:
             if strange := (rule.keys() - _KEYS) | (rule["fields"].keys() - set(FIELDS)):
                 raise ValueError(f"{rule['id']} has keys that are not known: {strange}")

@@ -11,7 +11,7 @@ ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)
 # Those that are whole: one that its line does not end would take with it what follows.
 _WHOLE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 # C0 but the tab and the line's end, C1 (8-bit sequences), what turns the direction of writing or
-# ends a line elsewhere; as inferdash.terminal.safe has it, which needs Python alone.
+# ends a line elsewhere; as inferdash.terminal.show has it, which needs Python alone.
 _HARMFUL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )

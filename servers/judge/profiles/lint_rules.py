@@ -23,6 +23,7 @@ from servers.judge.profiles.facts import (
 from servers.launch.engines import change
 from servers.launch.engines.change import FlagValue, LaunchChange
 from servers.launch.tables import freeze, read_table
+from servers.launch.yaml_files import FastLoader, load_yaml
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +136,7 @@ _OF_GPUS = {"sm", "sm_other_than", "gpu", "gpu_count"}
 _NEEDED = _KEYS - {"unknown", "fix"}
 
 
-class _Strict(yaml.SafeLoader):
+class _Strict(FastLoader):
     """YAML that refuses a key written twice: the first one would be lost without a word."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -231,7 +232,7 @@ def load(folder: Path) -> tuple[LintRule, ...]:
 
 def _list(path: Path) -> list[Any]:
     try:
-        said = yaml.load(path.read_text(), Loader=_Strict)  # noqa: S506 - a SafeLoader
+        said = yaml.load(path.read_text(), Loader=_Strict)  # noqa: S506 - a safe one
     except yaml.YAMLError as error:
         raise LintRuleError(f"{path.name} is not valid YAML: {error}") from error
     if not isinstance(said, list):
@@ -294,7 +295,7 @@ def sources() -> dict[str, RuleSource]:
 
 def _sources(path: Path) -> dict[str, RuleSource]:
     try:
-        said = yaml.safe_load(path.read_text())
+        said = load_yaml(path.read_text())
         return {name: RuleSource(**each) for name, each in said.items()}
     except (OSError, yaml.YAMLError, TypeError, AttributeError) as error:
         raise LintRuleError(

@@ -25,6 +25,7 @@ import yaml
 
 from servers.host.http.prometheus import Exposed
 from servers.judge.memory.history import Point
+from servers.launch.yaml_files import load_yaml
 
 FOLDER = Path(__file__).with_name("figures")
 _GAUGES, _COUNTED = {"running", "queued", "kv"}, {"prompt", "generation", "preemptions"}
@@ -98,7 +99,7 @@ def by_engine() -> dict[str, MetricMap]:
 
 def _book(path: Path) -> MetricMap:
     try:
-        said = yaml.safe_load(path.read_text(encoding="utf-8"))
+        said = load_yaml(path.read_text(encoding="utf-8"))
         parts = [("gauges", _GAUGES), ("counted", _COUNTED), ("shares", _SHARES)]
         for part, known in [*parts, ("seconds", _SECONDS)]:
             if strange := (said.get(part) or {}).keys() - known:

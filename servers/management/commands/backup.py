@@ -24,11 +24,7 @@ class Command(DatabaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, help="to be made; its name ends in .inferdash")
-        secrets = parser.add_mutually_exclusive_group()
-        secrets.add_argument(
-            "--passphrase-file", metavar="FILE", help="its first line is the secrets' passphrase"
-        )
-        secrets.add_argument("--without-secrets", action="store_true", help="do not ask for one")
+        console.add_passphrase(parser, without="do not ask for one")
 
     def handle(self, *args: Any, **options: Any) -> None:
         phrase = ""

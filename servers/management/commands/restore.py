@@ -22,11 +22,7 @@ class Command(DatabaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path)
-        secrets = parser.add_mutually_exclusive_group()
-        secrets.add_argument(
-            "--passphrase-file", metavar="FILE", help="its first line is the secrets' passphrase"
-        )
-        secrets.add_argument("--without-secrets", action="store_true", help="leave them out")
+        console.add_passphrase(parser, without="leave them out")
         parser.add_argument(
             "--replace",
             action="store_true",

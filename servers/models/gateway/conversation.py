@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import Count, Exists, F, OuterRef, Q
 from django.utils import timezone
 
+from servers.models.json_values import Json
 from servers.models.people.user import User
 from servers.models.runs.run import Run
 
@@ -66,9 +67,9 @@ class Conversation(models.Model):
     title = models.CharField(max_length=TITLE, blank=True)  # of its first question
     server = models.CharField(max_length=80, blank=True)  # slug of the one that was asked last
     # Of the playground's own making: only browsers read what is in these.
-    params: "models.JSONField[Any, Any]" = models.JSONField(default=dict)
-    tools: "models.JSONField[Any, Any]" = models.JSONField(default=None, null=True)
-    schema: "models.JSONField[Any, Any]" = models.JSONField(default=None, null=True)
+    params: Json[Any] = models.JSONField(default=dict)
+    tools: Json[Any] = models.JSONField(default=None, null=True)
+    schema: Json[Any] = models.JSONField(default=None, null=True)
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)
     # Those of one comparison have its key, and each a column of it, from 0. "": it stands alone.
@@ -125,7 +126,7 @@ class ChatMessage(models.Model):
         Conversation, on_delete=models.CASCADE, related_name="messages"
     )
     place = models.PositiveIntegerField()  # from 0
-    body: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField()
+    body: Json[dict[str, Any]] = models.JSONField()
     text = models.TextField(blank=True)  # what a search looks at
 
     class Meta:
@@ -170,7 +171,7 @@ MOST = 20  # prompts of a set
 
 class PromptSet(models.Model):
     name = models.CharField(max_length=80, unique=True)
-    prompts: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
+    prompts: Json[list[str]] = models.JSONField(default=list)
     by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     saved_at = models.DateTimeField(default=timezone.now)
 
@@ -197,9 +198,9 @@ class PromptRun(models.Model):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="prompt_runs")
     by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     at = models.DateTimeField(default=timezone.now)
-    prompts: "models.JSONField[list[str], list[str]]" = models.JSONField()  # as they were then
+    prompts: Json[list[str]] = models.JSONField()  # as they were then
     # As the playground's form has them.
-    params: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
+    params: Json[dict[str, str]] = models.JSONField(default=dict)
 
     objects = PromptRunQuerySet.as_manager()
 
@@ -215,7 +216,7 @@ class PromptAnswer(models.Model):
     round = models.ForeignKey(PromptRun, on_delete=models.CASCADE, related_name="answers")
     place = models.PositiveIntegerField()  # of its prompt, from 0
     # As a conversation keeps an answer: only browsers read what is in it.
-    body: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField()
+    body: Json[dict[str, Any]] = models.JSONField()
 
     class Meta:
         ordering = ["place"]

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from servers.launch import numbers
 from servers.models.box import Box
+from servers.models.json_values import Json
 from servers.models.people.key import Key
 from servers.models.people.user import Permission, User
 from servers.models.runs.run import Run
@@ -23,7 +24,7 @@ class LegacyPort(models.Model):
     # What is asked for where a request names nothing that is known; "": nothing.
     model = models.CharField(max_length=200, blank=True)
     # Networks whose programs need no key: ["192.168.1.0/24"].
-    sources: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
+    sources: Json[list[str]] = models.JSONField(default=list)
     # In whose name they ask.
     made_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)

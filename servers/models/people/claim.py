@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from servers.models.box import Box
+from servers.models.json_values import Json
 from servers.models.people.user import User
 from servers.models.runs.server import Server
 
@@ -29,7 +30,7 @@ class Claim(models.Model):
     server = models.ForeignKey(
         Server, null=True, on_delete=models.CASCADE, related_name="own_claims"
     )
-    gpus: "models.JSONField[list[int], list[int]]" = models.JSONField(default=list)
+    gpus: Json[list[int]] = models.JSONField(default=list)
     by = models.ForeignKey(User, on_delete=models.CASCADE, related_name="claims")
     note = models.CharField(max_length=200, blank=True)
     created_at = models.DateTimeField(default=timezone.now)

@@ -18,6 +18,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from servers.launch import redaction
+from servers.models.json_values import Json
 from servers.models.people.user import Permission, Role, User, lesser
 
 PREFIX = "ifd_"
@@ -73,7 +74,7 @@ class Key(models.Model):
     # It opens the gateway alone: whoever has it can ask models, and neither read nor change a thing.
     only_asks = models.BooleanField(default=False)
     # What it may ask engines through the gateway. []: every model; None: as often as it likes.
-    models_allowed: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
+    models_allowed: Json[list[str]] = models.JSONField(default=list)
     requests_per_minute = models.PositiveIntegerField(null=True)
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(null=True)  # None: never

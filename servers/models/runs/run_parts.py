@@ -5,6 +5,8 @@ from typing import Any
 
 from django.db import models
 
+from servers.models.json_values import Json
+
 
 class RunPlan(models.Model):
     """What was asked for, and what was decided when it was made."""
@@ -13,7 +15,7 @@ class RunPlan(models.Model):
         "servers.Run", on_delete=models.CASCADE, primary_key=True, related_name="plan"
     )
     # What the server had its own values for when it was asked for.
-    values: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
+    values: Json[dict[str, str]] = models.JSONField(default=dict)
     # The earlier run that it repeats, with its version, image and commit of the checkpoint.
     repeats = models.ForeignKey(
         "servers.Run", null=True, on_delete=models.SET_NULL, related_name="+"
@@ -50,33 +52,29 @@ class RunStart(models.Model):
     image_digest = models.CharField(max_length=300, blank=True)
     checkpoint_revision = models.CharField(max_length=64, blank=True)
     engine_version = models.CharField(max_length=60, blank=True)
-    command: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
+    command: Json[list[str]] = models.JSONField(default=list)
     # What Docker was asked for, as a command; "": before it was kept, or not started by inferdash.
     docker_run = models.TextField(blank=True)
     # {"driver", "boot": its box's boot id, "others": slugs, "free": bytes of its box's GPU memory}.
-    around: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    around: Json[dict[str, Any]] = models.JSONField(default=dict)
     # A judge.external.engines.Origin's, with "name" and "image" as Docker calls them, "restarts"
     # (by its policy so far), "has_log", "no_log" and "see_log" (why none can be read, and the
     # command that shows it), and "remarks": what a profile of it had to assume or to leave out.
-    origin: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    origin: Json[dict[str, Any]] = models.JSONField(default=dict)
 
     # Bytes of a unified pool that no GPU process held when the container was made; None elsewhere.
     unattributed_at_start = models.BigIntegerField(null=True)
     # What its GPUs had in use before its container was made (judge.memory.release); None: it
     # uses none, or nobody could tell.
-    memory_before: "models.JSONField[dict[str, Any] | None, dict[str, Any] | None]" = (
-        models.JSONField(null=True)
-    )
+    memory_before: Json[dict[str, Any] | None] = models.JSONField(null=True)
     # While it loads on unified memory: that the machine has little left, a sentence; "": enough.
     memory_warning = models.TextField(blank=True)
 
     # A Reader's, and up to which line of the log it has read.
-    reader: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    reader: Json[dict[str, Any]] = models.JSONField(default=dict)
     phases_read = models.PositiveIntegerField(default=0)
     # Phase -> seconds that it took in earlier good runs, as of the start.
-    usual_phases: "models.JSONField[dict[str, float], dict[str, float]]" = models.JSONField(
-        default=dict
-    )
+    usual_phases: Json[dict[str, float]] = models.JSONField(default=dict)
     last_output_at = models.DateTimeField(null=True)  # its last line or measured progress
 
     # The checkpoint's growth in the Hugging Face cache. No moment: it was not seen to grow.
@@ -113,27 +111,25 @@ class RunLog(models.Model):
     lines = models.PositiveIntegerField(default=0)  # so far, with those cut out since
     size = models.BigIntegerField(default=0)  # bytes of text that are kept
     # Lines cut out to bound it: {"first", "last": numbers, "from", "to": the stamps of all between}.
-    gap: "models.JSONField[dict[str, Any] | None, dict[str, Any] | None]" = models.JSONField(
-        null=True
-    )
+    gap: Json[dict[str, Any] | None] = models.JSONField(null=True)
     # Lines up to here were looked through for the texts that the profile wants or does not want;
     # of each that was found, the number of its first line.
     searched = models.PositiveIntegerField(default=0)
-    found: "models.JSONField[dict[str, int], dict[str, int]]" = models.JSONField(default=dict)
+    found: Json[dict[str, int]] = models.JSONField(default=dict)
     is_complete = models.BooleanField(default=False)  # compared with Docker's after the end
     # A container that is started again goes on in one log: only what lies between these stamps
     # is of this run. "": no bound.
     from_stamp = models.CharField(max_length=40, blank=True)
     until_stamp = models.CharField(max_length=40, blank=True)
     # Of a process's log, a file a stream: {"o": {"path", "inode": [device, number], "offset"}}.
-    files: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
-    last_lines: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
+    files: Json[dict[str, Any]] = models.JSONField(default=dict)
+    last_lines: Json[list[str]] = models.JSONField(default=list)
     # {"outcome", "cause", "summary", "evidence": [[line, text]], "groups", "is_partial": only a
     # part of the log was there}; empty: not looked at yet.
-    diagnosis: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    diagnosis: Json[dict[str, Any]] = models.JSONField(default=dict)
     # A judge.logs.evidence.Oom's: the kernel killed it, or a part of it, for want of main memory;
     # {}: not known.
-    oom: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    oom: Json[dict[str, Any]] = models.JSONField(default=dict)
 
     def __str__(self) -> str:
         return f"log of run {self.run_id}"
@@ -169,16 +165,12 @@ class RunHealth(models.Model):
     # How it answered the one question that inferdash asks: host.runs.questions.CompletionResult,
     # with "before" (tokens a second of the last good run), "remarks" and "is_faulty". Empty: not
     # asked.
-    first_answer: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(
-        default=dict
-    )
+    first_answer: Json[dict[str, Any]] = models.JSONField(default=dict)
     # {"level", "before", "after": bytes on all its GPUs or None, "woke_in": seconds the last time,
     # "trouble", "trouble_at": why it could not be woken, and when (unix seconds)}.
-    sleep_info: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    sleep_info: Json[dict[str, Any]] = models.JSONField(default=dict)
     # A Release's; empty until it has ended.
-    memory_after: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(
-        default=dict
-    )
+    memory_after: Json[dict[str, Any]] = models.JSONField(default=dict)
 
     class Meta:
         verbose_name_plural = "run health"

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from servers.launch.engines.launch import Launch, fill_parameters
 from servers.models.box import Box
+from servers.models.json_values import Json
 from servers.models.people.user import User
 from servers.models.profiles import Profile
 
@@ -95,14 +96,14 @@ class Server(models.Model):
         "Run", null=True, on_delete=models.SET_NULL, related_name="+"
     )
     # Parameters of the profile that this server has values of its own for.
-    values: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
+    values: Json[dict[str, str]] = models.JSONField(default=dict)
     # Whose containers it follows, which somebody else makes: {"project", "service", "number"} of
     # compose, or {"name"}; of processes {"unit", "port"}, or {"command", "user"}. {}: those that
     # inferdash makes.
-    watches: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
+    watches: Json[dict[str, str]] = models.JSONField(default=dict)
     # What it took over from and how to have that back: {"name", "container", "image", "command",
     # "revived_by", "keeps_away", "at"}. {}: nothing.
-    took_over: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
+    took_over: Json[dict[str, str]] = models.JSONField(default=dict)
     # Who has stopped it although requests may start it: they do not, until somebody lets them.
     held_back_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     # Whose dashboard shows it first.

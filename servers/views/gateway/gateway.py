@@ -23,7 +23,7 @@ from servers.contexts.gateway import RECENT
 from servers.forms.gateway import KeyForm, LegacyPortForm
 from servers.gateway.clients import clients
 from servers.gateway.routes import list_models, look
-from servers.judge.gateway import usage_chart
+from servers.judge.charts import draw_usage
 from servers.launch import numbers
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.profiles import knowledge
@@ -67,7 +67,7 @@ def build_usage(request: PersonRequest) -> dict[str, Any]:
     return {
         "rows": rows,
         "totals": totals,
-        "chart": usage_chart.chart(used.by_day(), since, today) if days > 1 and rows else None,
+        "chart": draw_usage(used.by_day(), since, today) if days > 1 and rows else None,
         "by": by,
         "by_words": _BY[by],
         "nameless": _NAMELESS[by],

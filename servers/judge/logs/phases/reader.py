@@ -12,6 +12,7 @@ import yaml
 from servers.judge.logs import parsing
 from servers.judge.logs.parsing import ParsedLine
 from servers.judge.logs.phases.progress import PHASES, PhaseMoment, PhaseProgress, ProgressBar
+from servers.launch.yaml_files import load_yaml
 
 FOLDER = Path(__file__).parent
 
@@ -76,7 +77,7 @@ def order(engine: str) -> list[str]:
 
 def _engine(path: Path) -> Rules:
     try:
-        kept = yaml.safe_load(path.read_text(encoding="utf-8"))
+        kept = load_yaml(path.read_text(encoding="utf-8"))
         rules = tuple(_rule(each, kept["order"]) for each in kept["rules"])
         places = {phase: place for place, phase in enumerate(kept["order"])}
         near: dict[str, list[PhaseRule]] = {}

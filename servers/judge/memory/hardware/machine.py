@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, cast
 
-import yaml
-
 from servers.judge.memory.hardware.finding import (
     BOX,
     GIB,
@@ -26,6 +24,7 @@ from servers.judge.memory.hardware.finding import (
     uuid,
 )
 from servers.judge.messages import Sentence, say
+from servers.launch.yaml_files import load_yaml
 
 FILE = Path(__file__).with_name("xids.yaml")
 
@@ -70,7 +69,7 @@ def xid_of(number: int) -> Xid:
 
 @cache
 def load_shipped() -> dict[int, Xid]:
-    said = yaml.safe_load(FILE.read_text())
+    said = load_yaml(FILE.read_text())
     return {
         number: Xid(
             number=number,

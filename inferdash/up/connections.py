@@ -1,23 +1,122 @@
-"""Connections with TLS, and an answer to whoever speaks without it."""
+"""Connections to the web process: bounded in what they say and in their silence, with TLS or an answer to whoever speaks without it."""
 
 import asyncio
 import contextlib
 import json
 import logging
+import re
 import socket
 import ssl
 from collections.abc import Callable
+from types import FrameType
 
 import uvicorn
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from inferdash.up.resting import RestingServer
+# More than browsers and proxies send; one read may hold the end of a body before a new head.
+MOST_UNFINISHED = 512 * 1024
+# Seconds for a whole head, and between two pieces of a body.
+SILENT_FOR = 60.0
+# Java's and Apache's clients offer HTTP/2 or TLS with what they ask, and go on in HTTP/1.1 where
+# nobody takes it up. httptools takes the body that follows for the other protocol's, and drops it.
+_OFFER = re.compile(rb"\r\nupgrade:(?![ \t]*websocket[ \t]*\r)[^\r\n]*(?=\r\n)", re.IGNORECASE)
+
+
+class BoundedHeads(HttpToolsProtocol):
+    unfinished = 0  # bytes since the last head or piece of a body was complete
+    _silence: asyncio.TimerHandle | None = None
+    _is_between = True  # two requests
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect_nothing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self.unfinished += len(data)
+        if self._is_between:
+            data = _without_offer(data)
+        super().data_received(data)
+        if self.unfinished > MOST_UNFINISHED:
+            self.transport.close()
+        if self.transport.get_protocol() is not self:
+            self._expect_nothing()  # it is a socket's from now on
+        elif self._silence is None and self.cycle.response_complete:
+            self._expect()  # what was said is no beginning yet, such as an empty line
+
+    def on_message_begin(self) -> None:
+        self._is_between = False
+        self._expect()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self.unfinished = 0
+        self._expect()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self.unfinished = 0
+        self._expect()
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self.unfinished = 0
+        self._is_between = True
+        self._expect_nothing()
+        super().on_message_complete()
+
+    def _expect(self) -> None:
+        """More of what has begun."""
+        self._expect_nothing()
+        self._silence = self.loop.call_later(SILENT_FOR, self.transport.close)
+
+    def _expect_nothing(self) -> None:
+        if self._silence is not None:
+            self._silence.cancel()
+            self._silence = None
+
+
+def _without_offer(said: bytes) -> bytes:
+    """The beginning of a request without the protocol that it would rather go on in."""
+    head, gap, rest = said.partition(b"\r\n\r\n")
+    return _OFFER.sub(b"", head + gap) + rest
+
+
+WAKES_EVERY = 1.0  # seconds; uvicorn itself wakes ten times as often to see whether it is to end
+# on_tick() makes a new header at every tenth count that it is given.
+_WITH_HEADER = 0
+
+
+class RestingServer(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._is_to_end = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def main_loop(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        while not await self.on_tick(_WITH_HEADER):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_to_end.wait(), WAKES_EVERY)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        if self._loop is not None:
+            # In the middle of whatever runs: its selector has to be woken as from another thread.
+            self._loop.call_soon_threadsafe(self._is_to_end.set)
+
 
 log = logging.getLogger(__name__)
 
 HANDSHAKE = b"\x16"  # what every connection with TLS begins with
-WITHIN = 20.0  # seconds for its first byte, for the handshake, and for a head in the clear
+HANDSHAKE_WITHIN = (
+    20.0  # seconds for its first byte, for the handshake, and for a head in the clear
+)
 LONGEST_HEAD = 16 * 1024
 MOST_DROPPED = 1024 * 1024  # bytes of a body that is not wanted
 _PAUSE = 1.0  # seconds, where the process has no descriptor left
@@ -69,7 +168,7 @@ class EncryptedServer(RestingServer):
     async def _take(self, connection: socket.socket) -> None:
         try:
             connection.setblocking(False)
-            async with asyncio.timeout(WITHIN):
+            async with asyncio.timeout(HANDSHAKE_WITHIN):
                 first = await _first_byte(connection)
         except OSError:  # also TimeoutError
             first = b""
@@ -92,7 +191,7 @@ class EncryptedServer(RestingServer):
             self._protocol,
             connection,
             ssl=context,
-            ssl_handshake_timeout=WITHIN if context else None,
+            ssl_handshake_timeout=HANDSHAKE_WITHIN if context else None,
         )
 
     def _protocol(self) -> asyncio.Protocol:
@@ -121,7 +220,7 @@ async def _answer_plain(connection: socket.socket) -> None:
         with contextlib.suppress(
             OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ssl.SSLError
         ):
-            async with asyncio.timeout(WITHIN):
+            async with asyncio.timeout(HANDSHAKE_WITHIN):
                 head = await reader.readuntil(b"\r\n\r\n")
                 writer.write(plain_answer(head.decode("latin1")))
                 await writer.drain()

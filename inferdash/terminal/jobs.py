@@ -1,4 +1,4 @@
-"""Images on a box: what lies there, what is newer elsewhere; pulled, moved to, removed."""
+"""Images and models on a box: what lies there or is newer elsewhere; pulled, followed, moved to, removed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from argparse import Namespace
 from typing import Any
 
 from inferdash.terminal import config, show
-from inferdash.terminal.api import FAILED, USAGE, Api, TerminalError
+from inferdash.terminal.api import FAILED, INTERRUPTED, USAGE, Api, TerminalError
 
-WAIT = 20  # seconds that an answer may be held back
-INTERRUPTED = 130
 _MIB = 2**20
-_OVER = ("done", "failed", "cancelled", "held")
+_JOB_OVER = ("done", "failed", "cancelled", "held")
+_DOWNLOAD_OVER = ("done", "failed", "cancelled", "paused")
 
 
 def list_images(args: Namespace) -> int:
@@ -39,7 +38,7 @@ def list_images(args: Namespace) -> int:
     return 0
 
 
-def newer(args: Namespace) -> int:
+def list_newer(args: Namespace) -> int:
     api = config.api()
     if args.ask:
         for slug in _boxes(api, args.box):
@@ -58,40 +57,45 @@ def newer(args: Namespace) -> int:
     return 0
 
 
-def pull(args: Namespace) -> int:
+def pull_image(args: Namespace) -> int:
     api = config.api()
     said = api.post("image-jobs", reference=args.image, box=args.box, newer=args.newer)
     if args.detach:
-        return _print_result(args, said)
+        return _print_job(args, said)
     try:
-        said = _follow(api, said)
+        said = _follow_job(api, said)
         if said["state"] == "held" and args.despite:
-            said = _follow(api, api.post("image-jobs", str(said["id"]), "go-on"))
+            said = _follow_job(api, api.post("image-jobs", str(said["id"]), "go-on"))
     except KeyboardInterrupt:
-        show.bar("")
-        show.aside(
-            "It goes on without this terminal. inferdash images jobs shows it; inferdash images "
-            f"cancel {said['id']} ends it.\n"
-        )
-        return INTERRUPTED
-    return _print_result(args, said)
+        return _leave(said, "images jobs", "images cancel")
+    return _print_job(args, said)
 
 
-def move(args: Namespace) -> int:
+def _leave(said: dict[str, Any], shows: str, ends: str) -> int:
+    """Somebody has interrupted the waiting alone."""
+    show.bar("")
+    show.aside(
+        f"It goes on without this terminal. inferdash {shows} shows it; inferdash {ends} "
+        f"{said['id']} ends it.\n"
+    )
+    return INTERRUPTED
+
+
+def move_tag(args: Namespace) -> int:
     api = config.api()
     box = _one_box(api, args.box)
     to = "before" if args.back else "newer"
     said = api.post("boxes", box, "images", "move", reference=args.image, to=to)
-    return _print_result(args, _follow(api, said))
+    return _print_job(args, _follow_job(api, said))
 
 
-def rm(args: Namespace) -> int:
+def remove_images(args: Namespace) -> int:
     api = config.api()
     box = _one_box(api, args.box)
-    return _print_result(args, _follow(api, api.delete("boxes", box, "images", image=args.image)))
+    return _print_job(args, _follow_job(api, api.delete("boxes", box, "images", image=args.image)))
 
 
-def prune(args: Namespace) -> int:
+def prune_images(args: Namespace) -> int:
     """What inferdash itself brought and nobody needs; --all: also what others brought."""
     api = config.api()
     box = _one_box(api, args.box)
@@ -111,48 +115,37 @@ def prune(args: Namespace) -> int:
         if input(f"Remove these {len(going)} images, at least {size}? [y/N] ").strip() != "y":
             return FAILED
     said = api.delete("boxes", box, "images", image=[each["id"] for each in going])
-    return _print_result(args, _follow(api, said))
+    return _print_job(args, _follow_job(api, said))
 
 
-def jobs(args: Namespace) -> int:
+def list_jobs(args: Namespace) -> int:
     found = config.api().get("image-jobs")
-    if args.json:
-        return show.write_json(found)
-    rows = [
+    rows = (
         [
             str(each["id"]), each["kind"], each["reference"], each["box"], each["state"],
             show.percent(each["percent"]).strip(), each["asked_by"] or "", each["says"],
         ]
         for each in found
-    ]  # fmt: skip
-    show.write(show.table(["ID", "WHAT", "IMAGE", "BOX", "STATE", "THERE", "BY", ""], rows))
-    return 0
+    )  # fmt: skip
+    heads = ["ID", "WHAT", "IMAGE", "BOX", "STATE", "THERE", "BY", ""]
+    return show.answer_rows(args, found, heads, rows)
 
 
-def cancel(args: Namespace) -> int:
+def cancel_job(args: Namespace) -> int:
     api = config.api()
     said = api.post("image-jobs", str(args.id), "cancel")
-    while said["is_unwanted"] and said["state"] not in _OVER:
-        said = _next(api, said)
-    show.bar("")
-    _print_result(args, said)
+    if said["is_unwanted"]:
+        said = _follow_job(api, said)
+    _print_job(args, said)
     return 0 if said["state"] == "cancelled" else FAILED
 
 
-def _follow(api: Api, said: dict[str, Any]) -> dict[str, Any]:
-    while said["state"] not in _OVER:
-        said = _next(api, said)
-    show.bar("")
-    return said
+def _follow_job(api: Api, said: dict[str, Any]) -> dict[str, Any]:
+    path = ("image-jobs", str(said["id"]))
+    return api.follow(said, *path, over=_JOB_OVER, line=_job_line)
 
 
-def _next(api: Api, said: dict[str, Any]) -> dict[str, Any]:
-    show.bar(_line(said))
-    found: dict[str, Any] = api.get("image-jobs", str(said["id"]), seen=said["mark"], wait=WAIT)
-    return found
-
-
-def _line(said: dict[str, Any]) -> str:
+def _job_line(said: dict[str, Any]) -> str:
     what = said["reference"] or "make room"
     if said["is_unwanted"]:
         return f"{what}: ending"
@@ -177,7 +170,7 @@ def _line(said: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _print_result(args: Namespace, said: dict[str, Any]) -> int:
+def _print_job(args: Namespace, said: dict[str, Any]) -> int:
     if args.json:
         show.write_json(said)
     else:
@@ -238,3 +231,71 @@ def _news(each: dict[str, Any]) -> str:
         return f"{each['reference']} was moved, and can go back."
     where = "is here" if each["newer_id"] else "is to be had"
     return f"a newer build of {each['reference']} {where}. {each['says']}".rstrip()
+
+
+def pull_model(args: Namespace) -> int:
+    api = config.api()
+    if args.limit < 0:
+        raise TerminalError("--limit is MiB/s, 0 or more.", code=USAGE)
+    said = api.post(
+        "downloads", model=args.model, revision=args.revision, box=args.box, files=args.include,
+        into=args.into, limit=int(args.limit * _MIB),
+    )  # fmt: skip
+    if args.detach:
+        return _print_download(args, said)
+    try:
+        path = ("downloads", str(said["id"]))
+        said = api.follow(said, *path, over=_DOWNLOAD_OVER, line=_download_line)
+    except KeyboardInterrupt:
+        return _leave(said, "pulls", "pulls cancel")
+    return _print_download(args, said)
+
+
+def _download_line(said: dict[str, Any]) -> str:
+    if said["percent"] is None:
+        return f"{said['model']}: {said['state']}"
+    parts = [f"{said['model']} {show.meter(said['percent'])} {said['percent']} %"]
+    if said["state"] == "downloading":
+        parts.append(f"{show.gib(said['done'])} of {show.gib(said['total'])}")
+        if said["rate"]:
+            parts.append(f"{said['rate'] / _MIB:.1f} MiB/s")
+        if said["left"] is not None:
+            parts.append(f"{show.span(said['left'])} left")
+    else:
+        parts.append(said["state"])
+    if said["trouble"]:
+        parts.append(said["trouble"])
+    return ", ".join(parts)
+
+
+def _print_download(args: Namespace, said: dict[str, Any]) -> int:
+    more = " ".join(each for each in (said["says"], said["advice"], said["trouble"]) if each)
+    text = f"{said['model']} on {said['box']}: {said['state']}{'. ' if more else ''}{more}"
+    show.answer(args, said, text)
+    return FAILED if said["state"] in ("failed", "cancelled") else 0
+
+
+def show_pulls(args: Namespace) -> int:
+    api = config.api()
+    if args.action and args.id is None:
+        raise TerminalError(
+            f"Which one to {args.action} is missing.",
+            "inferdash pulls shows their numbers.",
+            code=USAGE,
+        )
+    if args.action:
+        body = {"delete_parts": args.delete_parts} if args.action == "cancel" else {}
+        said = api.post("downloads", str(args.id), args.action, **body)
+        text = f"{said['model']} on {said['box']}: {said['wanted']} is wanted."
+        return show.answer(args, said, text)
+    found = api.get("downloads")
+    rows = (
+        [
+            str(each["id"]), each["model"], each["box"], each["state"],
+            show.percent(each["percent"]).strip(), show.gib(each["total"]),
+            "" if not each["rate"] else f"{each['rate'] / _MIB:.1f} MiB/s", each["trouble"] or each["says"],
+        ]
+        for each in found
+    )  # fmt: skip
+    heads = ["ID", "MODEL", "BOX", "STATE", "THERE", "SIZE", "PACE", ""]
+    return show.answer_rows(args, found, heads, rows)
