@@ -9,8 +9,8 @@ import yaml
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def read_table(module: str) -> Any:
-    """What the YAML file of a module says. `module` is its __file__."""
+def read_table(module: str | Path) -> Any:
+    """What the YAML file of a module says. `module` is its __file__, or the file's own path."""
     path = Path(module).with_suffix(".yaml")
     return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader
 

@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import yaml
 
-from servers.judge.logs import diagnosis, parsing, phases
+from servers.judge.logs import diagnosis, parsing
 from servers.judge.logs.diagnosis import Ending
+from servers.judge.logs.phases import reader as phases
 from servers.judge.profiles.facts import BoxKind, Subject, TargetGpu
 from servers.judge.reports.document import Report, ReportLine, number_lines
 from servers.judge.reports.redaction import Redactor

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import yaml
-
 from servers.launch.engines import SERVING
 from servers.launch.engines.flaglist import all_shipped
+from servers.launch.tables import read_table
 
 _FILE = Path(__file__).parent / "words.yaml"
 _SHORTEST = 3
@@ -17,7 +16,7 @@ _SHORTEST = 3
 
 @cache
 def _load_file() -> dict[str, frozenset[str]]:
-    said = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    said = read_table(_FILE)
     return {key: frozenset(words.split()) for key, words in said.items()}
 
 

@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, cast
 
-import yaml
-
 from servers.judge.memory.hardware.finding import (
     BOX,
     GIB,
@@ -26,6 +24,7 @@ from servers.judge.memory.hardware.finding import (
     uuid,
 )
 from servers.judge.messages import Sentence, say
+from servers.launch.tables import read_table
 
 FILE = Path(__file__).with_name("xids.yaml")
 
@@ -70,7 +69,7 @@ def xid_of(number: int) -> Xid:
 
 @cache
 def load_shipped() -> dict[int, Xid]:
-    said = yaml.safe_load(FILE.read_text())
+    said = read_table(FILE)
     return {
         number: Xid(
             number=number,
