@@ -1,8 +1,9 @@
 import pytest
 
 from servers.launch.engines.launch import Launch
+from servers.launch.engines.placement import Gpu, GpuRequirement
 from servers.launch.recipes import document as recipes_document
-from servers.launch.recipes.document import Document, Gpu, GpuRequirement, fits_hardware
+from servers.launch.recipes.document import Document, fits_hardware
 from tests.cases import table
 
 PRO: Gpu = ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "12.0")

@@ -18,7 +18,8 @@ from servers.judge.reports.secrets import mask_whole
 from servers.launch.engines import SERVING
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes import document as profiles
-from servers.launch.recipes.document import Document, DocumentError
+from servers.launch.recipes.document import Document
+from servers.launch.recipes.notation import DocumentError
 from servers.launch.redaction import MASK
 
 MOST_LINES = 400

@@ -56,7 +56,6 @@ class StandIns:
 
 
 _FOLDERS = load_words("accounts") | load_words("model_folders")
-_SHORTEST_MODEL = 3
 _TAG = re.compile(r"(?<=[^/\\]):[\w.-]{1,64}\Z")  # acme/name:Q4_K_M of llama.cpp and Ollama
 _MODEL_FILE = re.compile(r"(?i)(?:-\d{5}-of-\d{5})?\.(?:gguf|safetensors|bin)\Z")
 _FORMAT = (
@@ -100,7 +99,7 @@ def read_model(name: str) -> ModelWords:
 
 def _tells(word: str) -> bool:
     return not (
-        len(word) < _SHORTEST_MODEL
+        len(word) < _SHORTEST
         or word.lower() in _FOLDERS
         or is_ordinary(word)
         or _FORMAT_ALONE.match(word)
