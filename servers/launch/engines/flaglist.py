@@ -1,4 +1,9 @@
-"""Flags and variables of one version of an engine."""
+"""Flags and variables of one version of an engine, and the successors of those that it has dropped.
+
+A list of flags says which names are gone since the one before it. What took their place is said in
+flaglist.yaml, for every version that has the new name and no longer the old one, however it was
+listed.
+"""
 
 import json
 import re
