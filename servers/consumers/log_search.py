@@ -10,9 +10,8 @@ from typing import Any
 
 from channels.db import database_sync_to_async
 
-from servers.judge.logs import failure_catalog, metric_rules
-from servers.judge.logs.metric_rules import LogMetricMap
-from servers.judge.logs.metrics import Meter
+from servers.judge.logs import failure_catalog
+from servers.judge.logs.metrics import LogMetricMap, Meter, load_meters
 from servers.judge.logs.parsing import Level
 from servers.judge.logs.phases.progress import PHASES
 from servers.lifecycle.runs import starts
@@ -169,7 +168,7 @@ class LogOutlineReader:
 
 def _book(run_id: int) -> LogMetricMap | None:
     spec = Run.objects.filter(pk=run_id).values_list("version__spec", flat=True).first()
-    return metric_rules.by_engine().get(spec.get("engine", "")) if spec else None
+    return load_meters().get(spec.get("engine", "")) if spec else None
 
 
 def _find_phase_lines(run_id: int) -> tuple[dict[str, Any], bool]:

@@ -201,8 +201,7 @@ def _px(value: float) -> float:
 
 
 _USAGE_HEIGHT = 120  # px of the tallest bar
-_USAGE_TOP, _USAGE_BOTTOM, _USAGE_AXIS, RIGHT = 8, 22, 56, 16  # px around the bars
-_USAGE_ROOM = 640  # px for all bars
+_USAGE_TOP, _USAGE_BOTTOM, RIGHT = 8, 22, 16  # px around the bars
 _WIDEST_DAY = 72
 _LINES = 3
 _LABELS = 8  # days that are written below the bars, about
@@ -247,7 +246,7 @@ def draw_usage(days: Mapping[date, tuple[int, int]], since: date, until: date) -
     count = (until - since).days + 1
     most = max((read + written for read, written in days.values()), default=0)
     top = _round_up(most)
-    step = min(_WIDEST_DAY, _USAGE_ROOM / count)
+    step = min(_WIDEST_DAY, _ROOM / count)
     every = max(1, math.ceil(count / _LABELS), math.ceil(LABEL / step))
     bars = []
     for number in range(count):
@@ -257,7 +256,7 @@ def draw_usage(days: Mapping[date, tuple[int, int]], since: date, until: date) -
         bars.append(
             UsageBar(
                 day=day,
-                x=_USAGE_AXIS + number * step,
+                x=AXIS + number * step,
                 width=step * 0.8,
                 read=read,
                 written=written,
@@ -279,7 +278,7 @@ def draw_usage(days: Mapping[date, tuple[int, int]], since: date, until: date) -
     return UsageChart(
         bars=tuple(bars),
         lines=tuple(lines),
-        width=_USAGE_AXIS + count * step + RIGHT,
+        width=AXIS + count * step + RIGHT,
         height=_USAGE_TOP + _USAGE_HEIGHT + _USAGE_BOTTOM,
         base=_USAGE_TOP + _USAGE_HEIGHT,
     )

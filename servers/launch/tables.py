@@ -8,8 +8,8 @@ from servers.launch.yaml_files import load_yaml
 # Tables are read at every start; PyYAML's own build in C is there in all of its wheels.
 
 
-def read_table(module: str) -> Any:
-    """What the YAML file of a module says. `module` is its __file__."""
+def read_table(module: str | Path) -> Any:
+    """What the YAML file of a module says. `module` is its __file__, or the file's own path."""
     path = Path(module).with_suffix(".yaml")
     return load_yaml(path.read_text(encoding="utf-8"))
 

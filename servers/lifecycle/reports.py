@@ -6,7 +6,8 @@ from typing import Any
 
 from django.conf import settings
 
-from servers.judge.logs import phases
+from servers.judge.logs.phases import reader as phases
+from servers.judge.logs.phases.progress import PhaseProgress
 from servers.judge.reports import failure, memory, paste
 from servers.judge.reports.document import Report
 from servers.judge.reports.failure import FailureFacts, ReportedCard
@@ -54,7 +55,7 @@ def report_run(run: Run, wishes: ReportWishes, *, last: int | None = None) -> Ma
         )
     )
     reader = run.start.reader
-    progress = phases.Reader.from_json(reader).progress if reader else phases.PhaseProgress()
+    progress = phases.Reader.from_json(reader).progress if reader else PhaseProgress()
     telling = [line for line, _text in run.log.diagnosis.get("evidence", ())]
     docker = f"{run.failure}\n{run.failure_detail}" if not run.container_id else ""
     facts = FailureFacts(

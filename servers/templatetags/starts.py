@@ -9,7 +9,7 @@ from servers.judge.charts import ChartedStart as Charted
 from servers.judge.charts import StartBar
 from servers.judge.external.engines import Origin
 from servers.judge.logs.parsing import LogPatternRemark
-from servers.judge.logs.phases import PHASES
+from servers.judge.logs.phases.progress import PHASES
 from servers.judge.memory import release_words as sentences
 from servers.judge.memory.advice import REBOOT
 from servers.judge.memory.orphans import Orphan

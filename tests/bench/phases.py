@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 
-from servers.judge.logs.phases import Reader
+from servers.judge.logs.phases.reader import Reader
 from tests.bench.result import BenchResult
 
 LIMIT = 100_000

@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 from django.test import AsyncClient, Client
 from django.utils import timezone
 
-from servers.judge.logs.phases import Reader
+from servers.judge.logs.phases.reader import Reader
 from servers.models import Box, Run
 from servers.models.runs.run import RunState
 from tests import factories, past

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from servers.judge.memory import holders, recording
+from servers.judge.memory import holders
 from servers.judge.memory.ledger import Ledger
 from servers.judge.memory.verdicts import Judge
+from servers.judge.reports.memory import find_recording_fault
 from tests import proc
 from tests.nvml import SimulatedMachine, StandIn, profiles
 from tests.terminal import ROOT
@@ -32,7 +33,7 @@ def collected(folder: Path, machine: SimulatedMachine, root: Path) -> dict[str, 
     )
     assert done.stderr == ""
     found: dict[str, Any] = json.loads(done.stdout)
-    assert recording.wrong(found) == ""
+    assert find_recording_fault(found) == ""
     return found | {"verdicts": [each.to_json() for each in Judge().step(found)]}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from servers.launch.engines.launch import fill_parameters
-from servers.launch.recipes import document
+from servers.launch.engines.placement import parse_gpu_requirement
 from servers.launch.recipes.catalogue import catalogue
 from servers.launch.recipes.document import KEYS, read, write
 
@@ -56,4 +56,4 @@ def test_every_key_is_described() -> None:
 
 @pytest.mark.parametrize("text", re.findall(r"^\| `(\d+x .*?)` \|", TEXT, re.MULTILINE))
 def test_the_hardware_that_is_shown_follows_the_grammar(text: str) -> None:
-    assert document.parse_gpu_requirement(text) is not None
+    assert parse_gpu_requirement(text) is not None

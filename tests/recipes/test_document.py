@@ -15,11 +15,11 @@ from servers.launch.recipes import notation
 from servers.launch.recipes.document import (
     KEYS,
     Document,
-    DocumentError,
     RecipeSource,
     read,
     write,
 )
+from servers.launch.recipes.notation import DocumentError
 from tests.cases import table
 
 LEAST = "name: a\nengine: vllm\nimage: vllm/vllm-openai:v0.20.2\ncheckpoint: Qwen/Qwen3-8B\n"

@@ -1,8 +1,8 @@
 import pytest
 
 from servers.launch.engines.launch import Launch
-from servers.launch.recipes import document as recipes_document
-from servers.launch.recipes.document import Document, Gpu, GpuRequirement, fits_hardware
+from servers.launch.engines.placement import Gpu, GpuRequirement, parse_gpu_requirement
+from servers.launch.recipes.document import Document, fits_hardware
 from tests.cases import table
 
 PRO: Gpu = ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "12.0")
@@ -29,7 +29,7 @@ def document(hardware: str = "", *, boxes: int = 1, gpus: str = "all") -> Docume
     ],
 )
 def test_hardware_is_a_count_and_a_name(text: str, read: GpuRequirement | None) -> None:
-    assert recipes_document.parse_gpu_requirement(text) == read
+    assert parse_gpu_requirement(text) == read
 
 
 @table(

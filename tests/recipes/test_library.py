@@ -9,7 +9,7 @@ from servers.launch.engines import ENGINES, flaglist
 from servers.launch.engines.change import split_flags
 from servers.launch.engines.engine import flag_value
 from servers.launch.engines.launch import Launch
-from servers.launch.recipes import document
+from servers.launch.engines.placement import parse_gpu_requirement
 from servers.launch.recipes.catalogue import Overlay, Recipe, catalogue
 from servers.launch.recipes.document import read, write
 from tests.cases import table
@@ -113,7 +113,7 @@ def test_a_recipe_can_be_understood_and_shared(recipe: Recipe) -> None:
     assert published.notes.endswith("\n")
     assert published.source.title
     assert published.tags
-    assert document.parse_gpu_requirement(launch.hardware) or launch.gpus == "none"
+    assert parse_gpu_requirement(launch.hardware) or launch.gpus == "none"
     assert read(write(published), where=recipe.id) == published
     # Loopback until somebody decides otherwise.
     assert launch.host_address == "127.0.0.1"
@@ -124,7 +124,7 @@ def test_a_recipe_can_be_understood_and_shared(recipe: Recipe) -> None:
 @table("recipe", RECIPES.values(), ids=RECIPES)
 def test_the_tensor_parallel_size_is_the_number_of_cards(recipe: Recipe) -> None:
     launch = recipe.published.launch
-    wanted = document.parse_gpu_requirement(launch.hardware)
+    wanted = parse_gpu_requirement(launch.hardware)
     said = flag_value(launch.flags, "--tensor-parallel-size", "--tp-size", "--tp")
 
     assert int(said or 1) == (wanted.count if wanted else 1)

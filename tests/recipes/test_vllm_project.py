@@ -1,6 +1,7 @@
 import pytest
 
-from servers.launch.recipes.document import DocumentError, read, write
+from servers.launch.recipes.document import read, write
+from servers.launch.recipes.notation import DocumentError
 from servers.launch.recipes.vllm_project import documents
 
 MODEL = """\

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from servers.judge.logs import metric_rules
-from servers.judge.logs.metrics import MOST, Meter, MetricRule
+from servers.judge.logs.metrics import MOST, Meter, MetricRule, load_meters
 from tests.cases import table
 
 EXAMPLES = [
     pytest.param(engine, example, id=f"{engine}-{rule['id']}-{number}")
-    for engine, book in metric_rules.by_engine().items()
+    for engine, book in load_meters().items()
     for rule in book.rules
     for number, example in enumerate(rule["examples"])
 ]
@@ -21,7 +20,7 @@ START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 
 
 def rules(engine: str) -> list[MetricRule]:
-    return [MetricRule.from_json(each) for each in metric_rules.by_engine()[engine].rules]
+    return [MetricRule.from_json(each) for each in load_meters()[engine].rules]
 
 
 @table(("engine", "example"), EXAMPLES)

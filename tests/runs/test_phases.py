@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from servers.judge.logs import parsing, phases
-from servers.judge.logs.phases import PhaseProgress, PhaseRank, ProgressBar, Reader
-from servers.judge.logs.phases.reader import PhaseRule, by_engine
+from servers.judge.logs import parsing
+from servers.judge.logs.phases import reader as phases
+from servers.judge.logs.phases.progress import PhaseProgress, PhaseRank, ProgressBar
+from servers.judge.logs.phases.reader import PhaseRule, Reader, by_engine
 from tests.cases import table
 
 LOGS = Path(__file__).parents[1] / "phases"

@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from servers.host.runs import questions
-from servers.judge.logs.phases import Reader
+from servers.judge.logs.phases.reader import Reader
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import secret_env

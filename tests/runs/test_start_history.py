@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers.judge.logs.phases import Reader
+from servers.judge.logs.phases.reader import Reader
 from servers.lifecycle.profiles import attempts
 from servers.models import Run, Server
 from servers.models.runs.run import RunState

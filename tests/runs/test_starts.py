@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.docker.containers import DockerContainers
-from servers.judge.logs.phases import Reader
+from servers.judge.logs.phases.reader import Reader
 from servers.judge.runs import start_progress
 from servers.lifecycle.runs import starts
 from servers.models import LogChunk, Run, Server

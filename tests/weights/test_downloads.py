@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from servers.host.weights import checkpoints
-from servers.judge.logs.phases import PhaseProgress, Reader
+from servers.judge.logs.phases.progress import PhaseProgress
+from servers.judge.logs.phases.reader import Reader
 from servers.lifecycle.runs import starts
 from servers.models import Run
 from servers.watcher.runs import start_tracker as watched

@@ -100,7 +100,7 @@ def judge_restart(run: RunFacts, *, now: float) -> AlertCase | None:
 
 def _tell(run: RunFacts, kind: str, said: Sentence, **more: Any) -> AlertCase:
     """A case of the run's server, with what became of its memory unless `more` says otherwise."""
-    known = {"subject": run.server, "memory": run.memory, "run": run.pk}
+    known: dict[str, Any] = {"subject": run.server, "memory": run.memory, "run": run.pk}
     return AlertCase.from_sentence(said, kind=kind, **known | more)
 
 

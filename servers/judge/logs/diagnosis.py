@@ -17,13 +17,14 @@ from servers.judge.logs import (
     failure_catalog,
     matching,
     parsing,
-    phases,
     wrapping,
 )
 from servers.judge.logs.evidence import EvidenceLine, EvidenceLog, Oom
 from servers.judge.logs.failure_catalog import Failure
-from servers.judge.logs.quoting import Evidence, cut, pick, quote_lines
+from servers.judge.logs.phases.progress import PhaseProgress
+from servers.judge.logs.phases.reader import Reader
 from servers.judge.logs.remedies import list_texts
+from servers.judge.logs.wrapping import Evidence, cut, pick, quote_lines
 from servers.judge.messages import say
 from servers.judge.profiles.facts import LaunchFacts, Subject
 from servers.launch.engines import ENGINES, SERVING
@@ -434,8 +435,8 @@ def _list_reached(coarse: list[str], found: Diagnosis) -> list[str]:
     return [*coarse, "ready"] if found.outcome == "ready" and "ready" not in coarse else coarse
 
 
-def _progress(lines: list[tuple[int, str]], engine: str = "") -> phases.PhaseProgress:
-    reader = phases.Reader(engine)
+def _progress(lines: list[tuple[int, str]], engine: str = "") -> PhaseProgress:
+    reader = Reader(engine)
     for number, line in lines:
         reader.feed(number, line)
     return reader.progress

@@ -1,4 +1,4 @@
-"""Wrapping that other tools put around the lines of a pasted log.
+"""Wrapping that other tools put around the lines of a pasted log, and quotes of its lines.
 
 A quote's "> ", a pager's line numbers, the name of a pod, another program's own log: one
 such wrapping is on nearly every line, and no engine wrote it. See logtext for the prefixes that
@@ -9,8 +9,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from servers.judge.logs import parsing
+from servers.judge.logs.evidence import EvidenceLine
 
 type Lines = list[tuple[int, str]]
 
@@ -138,3 +140,35 @@ def _find_name_stripper(sample: list[str]) -> Callable[[str], str] | None:
 
 def _is_known(text: str) -> bool:
     return parsing.read(text).text != text
+
+
+MOST_EVIDENCE = 6
+LONGEST_EVIDENCE = 600  # characters
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    line: int  # counted from 1; 0: Docker's words, not the log's
+    text: str
+
+
+def pick(lines: list[EvidenceLine]) -> list[EvidenceLine]:
+    """The first ones, and the last."""
+    return [*lines[: MOST_EVIDENCE - 1], *lines[-1:]]
+
+
+def quote_lines(lines: list[EvidenceLine], *, most: int = MOST_EVIDENCE) -> tuple[Evidence, ...]:
+    """Each text once, in the log's order."""
+    texts: dict[str, EvidenceLine] = {}
+    for line in lines:
+        texts.setdefault(line.text.strip(), line)
+    chosen = sorted(list(texts.values())[:most], key=lambda line: line.position)
+    return tuple(Evidence(line=line.number, text=cut(line.text.strip())) for line in chosen)
+
+
+def cut(text: str, most: int = LONGEST_EVIDENCE) -> str:
+    """At most so many characters, and none that a database or a terminal cannot bear."""
+    text = "".join(
+        each if each.isprintable() or each == "\t" else "\ufffd" for each in text[: most + 1]
+    )
+    return text if len(text) <= most else text[: most - 1] + "…"

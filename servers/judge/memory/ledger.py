@@ -8,7 +8,7 @@ verdict of judge.memory.verdicts, made by the same formulas (judge.pools).
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from servers.judge.memory.advice import RECLAIM, has_driver_pool
 from servers.judge.memory.pools import BUCKETS, GIB, Pool, held_by_pid, sum_page_cache
@@ -94,6 +94,7 @@ def _holder(
     )
 
 
+# In the order in which a bar shows them.
 type PartKind = Literal[
     "server",
     "process",
@@ -212,10 +213,7 @@ def _size(size: int) -> str:
 
 TONES = 6  # a bar tells servers apart by shade, and starts over after these
 
-_ORDER: tuple[PartKind, ...] = (
-    *("server", "process", "programs", "shared", "kernel", "hugepages", "reserved", "usual"),
-    *("driver_pool", "unseen", "unattributed", "unknown", "cache", "free"),
-)
+_ORDER: tuple[PartKind, ...] = get_args(PartKind.__value__)
 _NAMED_BUCKETS = ("MemFree", "AnonPages", "Hugetlb")
 _SMALL = 0.01  # of the pool: below, a legend leaves a part out
 

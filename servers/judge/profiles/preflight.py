@@ -222,16 +222,6 @@ def check_token(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightI
         yield item("token", say(has if around.has_token else lacks, checkpoint=checkpoint))
 
 
-__all__ = [
-    "LEVELS",
-    "WORDS",
-    "StartContext",
-    "ClockOffset",
-    "PreflightItem",
-    "OtherWorkload",
-    "preflight",
-]
-
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "amd64": "amd64", "arm64": "arm64"}
 
 

@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import yaml
 
-from servers.judge.logs import diagnosis, parsing, phases
+from servers.judge.logs import diagnosis, parsing
 from servers.judge.logs.diagnosis import Ending
+from servers.judge.logs.phases import reader as phases
 from servers.judge.profiles.facts import BoxKind, Subject, TargetGpu
 from servers.judge.reports.document import Report, ReportLine, number_lines
 from servers.judge.reports.redaction import Redactor
@@ -17,7 +18,8 @@ from servers.judge.reports.secrets import mask_whole
 from servers.launch.engines import SERVING
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes import document as profiles
-from servers.launch.recipes.document import Document, DocumentError
+from servers.launch.recipes.document import Document
+from servers.launch.recipes.notation import DocumentError
 from servers.launch.redaction import MASK
 
 MOST_LINES = 400

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from servers.launch.engines import SERVING
 from servers.launch.engines.flaglist import all_shipped
-from servers.launch.yaml_files import load_yaml
+from servers.launch.tables import read_table
 
 _FILE = Path(__file__).parent / "words.yaml"
 _SHORTEST = 3
@@ -16,7 +16,7 @@ _SHORTEST = 3
 
 @cache
 def _load_file() -> dict[str, frozenset[str]]:
-    said = load_yaml(_FILE.read_text(encoding="utf-8"))
+    said = read_table(_FILE)
     return {key: frozenset(words.split()) for key, words in said.items()}
 
 
@@ -56,7 +56,6 @@ class StandIns:
 
 
 _FOLDERS = load_words("accounts") | load_words("model_folders")
-_SHORTEST_MODEL = 3
 _TAG = re.compile(r"(?<=[^/\\]):[\w.-]{1,64}\Z")  # acme/name:Q4_K_M of llama.cpp and Ollama
 _MODEL_FILE = re.compile(r"(?i)(?:-\d{5}-of-\d{5})?\.(?:gguf|safetensors|bin)\Z")
 _FORMAT = (
@@ -100,7 +99,7 @@ def read_model(name: str) -> ModelWords:
 
 def _tells(word: str) -> bool:
     return not (
-        len(word) < _SHORTEST_MODEL
+        len(word) < _SHORTEST
         or word.lower() in _FOLDERS
         or is_ordinary(word)
         or _FORMAT_ALONE.match(word)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import median
 
-from servers.judge.logs.phases import PHASES, PhaseProgress
+from servers.judge.logs.phases.progress import PHASES, PhaseProgress
 from servers.judge.logs.phases.reader import by_engine, order
 
 # Shorter than this a pause is never called quiet, however fast earlier runs were.

@@ -144,7 +144,6 @@ def _place(node: Node) -> tuple[int, int]:
 
 
 _TABLE = {name: frozenset(words.split()) for name, words in read_table(__file__).items()}
-TOP_LEVEL = "version name services networks volumes configs secrets include models"
 TOP_LEVEL = _TABLE["top_level"]
 _TEXTS = {
     "image": "image",

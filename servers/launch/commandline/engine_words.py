@@ -50,8 +50,8 @@ def wrappers(words: Sequence[str]) -> int:
 
 def _behind_wrapper(words: Sequence[str], at: int, name: str) -> int:
     said = _TABLE["wrappers"][name]
-    after: int = _after_options(words, at, said.get("values", "").split())
-    return after + said.get("own", 0)
+    own: int = said.get("own", 0)
+    return _after_options(words, at, said.get("values", "").split()) + own
 
 
 def _behind_runner(words: Sequence[str], at: int) -> int | None:
@@ -245,7 +245,8 @@ def engine_of(
     if found is not None:
         return found[0]
     if image and "tritonserver" not in image:
-        for pattern, engine in _TABLE["images"]:
+        images: list[tuple[str, EngineKey]] = _TABLE["images"]
+        for pattern, engine in images:
             if re.search(pattern, image, re.IGNORECASE):
                 return engine
     return None

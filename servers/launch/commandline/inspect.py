@@ -55,7 +55,7 @@ def draft_of(
     launch = made.launch
     if not launch.checkpoint:
         launch = replace(launch, checkpoint=model or UNKNOWN)
-    remarks = tuple(map(_of_container, made.remarks))
+    remarks = tuple(_retell(each, "container") for each in made.remarks)
     return replace(made, launch=launch, remarks=remarks)
 
 
@@ -296,9 +296,9 @@ def _without_key(made: Draft, flag: str, variable: str) -> Draft:
     )
 
 
-def _of_container(remark: ImportNote) -> ImportNote:
-    """A draft speaks of the paste that it was made of; here that is a container."""
-    says = remark.says.replace("The paste", "The container").replace("the paste", "the container")
+def _retell(remark: ImportNote, what: str) -> ImportNote:
+    """A draft speaks of the paste that it was made of; here that is a container or a process."""
+    says = remark.says.replace("The paste", f"The {what}").replace("the paste", f"the {what}")
     return replace(remark, says=says)
 
 
@@ -346,7 +346,7 @@ def draft_of_process(
         image=image or None,
     )
     made = without_keys(draft(command))
-    remarks = tuple(map(_of_process, made.remarks))
+    remarks = tuple(_retell(each, "process") for each in made.remarks)
     return replace(made, remarks=(*remarks, *_list_notes(env, said)))
 
 
@@ -394,9 +394,3 @@ def _list_notes(env: Mapping[str, str] | None, said: Mapping[str, str]) -> tuple
     shown = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
     says = f"{len(left)} variables of the shell or unit that started it, such as {shown}."
     return (ImportNote(kind="ignored", says=says),)
-
-
-def _of_process(remark: ImportNote) -> ImportNote:
-    """A draft speaks of the paste that it was made of; here that is a process."""
-    says = remark.says.replace("The paste", "The process").replace("the paste", "the process")
-    return replace(remark, says=says)

@@ -1,20 +1,10 @@
 """The engines that inferdash can run. Adding one: docs/engines.md."""
 
-from servers.launch.engines.engine import Engine
+from servers.launch.engines.engine import Engine as Engine
 from servers.launch.engines.llamacpp import LLAMACPP
 from servers.launch.engines.other import OTHER
 from servers.launch.engines.sglang import SGLANG
 from servers.launch.engines.vllm import VLLM
-
-__all__ = [
-    "ENGINES",
-    "SERVING",
-    "Engine",
-    "choices",
-    "known_entrypoint",
-    "official_image",
-    "usual_entrypoint",
-]
 
 SERVING: dict[str, Engine] = {engine.key: engine for engine in (VLLM, SGLANG, LLAMACPP)}
 ENGINES: dict[str, Engine] = {**SERVING, OTHER.key: OTHER}

@@ -1,4 +1,9 @@
-"""Flags and variables of one version of an engine."""
+"""Flags and variables of one version of an engine, and the successors of those that it has dropped.
+
+A list of flags says which names are gone since the one before it. What took their place is said in
+flaglist.yaml, for every version that has the new name and no longer the old one, however it was
+listed.
+"""
 
 import json
 import re
@@ -154,17 +159,10 @@ class Flag:
 
     def to_json(self) -> dict[str, Any]:
         said = {
-            "names": list(self.names),
-            "off": list(self.off),
-            "takes": self.takes,
-            "type": self.type,
-            "choices": list(self.choices),
-            "known": list(self.known),
-            "default": self.default,
-            "help": self.help,
-            "env": self.env,
-            "deprecated": self.is_deprecated,
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in vars(self).items()
         }
+        said["deprecated"] = said.pop("is_deprecated")
         return {key: value for key, value in said.items() if value}
 
     @classmethod
@@ -326,14 +324,9 @@ class FlagList:
 
     @classmethod
     def from_json(cls, said: dict[str, Any]) -> Self:
-        env = said["env"]
-        return cls(
-            engine=said["engine"],
-            version=said["version"],
-            env=None if env is None else frozenset(env),
-            removed=said["removed"],
-            flags=tuple(Flag.from_json(each) for each in said["flags"]),
-        )
+        flags = tuple(Flag.from_json(each) for each in said["flags"])
+        env = None if said["env"] is None else frozenset(said["env"])
+        return cls(**said | {"flags": flags, "env": env})
 
 
 def _fits(flag: Flag, value: str) -> bool:

@@ -13,7 +13,6 @@ from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import FIELDS, MOST_PARAMETERS, SPANS, Launch, check_parameter
 from servers.launch.engines.placement import (
     Gpu,
-    GpuRequirement,
     VolumeError,
     describe_gpu_requirement,
     parse,
@@ -21,9 +20,6 @@ from servers.launch.engines.placement import (
 )
 from servers.launch.numbers import format_size, read_size
 from servers.launch.recipes import notation
-from servers.launch.recipes.notation import DocumentError
-
-__all__ = ["Document", "DocumentError", "RecipeSource", "read", "write"]
 
 _ABOUT = ("name", "source", "tags", "hardware", "boxes", "expected", "notes")
 # What most people look for stands first; the rest follows in the order of Launch.
@@ -301,9 +297,6 @@ def _text_node(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 _RecipeDumper.add_representer(str, _text_node)
-
-
-__all__ = ["HardwareFit", "Gpu", "GpuRequirement", "fits_hardware", "parse_gpu_requirement"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,10 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from servers.judge.logs import parsing, phases
-from servers.judge.logs.phases import PhaseProgress, Reader
+from servers.judge.logs import parsing
+from servers.judge.logs.phases import reader as phases
+from servers.judge.logs.phases.progress import PhaseProgress
+from servers.judge.logs.phases.reader import Reader
 from servers.judge.runs import health, start_progress
 from servers.judge.runs.start_progress import (
     StartProgress,

@@ -14,11 +14,11 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from servers.host.collector.parent import Collector
-from servers.judge.memory import recording
 from servers.judge.memory.hardware.finding import HardwareFinding
 from servers.judge.memory.hardware.judge import HardwareJudge
 from servers.judge.memory.pools import GIB
 from servers.judge.memory.verdicts import Judge, MemoryVerdict
+from servers.judge.reports.memory import find_recording_fault
 from servers.models import Box
 from servers.watcher.memory import monitor
 
@@ -141,7 +141,7 @@ def _read(line: str, where: str) -> dict[str, Any]:
         read = json.loads(line, parse_constant=_parse_wait)
     except (ValueError, RecursionError) as error:
         raise _NotJsonError(f"{where} is not JSON: {error}") from error
-    if found := recording.wrong(read):
+    if found := find_recording_fault(read):
         raise ValueError(f"{where} {found}: is it a line of “manage.py box record”?")
     known: dict[str, Any] = read
     return known

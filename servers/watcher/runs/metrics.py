@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from servers import events
 from servers.host.runs.probes import HealthAnswer
 from servers.judge.logs import parsing
-from servers.judge.logs.metric_rules import by_engine
-from servers.judge.logs.metrics import GAP, Meter, MetricRule
+from servers.judge.logs.metrics import GAP, Meter, MetricRule, load_meters
 from servers.judge.memory import history
 from servers.judge.runs import metrics
 from servers.judge.runs.metrics import FINEST, STALE, WINDOW, EngineReading, Figures, MetricMap
@@ -29,7 +28,7 @@ class LogFigures:
     """Of one run, from now on."""
 
     def __init__(self, run: Run) -> None:
-        book = by_engine().get(run.version.launch.engine)
+        book = load_meters().get(run.version.launch.engine)
         self._rules = [MetricRule.from_json(each) for each in book.rules] if book else []
         self._read = max(0, run.log.lines - MOST_LINES)
         self._looked_at = float("-inf")

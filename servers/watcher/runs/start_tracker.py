@@ -13,7 +13,8 @@ from django.utils import timezone
 from servers import events
 from servers.host.files.paths import PathError
 from servers.host.weights import checkpoints
-from servers.judge.logs.phases import PhaseProgress, Reader
+from servers.judge.logs.phases.progress import PhaseProgress
+from servers.judge.logs.phases.reader import Reader
 from servers.judge.runs import health, start_progress
 from servers.judge.runs.limits import LimitsError
 from servers.launch.commandline.clusters import read_rank

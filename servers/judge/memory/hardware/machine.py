@@ -24,7 +24,7 @@ from servers.judge.memory.hardware.finding import (
     uuid,
 )
 from servers.judge.messages import Sentence, say
-from servers.launch.yaml_files import load_yaml
+from servers.launch.tables import read_table
 
 FILE = Path(__file__).with_name("xids.yaml")
 
@@ -69,7 +69,7 @@ def xid_of(number: int) -> Xid:
 
 @cache
 def load_shipped() -> dict[int, Xid]:
-    said = load_yaml(FILE.read_text())
+    said = read_table(FILE)
     return {
         number: Xid(
             number=number,
