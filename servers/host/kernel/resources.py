@@ -113,7 +113,7 @@ def drop_caches(docker: DockerContainers, *, root: Path = Path("/"), level: int 
         _through_container(docker, root, level)
 
 
-def _through_container(docker: DockerContainers, root: Path, level: int) -> None:
+def _through_container(docker: DockerContainers, root: Path, level: int = LEVEL) -> None:
     words = ("/bin/sh", "-c", f"sync; echo {level} > {_SWITCH}")
     question = ContainerCommand(
         image=docker.ensure_empty_image(),

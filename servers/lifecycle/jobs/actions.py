@@ -23,7 +23,8 @@ from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.memory.orphans import Orphan
 from servers.launch.numbers import GIB, gib
 from servers.lifecycle.external import monitoring, takeover
-from servers.lifecycle.images import arrivals, work
+from servers.lifecycle.images import arrivals
+from servers.lifecycle.images import work as images_work
 from servers.lifecycle.jobs import commands
 from servers.lifecycle.jobs.runner import JobError, JobRules, JobWork
 from servers.lifecycle.memory import orphans
@@ -222,8 +223,8 @@ KINDS: Mapping[JobKind, JobRules] = {
     JobKind.DELETE: _action(do=delete, lane="aside", changes=("models",), wakes=(Topic.MODELS,)),
     JobKind.PULL: _of_image(arrivals.pull, arrivals.what_stays, wakes=(Topic.RUNS,)),
     JobKind.BUILD: _of_image(arrivals.build, lambda: arrivals.STAYS),
-    JobKind.MOVE: _of_image(work.move_tag, lambda: "Look which image the tag means now."),
-    JobKind.PRUNE: _of_image(work.prune, lambda: "The list shows what is still there."),
+    JobKind.MOVE: _of_image(images_work.move_tag, lambda: "Look which image the tag means now."),
+    JobKind.PRUNE: _of_image(images_work.prune, lambda: "The list shows what is still there."),
     JobKind.DOWNLOAD: JobRules(
         model=Download,
         do=fetch.fetch,

@@ -96,10 +96,10 @@ class EngineSleeper:
         ready = Run.objects.filter_managed().filter(
             server__box=self.box, state=RunState.READY, wanted=DesiredState.RUNNING
         )
-        other = ready.exclude(sleep=Sleep.AWAKE).select_related(
+        on_its_way = ready.exclude(sleep=Sleep.AWAKE).select_related(
             "server__box", "version", "plan", "health"
         )
-        for run in other.fetch_any():
+        for run in on_its_way.fetch_any():
             if not self._questions.is_open(run.pk) and (endpoint := secret_env.find_endpoint(run)):
                 self._go_on(run, endpoint)
         for run_id, outcome in self._questions.answers(until=time.monotonic()):
