@@ -116,8 +116,22 @@ def test_what_is_over_is_kept_and_found_by_box_and_kind(ada: Client, box: Box) -
     assert "rtx8 one" in page(ada)
     assert "spark one" not in page(ada, box="rtx8")
     assert "rtx8 one" not in page(ada, kind="disk")
-    assert "None like this" in page(ada, box="rtx8", kind="disk")
+    assert "No alert matches" in page(ada, box="rtx8", kind="disk")
     assert "rtx8 one" in page(ada, page="nonsense")
+
+
+def test_many_open_alerts_are_titles_that_unfold(ada: Client, box: Box) -> None:
+    def alerts() -> list[str]:
+        return re.findall(r'<details class="alert-what"[^>]*>', page(ada))
+
+    for number in range(needs.UNFOLDED):
+        factories.alert(box, subject=f"model-{number}")
+    assert len(alerts()) == needs.UNFOLDED
+    assert all(" open" in each for each in alerts()), "a few are told in full"
+
+    factories.alert(box, subject="one more")
+    assert len(alerts()) == needs.UNFOLDED + 1
+    assert not any(" open" in each for each in alerts())
 
 
 def test_an_address_goes_in_and_never_comes_out(ada: Client) -> None:
