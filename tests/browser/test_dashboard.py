@@ -135,5 +135,5 @@ def test_fifty_servers_are_rows_on_a_phone(busy: WebStack, page: Page) -> None:
 
     # Anywhere in a row.
     page.get_by_role("button", name="Cancel").click()
-    page.locator(".card[data-name='minimax-m27'] .card-where").click()
+    page.locator(".card[data-name='minimax-m27'] .card-where").click(force=True)
     expect(page).to_have_url(re.compile("/servers/minimax-m27/$"))
