@@ -11,6 +11,7 @@ from asgiref.sync import sync_to_async
 
 from servers import events
 from servers.consumers.guard import RECHECK, GuardedConsumer
+from servers.consumers.sent import SentParts
 from servers.contexts import alerts, pages
 from servers.models import Permission
 
@@ -45,7 +46,7 @@ class ChangesConsumer(GuardedConsumer):
 
 
 class LiveConsumer(ChangesConsumer):
-    """Sends everything on connect, then what changed, at the pace of its own socket."""
+    """Sends everything on connect, then what looks different, at the pace of its own socket."""
 
     # What it renders depends on what its person may see.
     permission = Permission.ACCOUNT
@@ -57,6 +58,7 @@ class LiveConsumer(ChangesConsumer):
         self.pk = int(asked["id"][:9]) if asked.get("id", "").isdecimal() else None
         self.host = dict(self.scope["headers"]).get(b"host", b"").decode("latin1")
         self.dirty: set[Key] = {("everything", None)}
+        self.sent = SentParts()
 
     async def send_change(self, message: events.ChangeEvent) -> None:
         self.dirty.add((message["kind"], message["id"]))
@@ -87,8 +89,11 @@ class LiveConsumer(ChangesConsumer):
             html = await sync_to_async(pages.render)(
                 keys, self.viewer, page=self.page, pk=self.pk, host=self.host
             )
-            if html:
-                await self.send(text_data=html)
+            # What a browser has lost or changed by itself is put right then.
+            if ("everything", None) in keys:
+                self.sent.forget()
+            if new := self.sent.keep_new(html):
+                await self.send(text_data=new)
             await asyncio.sleep(PAUSE)
 
 

@@ -200,6 +200,10 @@ class AlertGroup:
         return len(self.alerts) + len(self.notices)
 
 
+# So many alerts are shown with all that is known of them; of more, the titles.
+UNFOLDED = 4
+
+
 def page(person: User, notices: list[Notice]) -> dict[str, Any]:
     last = Alert.objects.exclude(cleared_at=None).order_by("-cleared_at").first()
     groups = _group(list(Alert.objects.open().with_details()), notices)
@@ -207,6 +211,7 @@ def page(person: User, notices: list[Notice]) -> dict[str, Any]:
         "person": person,
         "over": last.cleared_at.isoformat() if last and last.cleared_at else "",
         "groups": groups,
+        "is_folded": sum(group.count for group in groups) > UNFOLDED,
     }
 
 

@@ -61,14 +61,16 @@ def count_groups(servers: Iterable[Server]) -> list[tuple[str, str, int]]:
 
 @register.filter
 def gpu_words(server: Server) -> str:
-    """ "GPU 0, 1", in which only the commas are places to break a line at."""
+    """ "GPUs 0, 1", in which only the commas are places to break a line at."""
     said = (server.run.gpus if server.run and server.run.is_active else "") or server.launch.gpus
     if said == "none":
         return "CPU"
     indices = server.box.indices(said)
     if indices is None:
         return said
-    return f"GPU\u00a0{', '.join(map(str, sorted(indices)))}" if indices else "all GPUs"
+    if not indices:
+        return "all GPUs"
+    return f"GPU{'s' * (len(indices) > 1)}\u00a0{', '.join(map(str, sorted(indices)))}"
 
 
 @register.filter

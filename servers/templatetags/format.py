@@ -218,18 +218,18 @@ THROTTLE = {
 
 @register.filter
 def throttle_words(reasons: tuple[str, ...]) -> str:
-    """Why a GPU does not run at its highest clock; "nothing" when it may."""
-    return ", ".join(THROTTLE.get(reason, reason) for reason in reasons) or "nothing"
+    """Why a GPU does not run at its highest clock; "none" when it may."""
+    return ", ".join(THROTTLE.get(reason, reason) for reason in reasons) or "none"
 
 
 MEMORY = {
-    "MemTotal": "in all",
-    "MemAvailable": "available to programs",
-    "MemFree": "free",
-    "Cached": "page cache",
-    "Shmem": "shared (/dev/shm)",
-    "SwapTotal": "swap",
-    "SwapFree": "swap free",
+    "MemTotal": "Total",
+    "MemAvailable": "Available",
+    "MemFree": "Free",
+    "Cached": "Page cache",
+    "Shmem": "Shared (/dev/shm)",
+    "SwapTotal": "Swap",
+    "SwapFree": "Swap free",
 }
 
 

@@ -115,6 +115,12 @@ def gpu_label(gpus: str) -> str:
 
 
 @register.filter
+def gpu_numbers(gpus: str) -> str:
+    """ "0, 1" of "0,1", beside the word GPUs."""
+    return gpus.replace(",", ", ")
+
+
+@register.filter
 def severity_word(severity: str) -> str:
     return {"error": "Error:", "warning": "Warning:", "info": "Good to know:"}[severity]
 

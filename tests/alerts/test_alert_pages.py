@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers.contexts import alerts
+from servers.contexts import alerts as alert_context
 from servers.models import Alert, AuditEntry, Box, Notification, NotificationChannel, Role
 from servers.models.runs.run import RunState
 from tests import factories
@@ -69,7 +69,7 @@ def test_what_only_an_alert_tells_needs_somebody_too(ada: Client, box: Box) -> N
         title="rtx8: GPU 1 is too hot",
         server_name="",
     )
-    [notice] = alerts.attention([box], {"rtx8": None})
+    [notice] = alert_context.attention([box], {"rtx8": None})
 
     assert (notice.about, notice.slug, notice.what) == ("box", "rtx8", "GPU 1 is too hot")
     assert (notice.level, notice.alert) == ("attention", hot.pk)
@@ -81,7 +81,7 @@ def test_two_alerts_of_one_box_and_what_is_seen_there_count_each_once(box: Box) 
     factories.alert(box, kind="box", subject="Docker cannot be used", server_name="")
     factories.alert(box, kind="leaked", subject="GPU-1", server_name="")
 
-    notices = alerts.attention([box], {"rtx8": None})
+    notices = alert_context.attention([box], {"rtx8": None})
 
     assert [notice.kind for notice in notices] == ["leaked", "box"]
 
@@ -116,8 +116,22 @@ def test_what_is_over_is_kept_and_found_by_box_and_kind(ada: Client, box: Box) -
     assert "rtx8 one" in page(ada)
     assert "spark one" not in page(ada, box="rtx8")
     assert "rtx8 one" not in page(ada, kind="disk")
-    assert "None like this" in page(ada, box="rtx8", kind="disk")
+    assert "No alert matches" in page(ada, box="rtx8", kind="disk")
     assert "rtx8 one" in page(ada, page="nonsense")
+
+
+def test_many_open_alerts_are_titles_that_unfold(ada: Client, box: Box) -> None:
+    def alerts() -> list[str]:
+        return re.findall(r'<details class="alert-what"[^>]*>', page(ada))
+
+    for number in range(alert_context.UNFOLDED):
+        factories.alert(box, subject=f"model-{number}")
+    assert len(alerts()) == alert_context.UNFOLDED
+    assert all(" open" in each for each in alerts()), "a few are told in full"
+
+    factories.alert(box, subject="one more")
+    assert len(alerts()) == alert_context.UNFOLDED + 1
+    assert not any(" open" in each for each in alerts())
 
 
 def test_an_address_goes_in_and_never_comes_out(ada: Client) -> None:

@@ -191,7 +191,7 @@ def test_the_first_page_names_all_and_only_what_was_asked_for_changes(
     expect(page.get_by_role("link", name="Compared")).to_be_visible()
 
     page.get_by_role("navigation", name="Boxes").get_by_role("link").first.click()
-    page.get_by_role("link", name="Found here").click()
+    page.get_by_role("link", name="Other engines").click()
     opens(page, speech.get_by_role("button", name="Take over"))
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text(f"docker update --restart=no {full.name('speech')}")

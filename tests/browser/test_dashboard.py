@@ -13,6 +13,13 @@ from tests.web_stack import WebStack
 pytestmark = pytest.mark.browser
 
 
+# Servers as they stand on the page, from the top.
+SEEN = """() => [...document.querySelectorAll(".card")]
+    .filter((card) => card.checkVisibility())
+    .map((card) => [card.getBoundingClientRect().top, card.dataset.name])
+    .sort((one, other) => one[0] - other[0]).map(([, name]) => name)"""
+
+
 @pytest.fixture
 def busy(stack: WebStack) -> WebStack:
     stack.run("factories.busy_team()")
@@ -51,6 +58,22 @@ def test_the_list_of_servers_is_filtered_starred_and_acted_on(busy: WebStack, pa
     page.get_by_role("button", name="All 7").click()
 
     page.get_by_role("button", name="Table").click()
+    by_speed = page.get_by_role("button", name="Tok/s")
+    by_speed.click()
+    assert page.evaluate(SEEN)[:2] == ["minimax-m27", "qwen3-8b"]
+    # What the socket brings takes its place.
+    busy.run(
+        "run = Run.objects.get(server__slug='qwen3-8b')\n"
+        "RunHealth.objects.filter(run=run).update(tokens_per_second=999)\n"
+        "events.publish_change('server', run.server_id)"
+    )
+    expect(page.locator(".card[data-name='qwen3-8b']")).to_contain_text("999")
+    assert page.evaluate(SEEN)[:2] == ["qwen3-8b", "minimax-m27"]
+    by_speed.click()
+    expect(by_speed).to_have_accessible_name("Tok/s, ascending")
+    assert page.evaluate(SEEN)[:2] == ["minimax-m27", "qwen3-8b"]
+    by_speed.click()
+    assert page.evaluate(SEEN)[0] == "gemma-tiny", "the favourite, as before"
     page.get_by_role("button", name="Select", exact=True).click()
     for name in ("minimax-m27", "qwen3-8b"):
         page.get_by_label(f"Select {name}").check()
@@ -90,3 +113,27 @@ def test_a_row_leads_to_its_card_and_an_alert_is_dismissed(busy: WebStack, page:
     row.get_by_role("link", name="GPU 4").focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/boxes/rtx8/#gpu-4")
+
+
+def test_fifty_servers_are_rows_on_a_phone(busy: WebStack, page: Page) -> None:
+    busy.run(
+        "on = Box.objects.get(slug='rtx8')\n"
+        "for number in range(43):\n    factories.server(on, f'model-{number:02d}')"
+    )
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{busy.url}/servers/")
+    rows = page.locator(".card:visible")
+    expect(rows).to_have_count(50)
+
+    heights = rows.evaluate_all("all => all.map((row) => row.offsetHeight)")
+    assert max(heights) < 60, heights
+    expect(rows.first.get_by_role("link", name="Why")).to_be_visible()
+    page.get_by_role("button", name="Select", exact=True).click()
+    page.get_by_label("Select minimax-m27").check()
+    expect(page.locator("form.bulk")).to_contain_text("1 selected")
+    assert faults(page) == []
+
+    # Anywhere in a row.
+    page.get_by_role("button", name="Cancel").click()
+    page.locator(".card[data-name='minimax-m27'] .card-where").click(force=True)
+    expect(page).to_have_url(re.compile("/servers/minimax-m27/$"))

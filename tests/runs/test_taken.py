@@ -376,7 +376,7 @@ def test_pages_say_who_started_it_and_who_uses_it(ivan: Client, glm: Server) -> 
         return words(ivan.get(page))
 
     assert "Started by <strong>maria</strong>" in said("/servers/glm-5/")
-    assert "2 requests running" in said("/servers/glm-5/")
+    assert "<dt>Requests running</dt><dd>2</dd>" in said("/servers/glm-5/")
     assert "Used by <strong>lin</strong>" in said("/")
     assert "started by <strong>maria</strong>" in said("/boxes/rtx8/")
     ago = timezone.now() - timedelta(hours=3, minutes=12)

@@ -20,6 +20,8 @@ from typing import Any, Self
 
 import yaml
 
+from servers.launch.yaml_files import load_yaml
+
 # What is charted: tokens a second, requests, percent of the KV cache.
 FIELDS = ("generation", "prompt", "running", "queued", "kv")
 # Of several parts of an engine (data parallel ranks) these are added up, the others averaged.

@@ -58,6 +58,9 @@ function numbered(line, address) {
   return link;
 }
 
+// Made once: one for each row took longer than the rest of the row.
+const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+
 /** @param {string} at */
 function timed(at) {
   const when = new Date(at);
@@ -65,7 +68,7 @@ function timed(at) {
   const two = (value) => String(value).padStart(2, "0");
   const time = make("time", "log-time", [when.getHours(), when.getMinutes(), when.getSeconds()].map(two).join(":"));
   time.dateTime = at;
-  time.title = `${when.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" })} · ${at}`;
+  time.title = `${Number.isNaN(when.valueOf()) ? "" : DAY.format(when)} · ${at}`;
   return time;
 }
 

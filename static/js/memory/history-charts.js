@@ -24,12 +24,22 @@ const FIGURES = {
 
 const DAY = 86_400;
 
-// The label of a place on the time axis: the time, and below it the day where a new one begins.
-/** @param {number} at @param {number | undefined} before @param {number} step */
-function moment(at, before, step) {
-  if (step >= DAY) return day(at);
-  const time = clock(at, step < 60);
-  return before === undefined || day(before) !== day(at) ? `${time}\n${day(at)}` : time;
+// The labels of a time axis: the times, and where it spans several days each below its first time. The range above
+// the charts names a single day.
+/** @param {number[]} splits @param {number} step */
+function moments(splits, step) {
+  const days = splits.map(day);
+  const isOne = new Set(days).size < 2;
+  return splits.map((at, index) => {
+    if (step >= DAY) return day(at);
+    const time = clock(at, step < 60);
+    return isOne || days[index] === days[index - 1] ? time : `${time}\n${day(at)}`;
+  });
+}
+
+/** @param {string[] | null} labels */
+function axisHeight(labels) {
+  return labels?.some((label) => label.includes("\n")) ? 44 : 26;
 }
 
 export class Charts {
@@ -148,7 +158,7 @@ export class Charts {
         },
         scales: { x: { time: true, range: () => [this.view?.from ?? null, this.view?.to ?? null] }, y: { range: () => range } },
         axes: [
-          { ...axis, space: 80, size: 44, values: (_plot, splits, _axis, _space, step) => splits.map((at, index) => moment(at, splits[index - 1], step)) },
+          { ...axis, space: 80, size: (_plot, labels) => axisHeight(labels), values: (_plot, splits, _axis, _space, step) => moments(splits, step) },
           { ...axis, size: 56, values: (_plot, splits) => splits.map((value) => `${value} ${unit}`.trim()) },
         ],
         series: [{}, ...series],

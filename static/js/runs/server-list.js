@@ -1,15 +1,20 @@
 // @ts-check
-// <server-list>: the cards of servers: filtered by state and by words, as cards or as a table, and
+// <server-list>: the cards of servers: filtered by state and by words, as cards or as a table that is sorted, and
 // selected for one action on several. Live parts change the cards; what was chosen here holds for what comes.
 
+import { compare } from "../page/list-order.js";
 import { all, around, find } from "../page/parts.js";
 
 const VIEW = "inferdash.servers";
 const FEW = 8; // are found without a filter
+// What is read in words goes up first, figures down. A third press brings the order of states back.
+const WORDS = ["name", "state", "where"];
 
 class ServerList extends HTMLElement {
   group = "";
   words = "";
+  /** @type {{key: string, way: 1 | -1} | null} */
+  sorted = null;
   observer = new MutationObserver(() => this.arrange());
 
   connectedCallback() {
@@ -23,7 +28,7 @@ class ServerList extends HTMLElement {
     this.observer.observe(cards, {
       subtree: true,
       childList: true,
-      attributeFilter: ["data-group", "data-words", "data-unmatched"],
+      attributeFilter: ["data-group", "data-words", "data-unmatched", "style", "aria-pressed"],
     });
     this.mark(document.documentElement.dataset.servers ?? (this.classList.contains("is-many") ? "table" : "cards"));
     this.arrange();
@@ -45,13 +50,39 @@ class ServerList extends HTMLElement {
   press(event) {
     const button = around(event, "button", HTMLButtonElement);
     if (!button) return;
-    const { show, view } = button.dataset;
+    const { show, view, sort } = button.dataset;
+    if (sort) this.sort(sort);
     if (show !== undefined) this.group = show;
     if (view !== undefined) this.choose(view);
     if ("select" in button.dataset) this.select(!this.hasAttribute("data-selecting"));
     if ("clear" in button.dataset) this.select(false);
     if ("reset" in button.dataset) this.reset();
-    if (show !== undefined) this.arrange();
+    if (show !== undefined || view !== undefined) this.arrange();
+  }
+
+  /** @param {string} key */
+  sort(key) {
+    const first = WORDS.includes(key) ? 1 : -1;
+    if (this.sorted?.key !== key) this.sorted = { key, way: first };
+    else this.sorted = this.sorted.way === first ? { key, way: first === 1 ? -1 : 1 } : null;
+    this.arrange();
+  }
+
+  /** By CSS: a card that is moved in the document loses the focus in it. @param {HTMLElement[]} cards */
+  order(cards) {
+    const { sorted } = this;
+    const values = new Map(sorted ? cards.map((card) => [card, valueOf(card, sorted.key)]) : []);
+    const value = (/** @type {HTMLElement} */ card) => values.get(card) ?? "";
+    const wanted = sorted ? cards.toSorted((one, other) => compare(value(one), value(other), sorted.way)) : cards;
+    for (const [at, card] of wanted.entries()) {
+      const order = sorted ? String(at + 1) : "";
+      if (card.style.order !== order) card.style.order = order;
+    }
+    for (const head of all(this, ".cards-head .sort", HTMLElement)) {
+      const way = head.dataset.sort === sorted?.key ? sorted?.way : null;
+      set(head, "aria-pressed", String(Boolean(way)));
+      set(head, "aria-label", `${head.textContent}${way ? (way > 0 ? ", ascending" : ", descending") : ""}`);
+    }
   }
 
   reset() {
@@ -76,6 +107,7 @@ class ServerList extends HTMLElement {
 
   /** The view, for this browser. @param {string} view */
   choose(view) {
+    this.sorted = null; // cards have no headers that tell of it
     document.documentElement.dataset.servers = view;
     this.mark(view);
     try {
@@ -108,6 +140,7 @@ class ServerList extends HTMLElement {
       chip.ariaPressed = String(show === this.group);
       chip.hidden = Boolean(show) && count === 0 && show !== this.group;
     }
+    this.order(cards);
     for (const part of all(this, ".server-control", HTMLElement)) part.hidden = cards.length === 0;
     const filter = find(this, ".server-filter", HTMLInputElement);
     filter.hidden = cards.length <= FEW && !filter.value;
@@ -142,6 +175,19 @@ class ServerList extends HTMLElement {
   settle(event) {
     if (around(event, "form.bulk", HTMLFormElement)) this.select(false);
   }
+}
+
+/** @param {HTMLElement} card @param {string} key */
+function valueOf(card, key) {
+  if (key === "where") return card.querySelector(".card-where")?.textContent.trim() ?? "";
+  if (WORDS.includes(key)) return card.dataset[key] ?? "";
+  const figure = card.querySelector(`[data-figure="${key}"]`);
+  return figure instanceof HTMLElement ? (figure.dataset.value ?? "") : "";
+}
+
+/** What is watched is written where it differs only. @param {HTMLElement} part @param {string} name @param {string} value */
+function set(part, name, value) {
+  if (part.getAttribute(name) !== value) part.setAttribute(name, value);
 }
 
 customElements.define("server-list", ServerList);

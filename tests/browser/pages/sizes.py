@@ -2,3 +2,4 @@
 
 DESK = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
+PAPER = {"width": 720, "height": 1000}  # A4 within its margins

@@ -16,6 +16,18 @@ from tests.web_stack import WebStack
 pytestmark = pytest.mark.browser
 
 
+# What a page moved by itself since then: what, and how far.
+SHIFTS = """() => {
+    window.shifts = [];
+    new PerformanceObserver((list) => {
+        for (const { value, sources } of list.getEntries()) {
+            const parts = sources.map(({ node }) => (node?.parentElement ?? node)?.className ?? "");
+            if (value > 0.0001) window.shifts.push([value, ...parts]);
+        }
+    }).observe({ type: "layout-shift" });
+}"""
+
+
 def until(page: Page, claim: str) -> None:
     """Wait for a claim in JavaScript to hold; Playwright's own way needs an eval in the page."""
     eventually(page, lambda: bool(page.evaluate(claim)))
@@ -125,16 +137,22 @@ def test_a_new_sample_moves_the_meter_and_adds_a_point(busy: WebStack, page: Pag
     expect(line.locator("path")).to_be_visible()
     until(page, "document.querySelector('gpu-line').steps.size > 55")
     last = page.evaluate("document.querySelector('gpu-line').last")
+    page.evaluate(SHIFTS)
 
     busy.run(
         "box = Box.objects.get(slug='rtx8'); sample = box_samples.newest('rtx8')\n"
         "sample['t'] += 1; sample['gpus'][0] |= {'util': 99}\n"
-        "events.publish_sample('rtx8', box.pk, sample)"
+        "events.publish_sample('rtx8', box.pk, sample)\n"
+        "run = Run.objects.get(server__slug='minimax-m27')\n"
+        "RunHealth.objects.filter(run=run.pk).update(requests_running=1234, tokens_per_second=98765)\n"
+        "events.publish_change('server', run.server_id)"
     )
+    expect(page.locator(".card[data-name='minimax-m27']")).to_contain_text("98765")
 
     until(page, f"document.querySelector('gpu-line').last > {last}")
     expect(page.locator(".gpu-row").first).to_contain_text("99 %")
     expect(line.locator("path")).to_be_visible()
+    assert page.evaluate("shifts") == [], "what stands beside another figure stays where it was"
 
 
 def test_values_that_stop_coming_are_greyed(busy: WebStack, page: Page) -> None:

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from tests.browser.axe import faults
 from tests.browser.chromium import PATIENCE, new_page
-from tests.browser.pages.sizes import PHONE
+from tests.browser.pages.sizes import PAPER, PHONE
 from tests.browser.steps import choose, eventually
 from tests.web_stack import WebStack
 
@@ -261,6 +261,24 @@ def test_a_table_is_sorted_filtered_and_walked_and_keeps_that_in_live_parts(
     expect(table.get_by_role("link", name="Qwen/Qwen3-8B")).to_be_focused()
     table.get_by_text("new", exact=True).click()
     expect(page).to_have_url(re.compile("#x$"))
+
+
+def test_paper_gets_light_pages_without_tools_and_with_whole_tables(
+    busy: WebStack, page: Page
+) -> None:
+    for path in ("/boxes/rtx8/hardware/", "/servers/minimax-m27/runs/"):
+        page.emulate_media(media="screen", color_scheme="dark")
+        page.goto(busy.url + path)
+        dark = page.evaluate("getComputedStyle(document.body).color")
+        page.emulate_media(media="print", color_scheme="dark")
+        page.set_viewport_size(PAPER)
+
+        assert page.evaluate("getComputedStyle(document.body).color") != dark
+        expect(page.locator(".table-wrap").first).to_be_visible()
+        for hidden in (".sidebar", ".bottom-bar", ".tabs"):
+            expect(page.locator(hidden).first).to_be_hidden()
+        cut = "all => all.filter((each) => each.scrollWidth > each.clientWidth).length"
+        assert page.locator(".table-wrap, main").evaluate_all(cut) == 0, path
 
 
 def test_the_chosen_colours_are_kept(busy: WebStack, page: Page) -> None:
