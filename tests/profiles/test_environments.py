@@ -243,7 +243,7 @@ def test_a_deleted_group_leaves_profiles_as_they_are(olga: Client, eva: Client, 
 
     answer = olga.post(f"/groups/{made.slug}/delete/", follow=True)
 
-    assert "Profiles keep its variables." in text(answer)
+    assert "Profiles keep the variables they got from it." in text(answer)
     assert not EnvironmentGroup.objects.exists()
     assert Profile.objects.get().launch.env == NCCL
     entry = AuditEntry.objects.get(action="delete environment group")

@@ -129,8 +129,8 @@ class Launch:
         docker="security-opt", title="security option",
     )
     privileged: bool = option(
-        False, "switch", after="pid", label="Privileged: the container owns the box",
-        docker="privileged", title="privileged",
+        False, "switch", after="pid", label="Privileged (--privileged)",
+        help="The container owns the box.", docker="privileged", title="privileged",
     )
     cpuset_cpus: str = option(
         "", longest=100, label="CPUs", help="0-63",
