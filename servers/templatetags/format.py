@@ -19,6 +19,7 @@ from servers.launch.engines import ENGINES
 # Escape sequences of terminals: colours, cursor moves, window titles.
 ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _BACKTICKS = re.compile(r"`([^`\n]+)`")
+_SENTENCE_END = re.compile(r"(?<=[.?!])\s+(?=[A-Z“])")
 
 register = template.Library()
 
@@ -192,6 +193,17 @@ def with_code(text: object) -> SafeString:
     said, *rest = _BACKTICKS.split(str(text or ""))
     pairs = zip(rest[::2], rest[1::2], strict=True)
     return format_html("{}{}", said, format_html_join("", "<code>{}</code>{}", pairs))
+
+
+@register.filter
+def first_sentence(text: object) -> str:
+    """What a page says at once of several sentences; other_sentences has the rest."""
+    return _SENTENCE_END.split(str(text or ""), maxsplit=1)[0]
+
+
+@register.filter
+def other_sentences(text: object) -> str:
+    return "".join(_SENTENCE_END.split(str(text or ""), maxsplit=1)[1:])
 
 
 @register.filter

@@ -170,7 +170,13 @@ def change_words(change: LaunchChange) -> str:
 
 
 # Fields that docker run takes as they stand.
-_DOCKER_FLAGS = {"shm_size": "--shm-size", "ipc": "--ipc"}
+_DOCKER_FLAGS = {
+    "shm_size": "--shm-size",
+    "ipc": "--ipc",
+    "privileged": "--privileged",
+    "cap_add": "--cap-add",
+    "ulimits": "--ulimit",
+}
 
 
 def _field_name(name: str) -> str:

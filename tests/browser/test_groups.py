@@ -37,7 +37,7 @@ def page(browser: Browser, stack: WebStack) -> Iterator[Page]:
 
 def test_a_group_is_made_of_a_profile_and_laid_over_another(page: Page, stack: WebStack) -> None:
     page.goto(f"{stack.url}/groups/")
-    expect(page.get_by_role("link", name="Make the first group")).to_be_visible()
+    expect(page.get_by_role("link", name="New group")).to_be_visible()
     assert faults(page) == []
 
     page.goto(f"{stack.url}/profiles/source/")

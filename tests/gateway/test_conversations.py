@@ -235,7 +235,9 @@ def test_the_title_follows_the_first_question(ada: Client) -> None:
     [
         ("  \n", ""),
         ("One\nTwo", "One"),
-        ("x" * 100, "x" * 60),
+        ("x" * 100, f"{'x' * 59}…"),
+        ("x" * 60, "x" * 60),
+        (f"Why does {'vLLM ' * 9}need so much memory?", f"Why does {'vLLM ' * 9}need…"),
         ([{"type": "image_url"}, {"type": "text", "text": "What is this?"}], "What is this?"),
         (None, ""),
         ({"text": "?"}, ""),

@@ -1,6 +1,8 @@
 """Ports that programs knew before: opened, asked without a key, closed."""
 
+import html
 import json
+import re
 import socket
 from collections.abc import Iterator
 
@@ -193,9 +195,16 @@ def test_an_admin_opens_and_closes_one_and_it_is_in_the_activity(client: Client)
     said = client.get("/gateway/ports/").content.decode()
     assert "198.51.100.0/24" in said
     assert "nobody" in said
-    client.post(f"/gateway/ports/{made.pk}/close/")
+    told = client.post(f"/gateway/ports/{made.pk}/close/", follow=True).content.decode()
     assert not LegacyPort.objects.exists()
     assert AuditEntry.objects.filter(action="close legacy port").exists()
+
+    undo = re.search(r'action="(/gateway/ports/\?[^"]+)".*?Undo', told)
+    assert undo is not None
+    client.post(html.unescape(undo.group(1)))
+
+    again = LegacyPort.objects.get()
+    assert (again.port, again.model, again.sources) == (made.port, made.model, made.sources)
 
 
 @pytest.mark.django_db

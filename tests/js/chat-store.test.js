@@ -284,7 +284,8 @@ test("answers that nobody receives were cut off, and keep a reason that they hav
 const TITLES = [
   [{ name: "mine", messages: [question("hi")] }, "mine"],
   [{ name: "", messages: [answer("ho"), question("  hi\nthere")] }, "hi"],
-  [{ name: "", messages: [question("a".repeat(80))] }, "a".repeat(60)],
+  [{ name: "", messages: [question("a".repeat(80))] }, `${"a".repeat(59)}…`],
+  [{ name: "", messages: [question(`Why does ${"vLLM ".repeat(9)}need so much memory?`)] }, `Why does ${"vLLM ".repeat(9)}need…`],
   [{ name: "", messages: [], title: "theirs" }, "theirs"],
   [{ name: "", messages: [] }, "New conversation"],
 ];

@@ -88,7 +88,7 @@ def test_a_group_is_laid_over_a_profile_after_a_look(eva: Client, box: Box) -> N
     assert after.launch.reasons == WHY
     assert after.current is not None
     assert after.current.message == "Laid over: Blackwell NCCL, version 1"
-    assert "the profile says all of it" in text(eva.get(f"/profiles/{target.slug}/overlays/"))
+    assert "the profile has all of it" in text(eva.get(f"/profiles/{target.slug}/overlays/"))
     eva.post(address)
     assert Profile.objects.get().versions.count() == 2
 

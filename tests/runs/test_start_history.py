@@ -63,9 +63,11 @@ def test_the_page_charts_starts_and_says_the_same_in_a_table(client: Client) -> 
     server = placed()
     client.force_login(factories.person())
     address = f"/profiles/{server.profile.slug}/"
-    assert "Each start is kept here" in client.get(address).content.decode()
+    assert "Not started yet." in client.get(address).content.decode()
 
     phased(factories.run(server, RunState.STOPPED))
+    # One start is a figure, no chart.
+    assert 'class="starts-bar' not in client.get(address).content.decode()
     factories.run(server, RunState.FAILED)
     page = client.get(address).content.decode()
     assert page.count('class="starts-bar') == 2

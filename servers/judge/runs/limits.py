@@ -99,6 +99,7 @@ OF_ACCOUNT = (
 # What a file that does not say counts as, where that is not what a new file says: it was written
 # when this was so, and engines run by it.
 _UNSAID: dict[str, Any] = {"host_network": True}
+_NAMED_ROOTS = 4  # in a refusal
 MANAGE = "inferdash-manage"
 
 _ORIGIN = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?/?")
@@ -299,7 +300,7 @@ def mount_refusal(
         return str(error)
     if any(real.is_relative_to(folder) for folder in allowed):
         return ""
-    roots = ", ".join(limits.mount_roots) or say("runs.limit-no-folders").text
+    roots = _name_roots(limits.mount_roots) or say("runs.limit-no-folders").text
     if str(real) == source:
         says = say("runs.limit-mount", path=source, roots=roots)
     else:
@@ -307,6 +308,12 @@ def mount_refusal(
     if held := held_in(str(real), account_places(own, root=root), root=root):
         return f"{says} {whole_home(held)}"
     return f"{says} {granted_by(manage, 'mount', str(real))}"
+
+
+def _name_roots(roots: tuple[str, ...]) -> str:
+    """A few of them: a box's page and its file have all."""
+    named = ", ".join(roots[:_NAMED_ROOTS])
+    return f"{named} and {len(roots) - _NAMED_ROOTS} more" if len(roots) > _NAMED_ROOTS else named
 
 
 def account_places(own: Iterable[str], *, root: Path = Path("/")) -> dict[str, PurePosixPath]:

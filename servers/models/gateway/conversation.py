@@ -162,8 +162,13 @@ def text_of(body: dict[str, Any]) -> str:
 
 
 def title_of(body: dict[str, Any]) -> str:
-    lines = text_of(body).strip().splitlines()
-    return lines[0][:TITLE] if lines else ""
+    """The first line; a longer one up to a word's end where one is near, and with an ellipsis."""
+    line = next(iter(text_of(body).strip().splitlines()), "")
+    if len(line) <= TITLE:
+        return line
+    kept = line[: TITLE - 1]
+    end = kept.rfind(" ")
+    return f"{(kept[:end] if end >= TITLE // 2 else kept).rstrip()}…"
 
 
 MOST = 20  # prompts of a set

@@ -173,7 +173,9 @@ MOST = 20  # addresses a port
 @get_or_post("gateway/ports/", Permission.ADMINISTER, name="legacy_ports")
 def list_legacy_ports(request: PersonRequest) -> HttpResponse:
     box = get_object_or_404(Box, slug=settings.BOX)
-    form = LegacyPortForm(request.POST or None, box=box)
+    # The undo of a close has what was open in its address.
+    sent = request.POST if "port" in request.POST else request.GET
+    form = LegacyPortForm(sent if request.method == "POST" else None, box=box)
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
             made = LegacyPort.objects.create(box=box, made_by=request.user, **form.cleaned_data)
@@ -211,7 +213,9 @@ def close_legacy_port(request: PersonRequest, pk: int) -> HttpResponse:
         AuditEntry.note(request.user, "close legacy port", port)
         port.delete()
         transaction.on_commit(partial(events.publish_change, "ports"))
-    messages.success(request, f"Port {port.port} is closed.")
+    was = {"port": port.port, "model": port.model, "sources": " ".join(port.sources)}
+    undo = reverse("legacy_ports", query=was)
+    messages.success(request, f"Port {port.port} is closed.", extra_tags=undo)
     return redirect("legacy_ports")
 
 

@@ -26,6 +26,11 @@ class RecipeRow:
     def fits_somewhere(self) -> bool:
         return any(fit.is_fit for _box, fit in self.fits)
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether the GPUs of any box are known."""
+        return any(box.gpus is not None for box, _fit in self.fits)
+
 
 def read_catalogue() -> Catalogue:
     return catalogue(settings.RECIPES)
@@ -35,7 +40,8 @@ def read_catalogue() -> Catalogue:
 def recipes(request: PersonRequest) -> HttpResponse:
     """Those that fit a box come first; ?all= shows the others too."""
     known = read_catalogue()
-    rows = [_row(each) for each in known.recipes]
+    boxes = list(Box.objects.all())
+    rows = [_build_row(each, boxes) for each in known.recipes]
     rows.sort(key=lambda row: (not row.fits_somewhere, row.recipe.published.name))
     shows_all = "all" in request.GET or not any(row.fits_somewhere for row in rows)
     return render(
@@ -57,7 +63,8 @@ def recipe(request: PersonRequest, key: str) -> HttpResponse:
         (migration, change.compare_launches(launch, found.launch(migration)))
         for migration in found.migrated
     ]
-    context = {"row": _row(found), "recipe": found, "launch": launch, "migrations": migrations}
+    row = _build_row(found, list(Box.objects.all()))
+    context = {"row": row, "recipe": found, "launch": launch, "migrations": migrations}
     return render(request, "profiles/recipes/recipe.html", context)
 
 
@@ -68,8 +75,8 @@ def find_recipe(key: str) -> Recipe:
     raise Http404(f"There is no recipe {key}.")
 
 
-def _row(each: Recipe) -> RecipeRow:
-    return RecipeRow(recipe=each, fits=[(box, _fit(each, box)) for box in Box.objects.all()])
+def _build_row(each: Recipe, boxes: list[Box]) -> RecipeRow:
+    return RecipeRow(recipe=each, fits=[(box, _fit(each, box)) for box in boxes])
 
 
 def _fit(each: Recipe, box: Box) -> HardwareFit:

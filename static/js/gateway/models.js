@@ -40,7 +40,7 @@ export class Models {
     if (before && !listed.some(({ id }) => id === before)) {
       groups.unshift(group("not for this key, or not there now", [option(before, { why: "Not among the models that this key may use now." })]));
     }
-    if (!groups.length) groups.push(option("", { why: "No model to ask: no server is ready, and none is started by a request." }, "none"));
+    if (!groups.length) groups.push(option("", { why: "No model to ask: no server is ready." }, "none"));
     this.select.replaceChildren(...groups);
     this.select.disabled = !listed.length && !before;
     this.select.value = before || listed[0]?.id || "";

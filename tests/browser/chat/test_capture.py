@@ -50,9 +50,7 @@ def test_what_is_kept_is_told_on_open_pages_and_read_by_an_admin(
         admin.get_by_label("Requests to").select_option("tiny")
         admin.get_by_label("Why").fill("tool calls come out as text")
         admin.get_by_role("button", name="Switch capture on").click()
-        expect(banner).to_contain_text(
-            "Prompts that programs send to tiny, and their answers, are being kept"
-        )
+        expect(banner).to_contain_text("prompts of programs to tiny and their answers")
         expect(banner).to_contain_text("by otto: tool calls come out as text")
         expect(banner).to_contain_text("Requests from the playground are not.")
         expect(admin.locator("#capture")).not_to_contain_text("playground")

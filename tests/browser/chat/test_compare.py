@@ -126,9 +126,15 @@ def test_one_question_is_answered_by_all_columns_side_by_side(
     # One line of the list stands for both columns.
     listed = page.locator("#chat-conversations .list-row")
     expect(listed).to_have_count(1)
+    page.get_by_label("Rename “hello”").click()
+    page.get_by_label("New name").fill("Two engines")
+    with page.expect_response(re.compile("/chat/conversations/[a-z0-9]+/$")):
+        page.keyboard.press("Enter")
+    expect(listed.locator(".list-title")).to_have_text("Two engines")
     with page.expect_navigation():
         listed.get_by_role("link").click()
     expect(page.locator(".turn")).to_have_count(2)
+    expect(page.get_by_label("Name of the comparison")).to_have_value("Two engines")
 
 
 def test_a_column_that_fails_says_why_and_stop_stops_the_others(

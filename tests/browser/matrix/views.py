@@ -24,7 +24,6 @@ BETWEEN: tuple[Any, ...] = (
 )
 # What a width changes, of all that axe looks at.
 BY_WIDTH = ("color-contrast", "target-size", "scrollable-region-focusable")
-MOST_WORDS = 250
 # Figures and units of a letter are looked at, not read.
 WORDS = """() => {
     const main = document.querySelector("main");
@@ -32,6 +31,10 @@ WORDS = """() => {
     const count = (text) => text.split(/\\s+/).filter((word) => /\\p{L}{2}/u.test(word)).length;
     return count(main.innerText) - count(aside);
 }"""
+# Tables whose rows are blocks where there is little room: nothing of them is beside the window.
+CUT_OFF = """() => [...document.querySelectorAll(".table-wrap:has(> .blocks-narrow, > .blocks)")]
+    .filter((wrap) => wrap.scrollWidth > wrap.clientWidth + 1)
+    .map((wrap) => wrap.getAttribute("aria-label"))"""
 RUNNING = "document.getAnimations().filter((each) => each.playState === 'running').length"
 
 
@@ -47,16 +50,16 @@ class PageViewer:
         kept = os.environ.get("INFERDASH_PICTURES", "")
         self.folder = Path(kept) if kept else None
 
-    def look(self, path: str, *, is_brief: bool = False) -> Iterator[str]:
-        """What is wrong with this page, each with where it was seen."""
+    def look(self, path: str, *, most_words: int = 0) -> Iterator[str]:
+        """What is wrong with this page, each with where it was seen. 0: any number of words."""
         page, name = self.page, f"{self.state} {path}"
         page.set_viewport_size(WIDE)
         page.emulate_media(color_scheme="light")
         page.goto(self.stack.url + path)
         expect(page.locator("main h1")).to_be_visible()
         yield from (f"{name} wide: {fault}" for fault in faults(page))
-        if is_brief and (words := page.evaluate(WORDS)) > MOST_WORDS:
-            yield f"{name}: {words} words are seen at once, more than {MOST_WORDS}"
+        if most_words:
+            yield from self._count_words(name, most_words)
         if running := page.evaluate(RUNNING):
             yield f"{name}: {running} animations run although less motion is wanted"
         self._take(path, "1280-light")
@@ -64,6 +67,7 @@ class PageViewer:
         page.set_viewport_size(PHONE)
         page.emulate_media(color_scheme="light")
         yield from (f"{name} phone: {fault}" for fault in faults(page, BY_WIDTH))
+        yield from (f"{name} phone: {each} is cut off" for each in page.evaluate(CUT_OFF))
         self._take(path, "360-light")
         yield from self._look_at_dark(name, path, "360")
         for size in BETWEEN:
@@ -71,6 +75,19 @@ class PageViewer:
             yield from (f"{name} at {size['width']}: {each}" for each in faults(page, BY_WIDTH[1:]))
         yield from (f"{name}: {each}" for each in self.complaints)
         self.complaints.clear()
+
+    def paste(self, text: str, *, most_words: int) -> Iterator[str]:
+        """The same words of the form, once it has checked what was pasted."""
+        self.page.set_viewport_size(WIDE)
+        self.page.goto(f"{self.stack.url}/profiles/paste/")
+        self.page.get_by_label("Command or compose file").fill(text)
+        self.page.get_by_role("button", name="Import", exact=True).click()
+        expect(self.page.locator("#check .check-item").first).to_be_visible()
+        yield from self._count_words("the form after a paste", most_words)
+
+    def _count_words(self, name: str, most: int) -> Iterator[str]:
+        if (words := self.page.evaluate(WORDS)) > most:
+            yield f"{name}: {words} words are seen at once, more than {most}"
 
     def _look_at_dark(self, name: str, path: str, width: str) -> Iterator[str]:
         self.page.emulate_media(color_scheme="dark")

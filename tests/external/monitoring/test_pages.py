@@ -176,7 +176,7 @@ def test_a_server_of_ours_cannot_be_unwatched(box: Box) -> None:
 
 def test_its_profile_may_be_placed_where_it_is_watched(box: Box) -> None:
     rows.watched(box)
-    assert "Place it there" in page("/profiles/speech-llm/")
+    assert "Add a server on" in page("/profiles/speech-llm/")
 
     client().post("/profiles/speech-llm/place/", {"box": "rtx8"})
 

@@ -3,34 +3,29 @@
 // something is said comes with its first message (talk.js), and so do the fields of its settings.
 
 import { Composer } from "./composer.js";
-import { CsrfToken, button, keepFocus } from "../../page/dom.js";
+import { CsrfToken } from "../../page/dom.js";
 import { fetchPart, quietly, PartError } from "../../page/fetch-part.js";
 import { toast } from "../../page/toast.js";
 import { End } from "./end.js";
+import { Exchange } from "./exchange.js";
 import { emptyState, Servers, Standing } from "./servers.js";
 import { Images } from "./images.js";
 import { List } from "./list.js";
 import { Menus } from "./menu.js";
 import { $, hear, idInAddress, page, putInAddress } from "./page.js";
 import { Picker } from "./picker.js";
-import { newKey } from "./key.js";
 import { Settings } from "./settings.js";
 import { Side } from "./side.js";
-import { AwayError, Store, isArriving, newAnswer, newQuestion, titleOf } from "./store.js";
-import { begin, follow, forgetEmpty } from "./versions.js";
+import { AwayError, Store, titleOf } from "./store.js";
+import { begin } from "./versions.js";
 import { welcome } from "./welcome.js";
 
 const LOOK_AGAIN = 3000; // ms, while another tab receives one
 
 /** @typedef {typeof import("./talk.js")} Talk */
-/** @typedef {{conversation: Chat.Conversation, message: Chat.Answer, controller: AbortController, isRemoved: boolean}} Running */
 
 export class Chat {
-  /** @type {Running | null} */
-  running = null;
-  isLeaving = false;
   isAway = false;
-  isPreparing = false;
   wanted = ""; // the conversation that is to be shown: somebody may click on another one meanwhile
   watching = 0; // timers
   looking = 0;
@@ -44,11 +39,12 @@ export class Chat {
   invited = "";
 
   constructor() {
+    this.exchange = new Exchange(this);
     this.csrf = new CsrfToken(page, $("chat-composer"));
     this.store = new Store({ user: page.dataset.user ?? "", url: page.dataset.conversations ?? "", csrf: this.csrf });
     this.composer = new Composer({
-      send: () => quietly(this.send()),
-      stop: () => this.stop(),
+      send: () => quietly(this.exchange.send()),
+      stop: () => this.exchange.stop(),
       typed: () => {
         this.refresh();
         import("./talk.js").catch(() => {}); // what is not had now is asked for again, and missed, then
@@ -94,6 +90,10 @@ export class Chat {
     this.store.ready.then(() => this.list.load());
   }
 
+  get running() {
+    return this.exchange.running;
+  }
+
   listen() {
     this.servers.addEventListener("change", () => this.refresh());
     this.settings.addEventListener("change", () => {
@@ -114,11 +114,6 @@ export class Chat {
     document.addEventListener("htmx:before:history:restore", (event) => event.preventDefault());
     window.addEventListener("popstate", () => this.arrive(idInAddress()));
     document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.lookAgain());
-    // Comes before the answer's connection is cut. A download link fires it too, and stays.
-    window.addEventListener("beforeunload", () => {
-      this.isLeaving = true;
-      setTimeout(() => (this.isLeaving = false), 2000);
-    });
   }
 
   // Other tabs and browsers may have kept something since.
@@ -224,9 +219,9 @@ export class Chat {
     const { conversation, talk } = this;
     if (!talk) throw new TypeError("A message is to be shown before what shows it has come.");
     const view = talk.viewOf(message, {
-      resend: (question, text, images) => this.resend(question, text, images),
-      regenerate: (answer) => this.regenerate(answer),
-      respond: (answer, results) => this.respond(answer, results),
+      resend: (question, text, images) => this.exchange.resend(question, text, images),
+      regenerate: (answer) => this.exchange.regenerate(answer),
+      respond: (answer, results) => this.exchange.respond(answer, results),
       branch: (answer) => this.branch(answer),
       versions: () => talk.versionsView(conversation, message, (step) => talk.turn(this, message, step)),
       asked: () => talk.asked(conversation, message),
@@ -279,7 +274,7 @@ export class Chat {
   /** @param {string} id @param {string} title */
   async remove(id, title) {
     if (this.running?.conversation.id === id) {
-      this.stop();
+      this.exchange.stop();
       this.running.isRemoved = true;
     }
     const held = this.conversation.id === id ? this.conversation : null;
@@ -324,12 +319,12 @@ export class Chat {
       ? `“${titleOf(running.conversation)}” is being answered. Stop it to ask something here.`
       : this.conversation.elsewhere ? "An answer is arriving in another tab." : this.isTold ? "" : problem;
     const mayNot = Boolean(problem || this.conversation.elsewhere);
-    this.composer.draw({ hint, isRunning: running !== null || this.isPreparing, mayNot, hasPictures: this.images.images.length > 0 });
+    this.composer.draw({ hint, isRunning: running !== null || this.exchange.isPreparing, mayNot, hasPictures: this.images.images.length > 0 });
     this.menus.refresh();
     $("chat-name").placeholder = titleOf({ ...this.conversation, name: "" });
     $("chat-empty").hidden = this.conversation.messages.length > 0;
     if (!$("chat-empty").hidden) this.invite();
-    this.takeUp();
+    this.exchange.takeUp();
   }
 
   // Whether the card of the chosen server says why nothing can be sent.
@@ -351,69 +346,6 @@ export class Chat {
     $("chat-empty").replaceChildren(...(server ? welcome(server, example) : emptyState(this.servers, page.dataset.dashboard ?? "")));
   }
 
-  // The answer of this conversation that goes on in the server, if there is one.
-  takeUp() {
-    const last = this.conversation.messages.at(-1);
-    if (!this.running && isArriving(last)) this.receive(last, null);
-  }
-
-  // Have what shows answers; false where somebody has stopped it meanwhile. What was typed stays.
-  async loadParts() {
-    this.isPreparing = true;
-    keepFocus(() => this.refresh());
-    try {
-      await this.talking();
-      return this.isPreparing;
-    } finally {
-      this.isPreparing = false;
-      this.refresh();
-    }
-  }
-
-  async send() {
-    if (!this.composer.maySend || this.running || this.isPreparing) return;
-    const { conversation } = this;
-    if (!this.talk && !(await this.loadParts())) return;
-    if (!this.composer.maySend || this.running || conversation !== this.conversation) return;
-    this.add(newQuestion(this.composer.give(), this.images.give()));
-    this.answer();
-  }
-
-  /** @param {Chat.Question} earlier @param {string} text @param {Chat.Picture[]} images */
-  resend(earlier, text, images) {
-    if (!this.mayAsk()) return;
-    keepFocus(() => this.cut(earlier));
-    this.add(newQuestion(text, images));
-    this.answer();
-  }
-
-  /** @param {Chat.Answer} answer */
-  regenerate(answer) {
-    if (!this.mayAsk()) return;
-    keepFocus(() => this.cut(answer));
-    forgetEmpty(this.conversation, answer);
-    this.answer();
-  }
-
-  // What the tools have answered that this answer called.
-  /** @param {Chat.Answer} answer @param {Chat.Result[]} results */
-  respond(answer, results) {
-    if (!this.mayAsk()) return;
-    const { messages } = this.conversation;
-    const next = messages[messages.indexOf(answer) + 1];
-    if (next) this.cut(next);
-    for (const result of results) this.add(result);
-    keepFocus(() => this.transcript?.get(answer)?.finish?.());
-    this.answer();
-  }
-
-  // This message and all after it are shown no more: what is said next is another version.
-  /** @param {Chat.Message} message */
-  cut(message) {
-    this.conversation.messages.length = this.conversation.messages.indexOf(message);
-    this.transcript?.cut(this.conversation.messages.length);
-  }
-
   // Up in an empty composer: the last question again.
   /** @param {KeyboardEvent} event */
   editLast(event) {
@@ -422,74 +354,6 @@ export class Chat {
     if (!view || this.running) return;
     event.preventDefault();
     view.edit?.();
-  }
-
-  mayAsk() {
-    const problem = this.running ? "An answer is arriving. Stop it first." : this.servers.problem || this.settings.problem;
-    this.notice(problem);
-    return !problem;
-  }
-
-  /** @param {Chat.Message} message */
-  add(message) {
-    follow(this.conversation, message);
-    this.transcript?.append(message);
-  }
-
-  async answer() {
-    const { conversation, servers, settings } = this;
-    const talk = await this.talking();
-    const server = servers.chosen;
-    if (!server) return;
-    const message = newAnswer(server);
-    const answer = newKey();
-    message.key = `${conversation.id}/${answer}`;
-    const body = { run: server.run, messages: talk.history(conversation), params: settings.request, conversation: conversation.id, answer };
-    conversation.server = server.slug;
-    this.composer.rename(conversation.id);
-    const receiving = this.receive(message, body);
-    this.add(message);
-    this.notice();
-    this.save();
-    this.list.put(conversation);
-    keepFocus(() => this.refresh());
-    this.end.follow(true);
-    await receiving;
-  }
-
-  // Fill the answer as it arrives: asked for by this body, or taken up again without one.
-  /** @param {Chat.Answer} message @param {Chat.Body | null} body */
-  async receive(message, body) {
-    const { conversation } = this;
-    const running = { conversation, message, controller: new AbortController(), isRemoved: false };
-    this.running = running;
-    if (!body) keepFocus(() => this.refresh());
-    this.say(`${message.server} is answering.`);
-    const talk = await this.talking();
-    await talk.receive({
-      url: page.dataset.url ?? "",
-      answers: page.dataset.answers,
-      csrf: this.csrf,
-      body,
-      signal: running.controller.signal,
-      message,
-      view: () => this.transcript?.get(message),
-      // Who takes it up keeps it when it is whole: until then the server has it, and who asked keeps it.
-      keep: () => running.isRemoved || !body || this.save(conversation, message),
-      isLeaving: () => this.isLeaving,
-    });
-    message.running = false;
-    this.running = null;
-    if (!running.isRemoved) this.save(conversation);
-    this.transcript?.get(message)?.finish?.();
-    keepFocus(() => this.refresh());
-    this.end.rest();
-    this.say(talk.outcome(message));
-  }
-
-  stop() {
-    this.isPreparing = false;
-    this.running?.controller.abort();
   }
 
   // Keep what has changed: in this message alone, or anywhere in the conversation.
@@ -503,11 +367,6 @@ export class Chat {
     this.store.leave(this.running?.conversation);
   }
 
-  // For screen readers: the beginning and the end of an answer, not each token.
-  /** @param {string} text */
-  say(text) {
-    $("chat-status").textContent = text;
-  }
 }
 
 // What cannot be had now is said where it happens; all else is a fault.

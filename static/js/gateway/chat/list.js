@@ -140,7 +140,7 @@ export class List {
     const made = element("li", "list-row", open);
     const actions = element("span", "list-actions");
     if (comparison) open.append(element("span", "list-kind", "compared"));
-    else actions.append(iconButton(icon("edit"), `Rename “${title}”`, () => this.edit(made, { id, title })));
+    actions.append(iconButton(icon("edit"), `Rename “${title}”`, () => this.edit(made, { id, title })));
     actions.append(iconButton(icon("delete"), `Delete “${title}”`, () => this.remove(id, title)));
     made.append(actions);
     return made;

@@ -9,7 +9,7 @@ import { stateOf } from "./servers.js";
 export function offerServers(servers, select) {
   const draw = () => {
     const ready = servers.all.filter((server) => server.isReady);
-    const options = ready.map((server) => new Option(`${server.slug} · ${server.model}`, server.slug));
+    const options = ready.map((server) => new Option(server.model === server.slug ? server.slug : `${server.slug} · ${server.model}`, server.slug));
     const wanted = servers.find(servers.wanted);
     if (wanted && !wanted.isReady) options.unshift(new Option(`${wanted.slug} (${stateOf(wanted)})`, wanted.slug));
     if (!options.length) options.push(new Option("no server is ready", ""));

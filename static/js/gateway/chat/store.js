@@ -359,6 +359,18 @@ export function wordsOf(message) {
 /** @param {Partial<Pick<Chat.Conversation, "messages" | "name" | "title">>} conversation */
 export function titleOf(conversation) {
   const first = conversation.messages?.find((message) => message.role === "user");
-  const said = first ? (wordsOf(first).trim().split("\n")[0] ?? "").slice(0, 60) : "";
+  const said = first ? shorten(wordsOf(first).trim().split("\n")[0] ?? "") : "";
   return conversation.name || said || conversation.title || "New conversation";
+}
+
+const TITLE = 60; // characters, as the server's title_of has it
+
+// Up to a word's end where one is near, and with an ellipsis.
+/** @param {string} line */
+function shorten(line) {
+  const characters = [...line];
+  if (characters.length <= TITLE) return line;
+  const kept = characters.slice(0, TITLE - 1);
+  const end = kept.lastIndexOf(" ");
+  return `${kept.slice(0, end >= TITLE / 2 ? end : undefined).join("").trimEnd()}…`;
 }
