@@ -12,6 +12,7 @@ from servers.launch.commandline import (
     engine_words,
     mounts,
     other_servers,
+    placeholders,
     ray,
 )
 from servers.launch.commandline.container_draft import draft_container
@@ -260,9 +261,12 @@ class _Drafter:
         official = "" if command.image else ", the engine's official image"
         build = bare_process.describe_build(command)
         more = f" The paste runs {build}, which may know other flags." if build else ""
+        where = "without a container"
+        if command.name:
+            where = f"in the container {command.name}, whose start is not in it"
         self.notes.add(
             "assumed",
-            f"The paste runs without a container; here it runs in {image}{official}, with the box's "
+            f"The paste runs {where}; here it runs in {image}{official}, with the box's "
             "Hugging Face cache and token (HF_TOKEN). Choose the version that the paste was written "
             f"for.{more}",
         )
@@ -332,6 +336,13 @@ class _Drafter:
         for name in self.notes.find_unnamed(_list_staying(command.unresolved, launch)):
             shown = name if name.startswith(("$", "`")) else f"${name}"
             note_no_value(self.notes, shown)
+        for each in placeholders.list_placeholders(launch, self._choose_name(launch)):
+            self.notes.group(
+                "unresolved",
+                each,
+                " is a placeholder: write what belongs there.",
+                " are placeholders: write what belongs there.",
+            )
         self._note_trust(launch, around)
 
     def _note_trust(self, launch: Launch, around: EnvironmentDraft) -> None:

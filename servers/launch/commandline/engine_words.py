@@ -27,6 +27,7 @@ _IMAGES: tuple[tuple[str, EngineKey], ...] = (
     (r"vllm", "vllm"),
     (r"llama[._-]?cpp|llama-server", "llamacpp"),
 )
+_DOCKER = ("docker", "podman", "nerdctl")
 # Programs that start another one: their options that take a value, and how many words of
 # their own stand before it.
 _WRAPPERS: dict[str, tuple[str, int]] = {
@@ -98,7 +99,7 @@ def wrappers(words: Sequence[str]) -> int:
         elif name in _WRAPPERS:
             values, own = _WRAPPERS[name]
             at = _after_options(words, at + 1, values.split()) + own
-        elif name in ("docker", "podman", "nerdctl") and list(words[at + 1 : at + 2]) == ["exec"]:
+        elif name in _DOCKER and list(words[at + 1 : at + 2]) == ["exec"]:
             values, own = _WRAPPERS["docker exec"]
             at = _after_options(words, at + 2, values.split()) + own
         elif name in _RUNNERS and (behind := _behind_runner(words, at)) is not None:
@@ -125,6 +126,15 @@ def _after_options(words: Sequence[str], at: int, with_value: Sequence[str]) -> 
             return at + 1
         at += 2 if words[at] in with_value else 1
     return at
+
+
+def find_container(before: Sequence[str]) -> str:
+    """The container of `docker exec` among the words before a program; "" where there is none."""
+    for at in range(len(before) - 2):
+        if program(before[at]) in _DOCKER and before[at + 1] == "exec":
+            values, _own = _WRAPPERS["docker exec"]
+            return "".join(before[_after_options(before, at + 2, values.split()) :][:1])
+    return ""
 
 
 def engine_start(words: Sequence[str]) -> tuple[EngineKey, int] | None:

@@ -44,13 +44,13 @@ class _ListeningDrafter:
     def draft(self) -> ListeningDraft:
         engine = ENGINES[self.said.engine]
         port = self.said.port_number
-        if self.said.port and not port:
-            self.notes.add("unresolved", f"The port {self.said.port} is no number: write one.")
         published = [mounts.read_port(text) for text in self.command.ports]
         inside = {each[2] for each in published if each}
         if not port and engine.newer_port in inside and engine.default_port not in inside:
             port = engine.newer_port
         wanted = port or engine.default_port
+        if self.said.port and not self.said.port_number:
+            self._note_no_number(wanted)
         values: dict[str, Any] = {"port": port if port != engine.default_port else 0}
         if self.command.kind == "engine_command":
             needs = docker_options.needs_host_network(self.said.flags, self.env)
@@ -61,6 +61,16 @@ class _ListeningDrafter:
         if network == "host":
             return self._draft_host_network(values, wanted)
         return ListeningDraft(values=values | self._draft_bridge(network, wanted))
+
+    def _note_no_number(self, wanted: int) -> None:
+        ends = [f" (-p {text})" for text in self.command.ports if text.endswith(f":{wanted}")]
+        if self.command.kind == "engine_command":
+            ends = [", and published on a free port of 127.0.0.1"]
+        self.notes.add(
+            "unresolved",
+            f"The port {self.said.port} is no number: port {wanted} is taken as the engine's "
+            f"port{''.join(ends[:1])}. Write the right one.",
+        )
 
     def _note_bare(self, wanted: int) -> int:
         """The port on the box, which a bare command has without any other in between."""
@@ -123,7 +133,7 @@ class _ListeningDrafter:
         if mine is not None:
             values |= {"host_address": mine[0], "host_port": mine[1]}
         for text, each in zip(self.command.ports, published, strict=True):
-            if each is None and text.endswith(f":{wanted}"):
+            if each is None and text.endswith((f":{wanted}", f":{self.said.port}")):
                 says = f"-p {text} says no port of the box that is a number: write one."
                 self.notes.add("unresolved", says)
                 mine = mine or ("", 0, wanted)
