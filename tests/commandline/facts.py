@@ -73,7 +73,7 @@ def read_facts(said: LaunchWords, engine: str = "") -> Facts:
             more = found.get("gpus")
             given = value.removeprefix("nvidia.com/gpu=")
             found["gpus"] = f"{more},{given}" if more else given
-        elif name not in _NO_FACTS:
+        elif name not in _NO_FACTS and (name, value) != ("restart", "no"):
             many.setdefault(name, []).append(value or "yes")
     for name, values in many.items():
         found[f"option {name}"] = " ".join(sorted(map(_option, values)))
@@ -368,7 +368,9 @@ def _names(difference: FactDifference) -> list[str]:
         first = re.sub(r"-\d{5}-of-", "-00001-of-", source)
         return [f"{theirs}:{name}", f"{ours}:{name}", theirs, source, name, usual, first]
     if kind == "publish":
-        return [f"-p {name}", name]
+        port = name.rpartition(":")[2]
+        taken = [f"{port} is published", f"port {port} is taken"] if not theirs else []
+        return [f"-p {name}", name, *taken]
     if kind == "listens":
         port = theirs.rpartition(":")[2]
         inside = ["the engine's port", "names no port", "publishes no port"] if not theirs else []

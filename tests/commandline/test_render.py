@@ -96,13 +96,10 @@ def _comparable(command: LaunchCommand) -> LaunchCommand:
 
 
 @given(commands())
-def test_a_docker_run_says_what_was_read(command: LaunchCommand) -> None:
+def test_a_docker_run_and_a_compose_file_say_what_was_read(command: LaunchCommand) -> None:
     (again,) = read(render_docker_run(command))
     assert _comparable(again) == _comparable(command)
 
-
-@given(commands())
-def test_a_compose_file_says_what_was_read(command: LaunchCommand) -> None:
     (again,) = read(render_compose(command))
     as_service = replace(
         command,

@@ -1,6 +1,6 @@
 import pytest
 
-from servers.launch.engines import ENGINES
+from servers.launch.engines import ENGINES, known_entrypoint
 from servers.launch.engines.flaglist import Flag, FlagList
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import VolumeError, parse, resolve
@@ -55,6 +55,23 @@ def test_what_an_entrypoint_says_of_the_program_is_not_said_twice(
     engine: str, entrypoint: tuple[str, ...], begins: tuple[str, ...]
 ) -> None:
     assert ENGINES[engine].command(launch(engine), entrypoint)[: len(begins)] == begins
+
+
+@table(
+    ("image", "entrypoint"),
+    [
+        ("ghcr.io/ggml-org/llama.cpp:server-cuda", ("/app/llama-server",)),
+        ("ghcr.io/ggml-org/llama.cpp:full-cuda", ("/app/tools.sh",)),
+        ("rocm/llama.cpp:b6652.amd0_rocm7.0.0_ubuntu24.04_server", ("/app/llama-server",)),
+        ("docker.io/rocm/llama.cpp:b6652.amd0_rocm7.0.0_ubuntu24.04_full", ("/app/tools.sh",)),
+        ("rocm/llama.cpp:b6652.amd0_rocm7.0.0_ubuntu24.04_light", None),
+        ("rocm/vllm:latest", ()),
+    ],
+)
+def test_an_entrypoint_is_known_by_the_image_s_name(
+    image: str, entrypoint: tuple[str, ...] | None
+) -> None:
+    assert known_entrypoint(image) == entrypoint
 
 
 def test_sglang_gets_its_program_and_names() -> None:

@@ -190,6 +190,8 @@ def _hit(failure: Failure, line: EvidenceLine, log: EvidenceLog, ending: Ending)
         match = pattern.search(line.searched, line.lower)
         if match is None or (failure.unless and failure.unless.search(line.searched)):
             continue
+        if failure.room and not matching.has_room(*match.group(*failure.room)):
+            continue
         if failure.frame and not any(map(failure.frame.search, exceptions.list_frames(line))):
             continue
         if failure.place and not failure.place.search(exceptions.explain_place(line)):
@@ -375,9 +377,10 @@ def _conclude_exception(
 ) -> Diagnosis:
     said = cut(exceptions.quote(fatal, log), 300)
     told = quote_lines([fatal, *pick(final)])
+    place = exceptions.explain_place(fatal)
     families = _possible(ending, log.ready_at is not None, of_family=True)
     if hit := next(filter(None, (_hit(each, fatal, log, ending) for each in families)), None):
-        groups = {**hit.groups, "said": said}
+        groups = {**hit.groups, "said": said, **({"place": place} if place else {})}
         return Diagnosis(
             outcome="failed",
             cause=hit.failure.id,
@@ -385,7 +388,6 @@ def _conclude_exception(
             evidence=told,
             groups=groups,
         )
-    place = exceptions.explain_place(fatal)
     said += "" if said.endswith((".", "!")) else "."
     summary = (
         say("logs.unnamed-raised", said=said, place=place)

@@ -38,7 +38,8 @@ _RAISED = re.compile(r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:\([\w.]{1,60}
 # An exception that may come without a message of its own.
 BARE = re.compile(r"(?:AssertionError|NotImplementedError|Exception)(?:: ?)?$")
 _RAISE = re.compile(r"raise (?P<name>[A-Za-z_][\w.]{0,80})\((?P<rest>.*)")
-_QUOTED = re.compile(r"[fr]?\"([^\"]{1,400})\"|[fr]?'([^']{1,400})'")
+# The last one may be cut off.
+_QUOTED = re.compile(r"[fr]?\"([^\"]{1,400})(?:\"|$)|[fr]?'([^']{1,400})(?:'|$)")
 # llama.cpp goes on with less memory: what it could not get before was no end.
 _RETRY = "retrying without pipeline parallelism"
 # Lines between a frame and what may follow it: its source, and marks under that.

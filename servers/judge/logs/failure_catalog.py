@@ -5,13 +5,14 @@ engine      vllm, sglang, llamacpp or docker; left out: any
 stage       where in a start it is met
 rank        specific (left out) | close | broad | follows | wrapper: which of two counts;
             family: only of the exception that ended it, where nothing else is recognised; its
-            sentence has {said}, the exception with its message
+            sentence has {said}, the exception with its message, and {place}, the engine's frame
 match       a pattern, or several of which one must be found in one line
 unless      a pattern that the same line must not hold
 level       any: lines that call themselves INFO or WARNING count too
 seen, unseen, twice, times   patterns of earlier lines; how often `match` must be met
 seen_with   {part of the line: pattern of an earlier line that it then needs}
 raised      only a line that names an exception
+room        [group, group]: only where the first one's size is more than twice the second's
 frame       a pattern of a file in the traceback that the line ends, from its package on
 place       the same of one frame: the engine's own that raised it, see exceptions.py
 at_end      nothing else may follow
@@ -105,7 +106,7 @@ RANKS: dict[Rank, int] = {
 _ISSUE = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
 _BLANK = re.compile(r"\{(\w+)\}")
 # Told by the machinery, not by a pattern.
-_GIVEN = {"fits", "unheld", "said"}
+_GIVEN = {"fits", "unheld", "said", "place"}
 
 
 class FailureError(Exception):
@@ -143,6 +144,7 @@ class Failure:
     frame: re.Pattern[str] | None = None
     place: re.Pattern[str] | None = None
     raised: bool = False
+    room: tuple[str, str] | None = None
     at_end: bool = False
     after_ready: bool = False
     needs_exception: bool = False
@@ -264,6 +266,7 @@ def _failure(said: dict[str, Any]) -> Failure:
         twice=_regex(said.pop("twice", None)),
         seen=tuple(re.compile(each) for each in _many(said.pop("seen", []))),
         seen_with=tuple((re.compile(part), re.compile(need)) for part, need in needs.items()),
+        room=_pair(said.pop("room", None)),
         absorbs=tuple(said.pop("absorbs", ())),
         remedies=tuple(Remedy.from_data(each) for each in said.pop("fixes", [])),
         sources=tuple(_sources(said.pop("source"))),
@@ -282,6 +285,13 @@ def _failure(said: dict[str, Any]) -> Failure:
 
 def _many(said: Any) -> list[str]:
     return said if isinstance(said, list) else [said]
+
+
+def _pair(said: Any) -> tuple[str, str] | None:
+    if said is None:
+        return None
+    one, other = said
+    return str(one), str(other)
 
 
 def _regex(said: Any) -> re.Pattern[str] | None:

@@ -1,9 +1,23 @@
 """Search of many lines for many patterns: only lines that hold a pattern's words are looked at."""
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 from servers.judge.logs.failure_catalog import Pattern
+
+_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?) ([KMGT])i?B")
+_POWERS = "KMGT"
+
+
+def has_room(room: str, need: str) -> bool:
+    """Whether "14.71 GiB" is more than twice "1.19 GiB"; False where one of them is no size.
+
+    Twice, because an allocator finds no piece of memory that is nearly all of what is left.
+    """
+    sizes = [_SIZE.fullmatch(each or "") for each in (room, need)]
+    have, want = (float(size[1]) * 1024 ** _POWERS.index(size[2]) if size else 0 for size in sizes)
+    return 0 < 2 * want < have
 
 
 class LineIndex:

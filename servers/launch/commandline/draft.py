@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from servers.launch.commandline import clusters, docker_options, engine_words
+from servers.launch.commandline import clusters, docker_options, engine_words, placeholders
 from servers.launch.commandline.container_draft import (
     EnvironmentDraft,
     describe_build,
@@ -245,7 +245,8 @@ class _Drafter:
         official = "" if command.image else ", the engine's official image"
         build = describe_build(command)
         more = f" The paste runs {build}, which may know other flags." if build else ""
-        self.notes.say("bare", image=image, official=official, more=more)
+        id = "bare-inside" if command.name else "bare"
+        self.notes.say(id, name=command.name, image=image, official=official, more=more)
         return image
 
     def _find_entrypoint(self) -> tuple[str, ...]:
@@ -293,6 +294,8 @@ class _Drafter:
         for name in self.notes.find_unnamed(_list_staying(command.unresolved, launch)):
             shown = name if name.startswith(("$", "`")) else f"${name}"
             note_no_value(self.notes, shown)
+        for each in placeholders.list_placeholders(launch, self._choose_name(launch)):
+            self.notes.gather("placeholder", each)
         self._note_trust(launch, around)
 
     def _note_trust(self, launch: Launch, around: EnvironmentDraft) -> None:

@@ -14,6 +14,7 @@ from servers.launch.tables import freeze, read_table
 _SHELLS = ("bash", "sh", "zsh", "dash", "ash")
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?(\.exe)?\Z")
 _TABLE = read_table(__file__)
+_DOCKER = ("docker", "podman", "nerdctl")
 # Those that change how their program runs, so that it is no matter whether they stand there.
 _CHANGING = ("numactl", "taskset", "nice", "ionice", "chrt", "timeout")
 _USUAL = ("/app/llama-server", "/usr/bin/python3")
@@ -39,7 +40,7 @@ def wrappers(words: Sequence[str]) -> int:
             at += 1  # of sudo, behind what it sets
         elif name in _TABLE["wrappers"]:
             at = _behind_wrapper(words, at + 1, name)
-        elif name in ("docker", "podman", "nerdctl") and list(words[at + 1 : at + 2]) == ["exec"]:
+        elif name in _DOCKER and list(words[at + 1 : at + 2]) == ["exec"]:
             at = _behind_wrapper(words, at + 2, "docker exec")
         elif name in _TABLE["runners"] and (behind := _behind_runner(words, at)) is not None:
             at = behind
@@ -71,6 +72,15 @@ def _after_options(words: Sequence[str], at: int, with_value: Sequence[str]) -> 
             return at + 1
         at += 2 if words[at] in with_value else 1
     return at
+
+
+def find_container(before: Sequence[str]) -> str:
+    """The container of `docker exec` among the words before a program; "" where there is none."""
+    for at in range(len(before) - 2):
+        if program(before[at]) in _DOCKER and before[at + 1] == "exec":
+            values = _TABLE["wrappers"]["docker exec"]["values"].split()
+            return "".join(before[_after_options(before, at + 2, values) :][:1])
+    return ""
 
 
 def engine_start(words: Sequence[str]) -> tuple[EngineKey, int] | None:

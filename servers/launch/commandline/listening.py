@@ -45,13 +45,13 @@ class _ListeningDrafter:
     def draft(self) -> ListeningDraft:
         engine = ENGINES[self.said.engine]
         port = self.said.port_number
-        if self.said.port and not port:
-            self.notes.say("port-no-number", port=self.said.port)
         published = [read_port(text) for text in self.command.ports]
         inside = {each[2] for each in published if each}
         if not port and engine.newer_port in inside and engine.default_port not in inside:
             port = engine.newer_port
         wanted = port or engine.default_port
+        if self.said.port and not self.said.port_number:
+            self._note_no_number(wanted)
         values: dict[str, Any] = {"port": port if port != engine.default_port else 0}
         if self.command.kind == "engine_command":
             needs = docker_options.needs_host_network(self.said.flags, self.env)
@@ -62,6 +62,13 @@ class _ListeningDrafter:
         if network == "host":
             return self._draft_host_network(values, wanted)
         return ListeningDraft(values=values | self._draft_bridge(network, wanted))
+
+    def _note_no_number(self, wanted: int) -> None:
+        ends = [f" (-p {text})" for text in self.command.ports if text.endswith(f":{wanted}")]
+        if self.command.kind == "engine_command":
+            ends = [", and published on a free port of 127.0.0.1"]
+        where = "".join(ends[:1])
+        self.notes.say("port-no-number", port=self.said.port, taken=wanted, where=where)
 
     def _note_bare(self, wanted: int) -> int:
         """The port on the box, which a bare command has without any other in between."""
@@ -111,7 +118,7 @@ class _ListeningDrafter:
         if mine is not None:
             values |= {"host_address": mine[0], "host_port": mine[1]}
         for text, each in zip(self.command.ports, published, strict=True):
-            if each is None and text.endswith(f":{wanted}"):
+            if each is None and text.endswith((f":{wanted}", f":{self.said.port}")):
                 self.notes.say("port-of-box", port=text)
                 mine = mine or ("", 0, wanted)
             elif each is None or each is not mine:

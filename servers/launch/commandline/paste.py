@@ -249,13 +249,19 @@ def join_exec_commands(commands: Sequence[LaunchCommand]) -> list[LaunchCommand]
     """
     found: list[LaunchCommand] = []
     around: LaunchCommand | None = None
+    empty: dict[str, LaunchCommand] = {}  # containers that start no engine, by name
     for command in commands:
-        if command.kind == "engine_command" and around is not None and _may_hold(around, command):
-            if found[-1] is around:
-                found.pop()
-            found.append(_inside(around, command))
-            continue
+        if command.kind == "engine_command":
+            holder = empty.get(command.name or "")
+            if holder is None and around is not None and _may_hold(around, command):
+                holder = around
+            if holder is not None:
+                found = [each for each in found if each is not holder]
+                found.append(_inside(holder, command))
+                continue
         around = command if _opens_shell(command) else None
+        if command.kind == "docker_run" and command.name and (around or not list_words(command)):
+            empty[command.name] = command
         found.append(command)
     return found
 
@@ -275,6 +281,8 @@ def _opens_shell(command: LaunchCommand) -> bool:
 
 def _may_hold(around: LaunchCommand, command: LaunchCommand) -> bool:
     """Whether an engine that is typed below a container may run in it, rather than beside it."""
+    if command.name and around.name and "$" not in command.name and "<" not in command.name:
+        return command.name == around.name
     if list_words(around) or around.engine == command.engine:
         return True
     image = around.image or ""

@@ -9,6 +9,7 @@ from servers.launch.commandline.docker_options import TOOLS
 from servers.launch.commandline.engine_words import (
     engine_start,
     find,
+    find_container,
     find_hosts,
     name_changing,
     program,
@@ -246,6 +247,7 @@ class ShellScript:
             if equals and not text.startswith("=") and _NAMED.match(argument.text):
                 prefix[name] = Value(text=text, unresolved=argument.unresolved)
         changing = name_changing(texts)
+        container = find_container(texts[:own])
         arguments, texts = arguments[own:], texts[own:]
         if not texts:
             return
@@ -254,10 +256,10 @@ class ShellScript:
         if docker_run.start(texts) is not None:
             self.found.commands.append(docker_run.read(arguments, environment=environment))
         elif engine_start(texts) is not None:
-            self._engine(arguments, environment, ignored=changing)
+            self._engine(arguments, environment, ignored=changing, container=container)
         elif (script := shell_script(texts)) is not None:
             if find(texts) is not None:
-                self._engine(arguments, environment, ignored=changing)
+                self._engine(arguments, environment, ignored=changing, container=container)
             elif launch_in(script):
                 self._read_nested(script, arguments[0].offset)
         elif program(texts[0]) in _CARRIERS or self._enters_pod(texts):
@@ -307,6 +309,7 @@ class ShellScript:
         environment: dict[str, Value],
         *,
         ignored: tuple[str, ...],
+        container: str,
     ) -> None:
         unresolved: list[str] = []
         for value in environment.values():
@@ -324,6 +327,7 @@ class ShellScript:
                 command=words,
                 env={name: value.text for name, value in environment.items()},
                 env_file=(file.text.removeprefix("-"),) if file else (),
+                name=container or None,
                 unresolved=tuple(dict.fromkeys(unresolved)),
                 ignored=ignored,
             )

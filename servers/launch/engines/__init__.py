@@ -38,6 +38,10 @@ def known_entrypoint(image: str) -> tuple[str, ...] | None:
     tag = image.partition("@")[0].removeprefix(_repository(image)).lstrip(":")
     if name in ("ghcr.io/ggml-org/llama.cpp", "ghcr.io/ggerganov/llama.cpp"):
         return ("/app/tools.sh",) if tag.startswith("full") else LLAMACPP.image_entrypoint
+    if name == "rocm/llama.cpp":
+        # AMD puts what llama.cpp writes first at the end: b6652.amd0_rocm7.0.0_ubuntu24.04_server.
+        kinds = {"server": LLAMACPP.image_entrypoint, "full": ("/app/tools.sh",)}
+        return kinds.get(tag.rpartition("_")[2])
     if name.startswith("vllm/vllm-openai"):
         return VLLM.image_entrypoint
     return () if name.startswith(_RUN_WORDS) else None
