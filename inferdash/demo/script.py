@@ -87,7 +87,7 @@ def play_start(settings: Settings, memory: int, *, seconds: float) -> Iterator[S
     return _other(settings, memory, seconds)
 
 
-class _Log:
+class _StartLog:
     """What an engine logs of a start, by the sections of start.yaml."""
 
     def __init__(self, settings: Settings, part: float) -> None:
@@ -152,7 +152,7 @@ def _stamp() -> str:
 
 def _vllm(settings: Settings, memory: int, seconds: float) -> Iterator[Step]:
     model, ranks, part = find_model(settings.model), settings.ranks, seconds / 12
-    log = _Log(settings, part)
+    log = _StartLog(settings, part)
     context = settings.context or model.longest
     yield from log.say("begin", context=context, part=part)
     weights = model.weights / ranks
@@ -191,7 +191,7 @@ def _other(settings: Settings, memory: int, seconds: float) -> Iterator[Step]:
     """SGLang's and llama.cpp's, shorter."""
     model, part = find_model(settings.model), seconds / 10
     weights = model.weights / settings.ranks
-    log = _Log(settings, part)
+    log = _StartLog(settings, part)
     yield from log.say("begin", memory=memory / GIB, weights=weights)
     if settings.engine == "llamacpp":
         yield Load(size=int(weights * GIB), seconds=7 * part)

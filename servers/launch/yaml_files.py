@@ -6,9 +6,11 @@ import yaml
 
 try:
     # libyaml, with which PyYAML is built everywhere but from its source: a tenth of the time.
-    from yaml import CSafeLoader as FastLoader
+    from yaml import CSafeLoader as _Fastest
 except ImportError:
-    from yaml import SafeLoader as FastLoader  # type: ignore[assignment]
+    from yaml import SafeLoader as _Fastest  # type: ignore[assignment]
+
+FastLoader = _Fastest
 
 
 def load_yaml(text: str) -> Any:
