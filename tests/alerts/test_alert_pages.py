@@ -122,7 +122,7 @@ def test_what_is_over_is_kept_and_found_by_box_and_kind(ada: Client, box: Box) -
 
 def test_many_open_alerts_are_titles_that_unfold(ada: Client, box: Box) -> None:
     def alerts() -> list[str]:
-        return re.findall(r'<details class="alert-what"[^>]*>', page(ada))
+        return re.findall(r'<details class="alert-more"[^>]*>', page(ada))
 
     for number in range(alert_context.UNFOLDED):
         factories.alert(box, subject=f"model-{number}")
