@@ -14,7 +14,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
-from inferdash.service.units import answers
 from servers import events, tasks
 from servers.contexts import disks as model_context
 from servers.contexts.disks import CheckpointRow
@@ -146,10 +145,10 @@ def model_delete_look(request: PersonRequest, pk: int) -> HttpResponse:
         asked = deletion.question(stored, str(UUID(request.GET.get("asked", ""))))
     except ValueError as error:
         raise Http404("This is no question that a page has asked.") from error
-    said = answers.get_answer(asked)
+    said = store.get_answer(asked)
     if said is None:
         tasks.ask_about_stored(stored, asked)
-        said = answers.wait_for_answer(asked, seconds=ANSWERS_WITHIN)
+        said = store.wait_for_answer(asked, seconds=ANSWERS_WITHIN)
     context = {"stored": stored, "said": said, "is_dialog": "dialog" in request.GET}
     return render(request, "weights/_delete_look.html", context)
 
