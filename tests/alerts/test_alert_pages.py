@@ -50,7 +50,7 @@ def test_a_failed_server_and_its_alert_count_once(ada: Client, box: Box) -> None
     about = {"server": server, "run": run, "server_name": "glm-5"}
     alert = factories.alert(box, **about)
     assert bell(ada) == 1
-    assert page(ada).count("glm-5 on rtx8 died") == 2, "its title, and its button's name"
+    assert page(ada).count("glm-5 on rtx8 died") == 3, "its title, and the names of its buttons"
 
     assert ada.post(f"/alerts/{alert.pk}/acknowledge/").status_code == 204
     assert bell(ada) == 0
