@@ -108,6 +108,7 @@ lint: install-dev
 	$(PYTHON) -m mypy
 	$(PYTHON) -m tests.names
 	$(PYTHON) -m tests.styles
+	$(PYTHON) -m tests.weight
 	$(PYTHON) manage.py makemigrations --check --dry-run
 	$(PYTHON) manage.py check --fail-level WARNING
 	.venv/bin/djade --check --target-version 6.1 $$(find templates -name '*.html')

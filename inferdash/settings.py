@@ -414,6 +414,7 @@ STATICFILES_DIRS = [
     ("vendor/uplot", FILES / "node_modules/uplot/dist"),
     ("vendor/marked", FILES / "node_modules/marked/lib"),
     ("vendor/dompurify", FILES / "node_modules/dompurify/dist"),
+    ("vendor/katex", FILES / "node_modules/katex/dist"),
     ("vendor/highlight", FILES / "node_modules/@highlightjs/cdn-assets/es"),
 ]
 # Straight from static/ and node_modules: no collectstatic step between an update and the page.

@@ -23,6 +23,10 @@ _ADDRESS = pattern(r"/static/(?:([0-9a-f]{12})/)?(.+)")
 # Seconds: a year, the most that browsers heed.
 FOREVER = b"public, max-age=31536000, immutable"
 ASK_AGAIN = b"public, no-cache"
+# Lines of our scripts that are comments, and where types are said: a quarter of what a page loads.
+_COMMENTS = pattern(rb"(?m)^[ \t]*(?://[^\n]*|/\*\*(?:[^*]|\*(?!/))*\*/[ \t]*)$")
+# Of packages, what no page names: some hundred fonts, and maps for debuggers.
+UNUSED = ["*.map", "*.ts", "*.mts", "*.ttf", "*.woff", "*.woff2"]
 TEXT = frozenset({"text/css", "text/javascript", "image/svg+xml", "application/json"})
 
 
@@ -49,7 +53,7 @@ class StaticFile:
 
 def _find_files() -> Iterator[tuple[str, Path]]:
     for finder in finders.get_finders():
-        for name, storage in finder.list(None):
+        for name, storage in finder.list(UNUSED):
             prefix = getattr(storage, "prefix", None)
             yield f"{prefix}/{name}" if prefix else name, Path(storage.path(name))
 
@@ -57,7 +61,21 @@ def _find_files() -> Iterator[tuple[str, Path]]:
 @cache
 def read_all() -> dict[str, StaticFile]:
     # Of two of one name, Django's finders take the first.
-    return {name: StaticFile(name, path.read_bytes()) for name, path in reversed([*_find_files()])}
+    found = reversed([*_find_files()])
+    return {name: StaticFile(name, _read_for_pages(name, path)) for name, path in found}
+
+
+def _read_for_pages(name: str, path: Path) -> bytes:
+    content = path.read_bytes()
+    return strip_comments(content) if name.startswith("js/") and name.endswith(".js") else content
+
+
+def strip_comments(script: bytes) -> bytes:
+    """The script without lines that are comments; all others stay where they are.
+
+    No literal of ours has a line that begins as a comment does; a test holds them to it.
+    """
+    return _COMMENTS.sub(lambda found: b"\n" * found[0].count(b"\n"), script)
 
 
 @cache

@@ -37,8 +37,12 @@ ROWS = [
     AccessRow(name="authority", needs=PUBLIC),
     AccessRow(name="search", needs=Permission.VIEW),
     AccessRow(name="servers", needs=Permission.VIEW),
+    AccessRow(name="servers_bulk", needs=Permission.OPERATE, method="post"),
+    AccessRow(name="server_favourite", needs=Permission.VIEW, args=("server",), method="post"),
     AccessRow(name="design", needs=Permission.ADMINISTER),
     AccessRow(name="box", needs=Permission.VIEW, args=("box",)),
+    AccessRow(name="box_hardware", needs=Permission.VIEW, args=("box",)),
+    AccessRow(name="box_permissions", needs=Permission.VIEW, args=("box",)),
     AccessRow(name="box_history", needs=Permission.VIEW, args=("box",)),
     AccessRow(
         name="metrics", wants_key=True, needs=PUBLIC
@@ -46,6 +50,10 @@ ROWS = [
     AccessRow(name="history", needs=Permission.VIEW, args=("box",)),
     AccessRow(name="history_points", needs=Permission.VIEW, args=("box",)),
     AccessRow(name="history_csv", needs=Permission.VIEW, args=("box",)),
+    AccessRow(name="server_log", needs=Permission.VIEW, args=("server",)),
+    AccessRow(name="server_metrics", needs=Permission.VIEW, args=("server",)),
+    AccessRow(name="server_configuration", needs=Permission.VIEW, args=("server",)),
+    AccessRow(name="server_runs", needs=Permission.VIEW, args=("server",)),
     AccessRow(name="server_figures", needs=Permission.VIEW, args=("server",)),
     AccessRow(
         name="box_boot_dismiss", needs=Permission.OPERATE, args=("box", "boot"), method="post"
@@ -120,6 +128,8 @@ ROWS = [
         name="profile_paste", needs=Permission.EDIT, method="post", data={"text": "vllm serve a/b"}
     ),
     AccessRow(name="profile_flags", needs=Permission.EDIT, data={"engine": "vllm"}),
+    AccessRow(name="profile_models", needs=Permission.EDIT, data={"box": "1"}),
+    AccessRow(name="profile_images", needs=Permission.EDIT, data={"box": "1"}),
     AccessRow(name="profile_check", needs=Permission.EDIT, method="post"),
     AccessRow(name="profile_paths", needs=Permission.EDIT, method="post"),
     AccessRow(name="profile_fit", needs=Permission.EDIT, method="post"),
@@ -212,12 +222,18 @@ ROWS = [
     AccessRow(name="terminal", needs=PUBLIC),
     AccessRow(name="keys", needs=Permission.ACCOUNT),
     AccessRow(name="keys", needs=Permission.ACCOUNT, method="post"),
+    AccessRow(name="key_new", needs=Permission.ACCOUNT),
+    AccessRow(name="key_revoke", needs=Permission.ACCOUNT, args=("key",)),
     AccessRow(name="key_revoke", needs=Permission.ACCOUNT, args=("key",), method="post"),
     AccessRow(name="password", needs=Permission.ACCOUNT),
     AccessRow(name="password", needs=Permission.ACCOUNT, method="post"),
     AccessRow(name="alerts", needs=Permission.VIEW),
     AccessRow(name="alert_acknowledge", needs=Permission.OPERATE, args=("alert",), method="post"),
+    AccessRow(name="notice_dismiss", needs=Permission.VIEW, method="post"),
     AccessRow(name="channels", needs=Permission.ADMINISTER),
+    AccessRow(name="channels_old", needs=Permission.ACCOUNT),
+    AccessRow(name="channel_old", needs=Permission.ACCOUNT, args=("channel",)),
+    AccessRow(name="channel_add", needs=Permission.ADMINISTER),
     AccessRow(name="channel_add", needs=Permission.ADMINISTER, method="post"),
     AccessRow(name="channel_edit", needs=Permission.ADMINISTER, args=("channel",)),
     AccessRow(name="channel_edit", needs=Permission.ADMINISTER, args=("channel",), method="post"),
@@ -228,7 +244,7 @@ ROWS = [
     AccessRow(name="image_ask", needs=Permission.OPERATE, args=("image",), method="post"),
     AccessRow(name="images_look", needs=Permission.OPERATE, args=("box",), method="post"),
     AccessRow(name="images_news", needs=Permission.OPERATE, args=("box",), method="post"),
-    AccessRow(name="image_pull", needs=Permission.EDIT, args=("box",), method="post"),
+    AccessRow(name="image_pull", needs=Permission.EDIT, data={"box": "rtx8"}, method="post"),
     AccessRow(name="images_prune", needs=Permission.ADMINISTER, args=("box",)),
     AccessRow(name="images_prune_now", needs=Permission.ADMINISTER, args=("box",), method="post"),
     AccessRow(name="image_jobs", needs=Permission.VIEW),
@@ -242,6 +258,9 @@ ROWS = [
     AccessRow(name="news_move_ask", needs=Permission.EDIT, args=("news", "way")),
     AccessRow(name="news_move", needs=Permission.EDIT, args=("news", "way"), method="post"),
     AccessRow(name="registry_logins", needs=Permission.ADMINISTER),
+    AccessRow(name="registry_logins_old", needs=Permission.ACCOUNT),
+    AccessRow(name="registry_login_old", needs=Permission.ACCOUNT, args=("registry",)),
+    AccessRow(name="registry_login_add", needs=Permission.ADMINISTER),
     AccessRow(name="registry_login_add", needs=Permission.ADMINISTER, method="post"),
     AccessRow(name="registry_login_edit", needs=Permission.ADMINISTER, args=("registry",)),
     AccessRow(
@@ -265,6 +284,7 @@ ROWS = [
     AccessRow(name="usage", needs=Permission.OPERATE),
     AccessRow(name="usage_csv", needs=Permission.OPERATE),
     AccessRow(name="gateway", needs=Permission.CHAT),
+    AccessRow(name="requests", needs=Permission.CHAT),
     AccessRow(name="capture", needs=Permission.ADMINISTER),
     AccessRow(
         name="capture",
@@ -278,6 +298,12 @@ ROWS = [
     AccessRow(name="captured_delete", needs=Permission.ADMINISTER, method="post"),
     AccessRow(name="activity_csv", needs=Permission.ADMINISTER),
     AccessRow(name="settings", needs=Permission.ACCOUNT),
+    AccessRow(name="settings_about", needs=Permission.ACCOUNT),
+    AccessRow(name="notification_choices", needs=Permission.VIEW, method="post"),
+    AccessRow(name="settings_people", needs=Permission.ADMINISTER),
+    AccessRow(name="settings_secrets", needs=Permission.ADMINISTER),
+    AccessRow(name="settings_boxes", needs=Permission.ADMINISTER),
+    AccessRow(name="person_invite", needs=Permission.ADMINISTER),
     AccessRow(name="person_invite", needs=Permission.ADMINISTER, method="post", data={"role": "4"}),
     AccessRow(name="person_reset", needs=Permission.ADMINISTER, args=("person",), method="post"),
     AccessRow(
@@ -289,15 +315,19 @@ ROWS = [
     ),
     AccessRow(name="person_active", needs=Permission.ADMINISTER, args=("person",), method="post"),
     AccessRow(name="invite_end", needs=Permission.ADMINISTER, args=("invite",), method="post"),
+    AccessRow(name="secret_add", needs=Permission.ADMINISTER),
     AccessRow(name="secret_add", needs=Permission.ADMINISTER, method="post"),
+    AccessRow(name="secret_replace", needs=Permission.ADMINISTER, args=("secret",)),
     AccessRow(name="secret_replace", needs=Permission.ADMINISTER, args=("secret",), method="post"),
     AccessRow(name="secret_delete", needs=Permission.ADMINISTER, args=("secret",), method="post"),
+    AccessRow(name="box_settings", needs=Permission.ADMINISTER, args=("box",)),
     AccessRow(name="box_settings", needs=Permission.ADMINISTER, args=("box",), method="post"),
 ]
 
 # Sockets by their pattern in routing.py, with a path that it matches ({run}: a key of Things).
 SOCKETS = {
     "ws/live/": ("/ws/live/", Permission.ACCOUNT),
+    "ws/notices/": ("/ws/notices/", Permission.VIEW),
     "ws/runs/<int:run_id>/log/": ("/ws/runs/{run}/log/", Permission.VIEW),
 }
 

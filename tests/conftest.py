@@ -1,5 +1,6 @@
 """What the tests share: real parts, started once a session."""
 
+import asyncio
 import os
 import tempfile
 import uuid
@@ -57,6 +58,13 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> No
     """A file, as in production: threads that share one in memory meet locks that no file has."""
     path = tmp_path_factory.mktemp("database") / "tests.sqlite3"
     connections["default"].settings_dict["TEST"]["NAME"] = str(path)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """It ends outside Playwright's loop, in which tests.running leaves the last test of a browser."""
+    yield
+    asyncio._set_running_loop(None)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from django.utils import timezone
 
+from servers.lifecycle.runs.ownership import require_managed
 from servers.models import Box, ModelInventory, Profile, Role, Server
 from servers.models.runs.run import RunState
 from tests import factories, shelves
@@ -40,7 +41,7 @@ def prepare_failing() -> None:
     said = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 8.40 GiB."
     for server in Server.objects.filter(box=rtx8):
         factories.run(
-            factories.require_managed(server), RunState.FAILED, exit_code=1, age=900,
+            require_managed(server), RunState.FAILED, exit_code=1, age=900,
             failure="The engine ended by itself before it was ready, with exit code 1.",
             last_lines=["INFO Loading weights took 61.2 seconds", said],
         )  # fmt: skip

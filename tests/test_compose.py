@@ -23,10 +23,10 @@ from tests.browser.test_walk import (  # noqa: F401 - the same steps, against th
     test_a_death_while_serving_is_seen_with_its_last_lines,
     test_a_folder_outside_what_the_box_allows_is_refused,
     test_a_folder_that_is_not_there_is_told_and_not_made,
+    test_from_an_empty_page_to_a_streamed_answer_in_four_clicks,
     test_restart_and_remove_and_the_log_stays,
     test_start_in_two_browsers_at_once_makes_one_container,
     test_stopping_somebody_elses_server_asks_first,
-    test_the_playground_streams_an_answer_of_the_ready_server,
     test_two_browsers_see_a_start_and_a_stop_without_a_reload,
 )
 from tests.compose.installation import (
@@ -205,7 +205,7 @@ def test_data_and_engines_outlive_down_and_up(
     place.compose("up", "-d")
     wait_until(place.is_up, "web answers")
 
-    page.goto(f"{place.url}/servers/{slug}/")
+    page.goto(f"{place.url}/servers/{slug}/log/")
     expect(page.locator("run-log")).to_contain_text("Application startup complete")
     page.goto(f"{place.url}/")
     expect(card(page, slug)).to_have_attribute("data-state", "ready")

@@ -121,7 +121,9 @@ def test_the_demo_shows_a_start_a_failure_with_its_fix_a_leak_and_a_chat(
     demo: tuple[Visitor, Path],
 ) -> None:
     visitor, folder = demo
-    assert "Log in to" not in visitor.see("/chat/"), "a first page other than / asks for a password"
+    assert "Log in</h1>" not in visitor.see("/chat/"), (
+        "a first page other than / asks for a password"
+    )
 
     def says(text: str, path: str = "/") -> None:
         wait_until(lambda: text in visitor.see(path), f"{path} says {text}")
@@ -135,12 +137,14 @@ def test_the_demo_shows_a_start_a_failure_with_its_fix_a_leak_and_a_chat(
             page = error.read().decode()  # type: ignore[attr-defined]
         assert "Simulated." in page, path
     page = visitor.see("/servers/llama-70b-long-context/")
-    fix = re.search(r'hx-post="([^"]+)"[^>]*>Apply fix and start: [^<]*max-model-len', page)
+    fix = re.search(
+        r'hx-post="([^"]+)"[^>]*aria-label="Apply fix and start: [^"]*max-model-len', page
+    )
     assert fix, page
     visitor.post(fix[1], page)
     says("127.0.0.1:", "/servers/llama-70b-long-context/")
     wait_until(
-        lambda: "Chat in the playground" in visitor.see("/servers/llama-70b-long-context/"),
+        lambda: "/chat/?server=llama" in visitor.see("/servers/llama-70b-long-context/"),
         "the fix has helped",
     )
     chat = visitor.see("/chat/?server=gpt-oss-120b")

@@ -104,7 +104,7 @@ def test_a_page_asks_once_for_what_was_seen_of_each_box(ada: Client) -> None:
     counted, marks = list[list[int]](), set[str]()
     for number in range(3):
         box = factories.box(f"box-{number}")
-        factories.observation(HostResources, box, found={"disks": ["/mnt/models"] * 100})
+        factories.observation(HostResources, box, found={"listening": list(range(100))})
         factories.observation(ImageInventory, box)
         factories.observation(ModelInventory, box, roots=[{**ROOT, "path": "/mnt/models"}])
         paths = ("/images/", "/models/")
@@ -137,7 +137,7 @@ def test_a_servers_page_asks_as_often_for_40_runs_as_for_2(ada: Client) -> None:
     for number in (2, 38):
         for _each in range(number):
             factories.run(server, RunState.STOPPED)
-        counted.append(queries(ada, "/servers/qwen3-8b/"))
+        counted.append([queries(ada, f"/servers/qwen3-8b/{tab}") for tab in ("", "runs/")])
 
     assert counted[0] == counted[1]
 
@@ -147,7 +147,8 @@ def test_a_first_visit_says_what_to_do_next(ada: Client) -> None:
 
     assert "No box yet." in said
     assert "No server yet." in said
-    assert reverse("profile_new") in said
+    for way in ("profile_paste", "found", "recipes", "models", "profile_new"):
+        assert reverse(way) in said, way
 
 
 def test_a_viewer_is_not_offered_to_make_a_profile(client: Client, db: None) -> None:
@@ -196,10 +197,12 @@ def test_a_figure_that_a_card_does_not_report_is_not_shown_as_0(ada: Client) -> 
     gpu = samples.card(0, [], **silent)
     factories.tell(factories.box(), samples.sample([gpu], []))
 
-    said = text(ada, "/boxes/rtx8/")
+    overview, hardware = text(ada, "/boxes/rtx8/"), text(ada, "/boxes/rtx8/hardware/")
 
-    assert said.count("not reported") >= 6
-    assert "0 °C" not in said
+    for what in ("utilisation", "temperature", "power"):
+        assert f"{what} not reported" in overview
+    assert hardware.count('<span class="quiet">–</span>') >= 3
+    assert "0 °C" not in overview
 
 
 def test_memory_is_put_to_the_server_whose_container_holds_it(ada: Client) -> None:
@@ -209,7 +212,9 @@ def test_memory_is_put_to_the_server_whose_container_holds_it(ada: Client) -> No
     held = samples.sample([samples.card(0, [(11, 40.0)])], [samples.process(11, run.container_id)])
     factories.tell(box, held)
 
-    assert 'title="glm-5 40.0 GiB"' in text(ada, "/")
+    for page in ("/", "/boxes/rtx8/"):
+        assert "<title>glm-5 40.0 GiB</title>" in text(ada, page), page
+    assert '<span class="owner-words">glm-5<' in text(ada, "/boxes/rtx8/")
 
 
 def test_an_engine_that_others_can_reach_without_a_key_says_so(ada: Client) -> None:
@@ -297,8 +302,8 @@ def test_a_failed_card_first_says_why_and_links_to_the_profile(ada: Client) -> N
 
     why, start = said.index(">Why</a>"), said.index(">Start</button>")
     assert why < start
-    assert said.count('class="button primary" href="/servers/qwen3-8b/"') == 1
-    assert 'class="primary" hx-post="/servers/qwen3-8b/start/"' not in said
+    assert said.count('class="button soft" href="/servers/qwen3-8b/"') == 1
+    assert 'class="soft" hx-post="/servers/qwen3-8b/start/"' not in said
     assert 'href="/profiles/qwen3-8b/edit/"' in said
 
 
@@ -349,6 +354,12 @@ def test_the_socket_sends_a_box_page_its_own_box_only(ada: Client) -> None:
     assert f'"#box-detail-{mine.pk}"' in html
     assert f'"#box-detail-{other.pk}"' not in html
     assert f'"#box-dot-{other.pk}"' in html
+    hardware = pages.render({("boxes", None)}, factories.person("ada"), page="hardware", pk=mine.pk)
+    assert f'"#box-hardware-{mine.pk}"' in hardware
+    assert f'"#box-hardware-{other.pk}"' not in hardware
+    servers = pages.render({("servers", None)}, factories.person("ada"), page="box", pk=mine.pk)
+    assert f'"#box-beside-{mine.pk}"' in servers
+    assert f'"#box-detail-{mine.pk}"' not in servers
 
 
 def test_a_card_is_rendered_for_the_role_of_who_looks(db: Any) -> None:

@@ -7,6 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from servers.models import Profile, Role, User
+from servers.models.runs.run import RunState
 from servers.views import search
 from tests import factories
 
@@ -66,6 +67,7 @@ def test_actions_are_offered_by_their_verb_to_those_who_may() -> None:
     box = factories.box("rtx8")
     factories.run(factories.server(box, "glm-5"))
     factories.server(box, "small")
+    factories.run(factories.server(box, "broken"), RunState.FAILED)
     factories.run(factories.server(box, "program", engine="other"))
     for name in ("shut-theirs", "shut-own"):
         server = factories.server(box, name)
@@ -83,6 +85,8 @@ def test_actions_are_offered_by_their_verb_to_those_who_may() -> None:
         ("stop glm", Role.VIEWER, None),
         ("restart", Role.ADMIN, ["Restart glm-5 …", "Restart program …"]),
         ("log of glm-5", Role.VIEWER, ["Log of glm-5"]),
+        ("why broken", Role.VIEWER, ["Why broken failed"]),
+        ("why glm-5", Role.VIEWER, None),
         ("chat with glm", Role.OPERATOR, ["Chat with glm-5"]),
         ("chat", Role.OPERATOR, ["Chat with glm-5"]),
         ("edit small", Role.OPERATOR, None),
@@ -97,5 +101,8 @@ def test_actions_are_offered_by_their_verb_to_those_who_may() -> None:
     said: Any = client().get("/search.json", {"q": "start small"}).json()
     (action,) = said["groups"][0]["hits"]
     assert (action["post"], action["ask"]) == ("/servers/small/start/", "")
+    for text, address in (("log glm", "/servers/glm-5/log/"), ("why broken", "/servers/broken/")):
+        said = client().get("/search.json", {"q": text}).json()
+        assert said["groups"][0]["hits"][0]["url"] == address
     said = client().get("/search.json", {"q": "stop glm"}).json()
     assert said["groups"][0]["hits"][0]["ask"] == "/servers/glm-5/stop/ask/"

@@ -1,7 +1,10 @@
 """Static files: who may keep them for how long, and that a running server keeps its own."""
 
 import gzip
+import os
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from os.path import normpath
 from pathlib import Path
@@ -15,6 +18,7 @@ from django.templatetags.static import static
 
 from inferdash import static_files
 from inferdash.limits import Message, Receive, Send
+from tests.terminal import ROOT
 
 
 async def _page(_scope: Message, _receive: Receive, send: Send) -> None:
@@ -66,6 +70,12 @@ def test_what_scripts_import_comes_with_their_own_version() -> None:
     )
 
 
+def test_what_no_page_names_is_not_held() -> None:
+    held = static_files.read_all()
+    assert "vendor/katex/katex.min.js" in held
+    assert [name for name in held if name.endswith((".map", ".woff2", ".d.ts"))] == []
+
+
 def test_all_that_scripts_import_is_there() -> None:
     script = Path(__file__).parents[1] / "static/js"
     imported = re.compile(r'(?:from|import)\s*\(?\s*"(\.[^"]+)"')
@@ -76,6 +86,58 @@ def test_all_that_scripts_import_is_there() -> None:
         if ask(static(normpath(each.relative_to(script.parent).parent / name))).status_code != 200
     ]
     assert absent == []
+
+
+def test_scripts_are_sent_without_lines_that_are_comments() -> None:
+    script = b"""// @ts-check
+/** @import { A } from "./a.js" */
+
+/**
+ * What it is for.
+ * @param {string} a **
+ */
+export const text = /** @type {B} */ (a); // kept
+  // Why.
+const address = `https://${
+  /** @type {string} */ (host)
+}`;
+"""
+    assert static_files.strip_comments(script) == (
+        b"\n\n\n\n\n\n\nexport const text = /** @type {B} */ (a); // kept\n\n"
+        b"const address = `https://${\n  /** @type {string} */ (host)\n}`;\n"
+    )
+    sent = ask(static("js/page/index.js")).text
+    stored = (Path(__file__).parents[1] / "static/js/page/index.js").read_text()
+    assert sent.count("\n") == stored.count("\n")
+    assert len(sent) < len(stored)
+
+
+def test_scripts_mean_the_same_without_their_comments(tmp_path: Path) -> None:
+    """As the compiler reads them: no text within backticks has a line that begins as a comment does."""
+    for folder in ("with", "without"):
+        shutil.copytree(ROOT / "static/js", tmp_path / folder / "js")
+    for each in (tmp_path / "without").rglob("*.js"):
+        each.write_bytes(static_files.strip_comments(each.read_bytes()))
+    read = {folder: _compile(tmp_path / folder) for folder in ("with", "without")}
+    assert len(read["with"]) > 50
+    assert read["with"] == read["without"]
+
+
+def _compile(folder: Path) -> dict[str, str]:
+    made = folder / "made"
+    words = "--allowJs --noCheck --removeComments --target esnext --module esnext --moduleResolution bundler"
+    scripts = sorted(map(str, folder.rglob("*.js")))
+    command = [
+        str(ROOT / "node_modules/.bin/tsc"),
+        *words.split(),
+        "--ignoreConfig",
+        "--outDir",
+        str(made),
+        *scripts,
+    ]
+    path = f"{ROOT}/.venv/bin{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PATH": path})
+    return {each.relative_to(made).as_posix(): each.read_text() for each in made.rglob("*.js")}
 
 
 def test_text_is_sent_compressed_to_who_takes_it() -> None:

@@ -3,8 +3,9 @@
 browser: {"tail": n} or {"after": n}                 push lines from there on
          {"from": n, "limit": m}                     lines n..n+m-1, once
          {"before": n, "limit": m}                   the m lines before n, once
-         {"find": {"text", "regex", "case", "level", "rank"}, "id": k, "near": n, "after": n}
-                                                     search lines after+1 on, from `near` on first
+         {"find": {"text", "regex", "case", "level", "worst", "rank"}, "id": k, "near": n, "after": n}
+                                                     search lines after+1 on, from `near` on first;
+                                                     lines from this level to that one
          {"find": null, "id": k}                     end the search
          {"pick": [n, ...]}                          these lines, once
          {"outline": true}                           what stands beside the lines, once

@@ -40,13 +40,15 @@ def query(wish: Mapping[str, Any]) -> dict[str, Any]:
     """What may be handed to the child of a browser's wish. Raises ValueError and KeyError."""
     if not isinstance(wish, Mapping):
         raise ValueError("a search is an object")
-    level = str(wish.get("level") or "info")
-    Level[level.upper()]
+    level, worst = str(wish.get("level") or "info"), str(wish.get("worst") or "error")
+    if Level[level.upper()] > Level[worst.upper()]:
+        raise ValueError("no level is both")
     return {
         "text": str(wish.get("text", "")),
         "regex": bool(wish.get("regex")),
         "case": bool(wish.get("case")),
         "level": level,
+        "worst": worst,
         "rank": str(wish.get("rank", ""))[:100],
     }
 

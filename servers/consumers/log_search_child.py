@@ -106,6 +106,7 @@ def query_of(wish: dict[str, object]) -> Query:
         is_pattern=bool(wish.get("regex")),
         is_exact=bool(wish.get("case")),
         level=Level[str(wish.get("level") or "info").upper()],
+        worst=Level[str(wish.get("worst") or "error").upper()],
         rank=str(wish.get("rank", "")),
     )
 

@@ -16,14 +16,15 @@ from servers.contexts.alerts import needs
 from servers.contexts.external import found, workloads
 from servers.contexts.gateway import requests
 from servers.contexts.images import inventory
-from servers.contexts.memory import care
+from servers.contexts.memory import care, gpu_rows
 from servers.contexts.memory.care import HardwareReport, hardware
-from servers.contexts.runs import reboots
+from servers.contexts.memory.gpu_rows import GpuRow
+from servers.contexts.people import recent
+from servers.contexts.runs import reboots, server_page
 from servers.contexts.runs.owners import Owner, owners
-from servers.contexts.runs.published import find_published_port
 from servers.contexts.weights import downloads
 from servers.judge.memory import holders
-from servers.models import Box, Claim, ImageFacts, ModelInventory, Run, Server, User
+from servers.models import Box, Claim, ImageFacts, ModelInventory, Server, User
 from servers.state import box_samples
 
 type Key = tuple[str, int | None]
@@ -50,6 +51,8 @@ class Panel:
     sees_all: bool  # processes of other PID namespaces too
     hardware: HardwareReport
     owners: tuple[Owner, ...] = ()  # on the box's own page
+    rows: tuple[GpuRow, ...] = ()
+    is_folded: bool = False  # among so many boxes that each is a line, to be opened
     claims: tuple[Claim, ...] = ()
     unmonitored: int = 0  # external engines that have no server
 
@@ -66,6 +69,23 @@ class Panel:
         return len({gpu.name for gpu in self.gpus}) == 1
 
     @property
+    def free_count(self) -> int:
+        return sum(not row.owners for row in self.rows)
+
+    @property
+    def held(self) -> int:
+        """Bytes in use on all GPUs together, as far as they tell."""
+        return sum(gpu.in_use or 0 for gpu in self.gpus)
+
+    @property
+    def memory_of_gpus(self) -> int:
+        return sum(gpu.total or 0 for gpu in self.gpus)
+
+    @property
+    def held_percent(self) -> float:
+        return round(100 * self.held / (self.memory_of_gpus or 1), 1)
+
+    @property
     def memory_total(self) -> int | None:
         return dict(self.memory).get("MemTotal")
 
@@ -74,21 +94,39 @@ class Panel:
         return dict(self.memory).get("MemAvailable")
 
 
+# So many boxes have their GPUs in sight at once.
+UNFOLDED = 3
 MEMORY_LINES = ("MemTotal", "MemAvailable", "MemFree", "Cached", "Shmem", "SwapTotal", "SwapFree")
 
 
-def panels(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]) -> list[Panel]:
-    slugs, unmonitored = _container_names(), workloads.count_unmonitored()
-    return [
-        replace(_panel(box, samples[box.slug], slugs), unmonitored=unmonitored.get(box.pk, 0))
-        for box in boxes
-    ]
+def panels(
+    boxes: Iterable[Box],
+    samples: Mapping[str, dict[str, Any] | None],
+    *,
+    is_folded: bool = False,
+) -> list[Panel]:
+    known, unmonitored = gpu_rows.read_owners(), workloads.count_unmonitored()
+    found = []
+    for box in boxes:
+        shown = _panel(box, samples[box.slug], known.servers)
+        rows = gpu_rows.build_rows(box, shown.gpus, known)
+        found.append(
+            replace(
+                shown,
+                unmonitored=unmonitored.get(box.pk, 0),
+                rows=rows,
+                is_folded=is_folded,
+            )
+        )
+    return found
 
 
 def panel(box: Box) -> Panel:
     """With who is on its GPUs."""
-    found = _panel(box, box_samples.newest(box.slug), _container_names())
-    return replace(found, owners=owners(box, found.gpus))
+    known = gpu_rows.read_owners()
+    found = _panel(box, box_samples.newest(box.slug), known.servers)
+    rows = gpu_rows.build_rows(box, found.gpus, known)
+    return replace(found, owners=owners(box, found.gpus), rows=rows)
 
 
 def _panel(box: Box, sample: dict[str, Any] | None, slugs: Mapping[str, str]) -> Panel:
@@ -115,12 +153,6 @@ def _panel(box: Box, sample: dict[str, Any] | None, slugs: Mapping[str, str]) ->
     )
 
 
-def _container_names() -> dict[str, str]:
-    """Ids of the containers that may hold GPU memory, and the slugs of their servers."""
-    held = Run.objects.active().exclude(container_id="")
-    return dict(held.values_list("container_id", "server__slug"))
-
-
 def render(
     keys: set[Key],
     person: User,
@@ -132,7 +164,8 @@ def render(
     """The fragments of a page that have changed; for ("everything", None) all of them.
 
     `page` is what the browser shows: dashboard, servers, chat, capture, models (those on disks), found (what was
-    there before), alerts, channels, a profile, its form, or the server or box with that `pk`.
+    there before), alerts, channels, a profile, its form, or a tab of the server or box with that
+    `pk`.
     """
     if not person.may_view:
         return _render_chat(keys, person, page)
@@ -149,7 +182,7 @@ def render(
     is_about_alerts = every_box or bool(keys & {("alerts", None), ("servers", None)})
     if page != "dashboard" and is_about_alerts:
         notices = needs.now()
-        parts.append(needs.bell_html(len(notices)))
+        parts.append(needs.bell_html(len(needs.list_for(person, notices))))
         if page == "alerts":
             parts.append(needs.alerts_html(person, notices))
     if page == "channels" and person.may_administer and (everything or ("alerts", None) in keys):
@@ -161,14 +194,13 @@ def render(
         parts += _dashboard(keys, person, boxes, changed_boxes)
     elif page == "servers":
         parts += _cards(keys, person)
-    elif page == "server" and pk is not None and keys & _about_server(pk):
-        server = Server.objects.with_details().filter(pk=pk).first()
-        if server is not None:
-            shown = head(server, server.run, person, host)
-            parts.append(_html("runs/_live_head.html", **shown))
     elif page == "box":
         for box in (box for box in changed_boxes if box.pk == pk):
             parts += [_detail_html(panel(box)), care.html(box, person), workloads.html(box, person)]
+        if is_about_servers and (mine := next((each for each in boxes if each.pk == pk), None)):
+            parts.append(_beside_html(mine, person))
+    elif page == "hardware":
+        parts += [_hardware_html(panel(box)) for box in changed_boxes if box.pk == pk]
     elif page == "found":
         keys_of_it = {("box", pk), ("boxes", None), ("models", None), ("everything", None)}
         if keys & keys_of_it and (mine := next((b for b in boxes if b.pk == pk), None)):
@@ -183,6 +215,7 @@ def render(
         if is_about_servers or changed_boxes:
             parts.append(requests.render_sidebar(person))
     parts += downloads.parts(keys, person, page)
+    parts += server_page.render_parts(keys, person, page, pk, host)
     return "".join(parts)
 
 
@@ -206,34 +239,21 @@ def _chat_html(person: User) -> str:
     return _html("gateway/chat/_live.html", servers=Server.objects.for_dashboard(), person=person)
 
 
-def _about_server(pk: int) -> set[Key]:
-    """What its page shows of it, its profile among that."""
-    return {("server", pk), ("servers", None), ("everything", None)}
-
-
-def head(server: Server, run: Run | None, person: User, host: str) -> dict[str, Any]:
-    """What the top of a server's page shows of one of its runs, to who opened it by this host."""
-    return {
-        "server": server,
-        "run": run,
-        "person": person,
-        "is_latest": run == server.run,
-        "published": find_published_port(run, server.box.slug, host),
-    }
-
-
 def _dashboard(
     keys: set[Key], person: User, boxes: list[Box], changed_boxes: list[Box]
 ) -> list[str]:
     samples = {box.slug: box_samples.newest(box.slug) for box in boxes}
-    notices = needs.attention(boxes, samples)
+    notices = needs.list_for(person, needs.attention(boxes, samples))
     parts = [reboots.html(person), needs.list_html(tuple(notices)), needs.bell_html(len(notices))]
-    parts += _cards(keys, person)
-    return parts + [_box_html(shown) for shown in panels(changed_boxes, samples)]
+    cards = _cards(keys, person)
+    if cards:
+        parts += [*cards, recent.html(person)]
+    shown = panels(changed_boxes, samples, is_folded=len(boxes) > UNFOLDED)
+    return parts + [_box_html(each) for each in shown]
 
 
 def _cards(keys: set[Key], person: User) -> list[str]:
-    servers = Server.objects.for_dashboard()
+    servers = Server.objects.for_dashboard().for_person(person)
     if keys & {("servers", None), ("everything", None)}:
         return [_html("runs/_live_cards.html", servers=servers, person=person)]
     changed = [pk for kind, pk in keys if kind == "server" and pk is not None]
@@ -254,6 +274,17 @@ def _box_html(panel: Panel) -> str:
 @lru_cache(maxsize=16)
 def _detail_html(panel: Panel) -> str:
     return _html("memory/_live_detail.html", panel=panel)
+
+
+@lru_cache(maxsize=16)
+def _hardware_html(panel: Panel) -> str:
+    return _html("memory/_live_hardware.html", panel=panel)
+
+
+def _beside_html(box: Box, person: User) -> str:
+    """A box's servers and claims."""
+    servers = Server.objects.for_dashboard().filter(box=box)
+    return _html("memory/_live_beside.html", box=box, servers=servers, person=person)
 
 
 def _dot_html(box: Box) -> str:

@@ -10,21 +10,21 @@ from servers.models import Permission, Role, User
 
 # Days; 0: it never ends.
 ONLY_ASKS = 0  # among the roles; that of chat, which is offered for no key
-LIVES = {30: "30 days", 90: "90 days", 365: "a year", 0: "until it is revoked"}
+LIVES = {30: "in 30 days", 90: "in 90 days", 365: "in a year", 0: "never"}
 
 
 class KeyForm(forms.Form):
     name = forms.CharField(
-        label="What is it for?",
+        label="Name",
         max_length=80,
         widget=forms.TextInput(attrs={"placeholder": "my laptop", "autocomplete": "off"}),
     )
-    role = forms.TypedChoiceField(label="It may", coerce=int)
+    role = forms.TypedChoiceField(label="Scope", coerce=int)
     models_allowed = forms.CharField(
-        label="Only these models",
+        label="Models",
         required=False,
         max_length=1000,
-        help_text="Of the gateway; names apart by spaces. Empty: all.",
+        help_text="Names, separated by spaces. Empty: all.",
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
     requests_per_minute = forms.IntegerField(
@@ -32,9 +32,9 @@ class KeyForm(forms.Form):
         required=False,
         min_value=1,
         max_value=100_000,
-        help_text="Requests to models a minute. Empty: unlimited.",
+        help_text="Empty: unlimited.",
     )
-    lives = forms.TypedChoiceField(label="It lives", coerce=int, choices=LIVES.items(), initial=90)
+    lives = forms.TypedChoiceField(label="Expires", coerce=int, choices=LIVES.items(), initial=90)
 
     def __init__(self, *args: Any, person: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -46,14 +46,13 @@ class KeyForm(forms.Form):
         ]
         role = self.fields["role"]
         if isinstance(role, forms.TypedChoiceField):
-            role.choices = [(each.value, f"do what {each.with_article} may") for each in may]
+            role.choices = [(each.value, f"do what {each.label}s may") for each in may]
             # The least: more is chosen on purpose.
             role.initial = may[0].value if may else ONLY_ASKS
             if person.may_chat:
                 role.choices = [(ONLY_ASKS, "use models only"), *role.choices]
                 role.help_text = (
-                    "“Ask models only” suits chat programs and scripts: it opens the gateway and "
-                    "nothing else, neither the API nor the terminal. For those choose a role."
+                    "“Use models only” opens the gateway, and neither the API nor the terminal."
                 )
                 role.initial = ONLY_ASKS
 

@@ -190,7 +190,10 @@ class JoinForm(PasswordForm):
 
 class RoleForm(forms.Form):
     role = forms.TypedChoiceField(
-        choices=Role, coerce=lambda value: Role(int(value)), initial=Role.OPERATOR
+        choices=Role,
+        coerce=lambda value: Role(int(value)),
+        initial=Role.OPERATOR,
+        widget=forms.RadioSelect,
     )
 
 

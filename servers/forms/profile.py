@@ -1,7 +1,7 @@
 """The profile form: what a person types, as a Launch."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -9,7 +9,8 @@ from django.urls import resolve, reverse
 from django.utils.text import slugify
 
 from servers.forms.environment import read_variables
-from servers.forms.profile_fields import ProfileFields, VersionedForm, list_boxes
+from servers.forms.profile_fields import ProfileFields, VersionedForm
+from servers.forms.profile_sections import ESSENTIALS, FormSection, list_sections
 from servers.forms.profile_values import (
     initial,
     opens_the_box,
@@ -21,7 +22,8 @@ from servers.launch.commandline import lines
 from servers.launch.commandline.text_boxes import WordsError
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.other import OTHER
-from servers.models import Profile, Secret, User
+from servers.launch.numbers import whole
+from servers.models import Box, Profile, Secret, User
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,14 +43,6 @@ class FormErrors:
 
 class ProfileForm(VersionedForm, ProfileFields):
     of = Profile
-
-    # What stands in each beside the launch's own fields.
-    GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "What it is": ("name", "box", "tags", "is_private", "notes"),
-        **dict.fromkeys(("Model", "Engine", "Environment", "GPUs and memory"), ()),
-        **dict.fromkeys(("Files", "Network", "Lifecycle"), ()),
-        "Source": ("source",),
-    }
 
     def __init__(
         self,
@@ -81,23 +75,29 @@ class ProfileForm(VersionedForm, ProfileFields):
             del self.fields["box"]
             self.initial.setdefault("saves", profile.saves)
 
-    def groups(self) -> list[tuple[str, list[forms.BoundField]]]:
-        return [
-            (title, [self[name] for name in (*own, *list_boxes(title)) if name in self.fields])
-            for title, own in self.GROUPS.items()
-        ]
+    def essentials(self) -> list[forms.BoundField]:
+        return [self[name] for name in ESSENTIALS if name in self.fields]
 
-    def rare(self) -> list[forms.BoundField]:
-        return [self[name] for name in list_boxes("")]
+    def sections(self) -> list[FormSection]:
+        return list_sections(self)
 
-    @property
-    def rare_is_used(self) -> bool:
-        return any(field.errors or field.value() for field in self.rare())
+    def read_box(self) -> Box | None:
+        """The box that the form is for now, whatever else is still wrong; None: on no box."""
+        if self.profile is not None:
+            return self.profile.first_box
+        value = self["box"].value()
+        if isinstance(value, Box):
+            return value
+        boxes = Box.objects.all()
+        key = whole(str(value or ""))
+        chosen = None if key is None else boxes.filter(pk=key).first()
+        return chosen or boxes.first()
 
     def faults(self) -> FormErrors:
         """What keeps it from being saved, in the order of the page."""
         missing, wrong = list[FieldError](), list[FieldError]()
-        shown = [each.name for _title, fields in self.groups() for each in fields]
+        boxes = [*self.essentials(), *(each for part in self.sections() for each in part.fields)]
+        shown = [each.name for each in boxes]
         names = [*shown, *(name for name in self.errors if name not in shown)]
         for name in names:
             box = self[name] if name in self.fields else None

@@ -52,7 +52,7 @@ class VersionedForm(forms.Form):
 
 
 class ProfileFields(forms.Form):
-    name = forms.CharField(max_length=100, label="Display name", help_text="Shown in lists.")
+    name = forms.CharField(max_length=100, label="Name")
     box = forms.ModelChoiceField(Box.objects.all(), empty_label=None)
     tags = forms.CharField(
         required=False, max_length=200, help_text="For search and filters: moe nvfp4 coding."
@@ -78,7 +78,7 @@ class ProfileFields(forms.Form):
         required=False,
         max_length=200,
         label="Change note",
-        help_text="Shown in the list of versions.",
+        widget=forms.TextInput(attrs={"placeholder": "What changed? (optional)"}),
     )
 
 

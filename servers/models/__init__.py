@@ -1,6 +1,8 @@
 """The tables."""
 
 from servers.models.alerts.alert import Alert, Notification, NotificationChannel
+from servers.models.alerts.choices import NotificationChoices
+from servers.models.alerts.dismissal import Dismissal
 from servers.models.box import Box
 from servers.models.box_observation import BoxObservation
 from servers.models.external.engine import ExternalEngine, OtherWorkloads, ProfileImport
@@ -43,6 +45,7 @@ __all__ = [
     "CheckpointFacts",
     "Claim",
     "Conversation",
+    "Dismissal",
     "Notification",
     "Download",
     "AuditEntry",
@@ -64,6 +67,7 @@ __all__ = [
     "OtherWorkloads",
     "LegacyPort",
     "NotificationChannel",
+    "NotificationChoices",
     "Preset",
     "Profile",
     "ProfileVersion",

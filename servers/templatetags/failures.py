@@ -8,20 +8,14 @@ from servers.judge.memory.advice import REBOOT
 from servers.judge.memory.orphans import Orphan
 from servers.judge.profiles.facts import LintFinding
 from servers.lifecycle.images import work
-from servers.lifecycle.logs import diagnoses
-from servers.lifecycle.logs.diagnoses import FailureReport, FixStep
+from servers.lifecycle.logs.diagnoses import FixStep
 from servers.lifecycle.profiles import checks
-from servers.models import Box, Run, User
+from servers.models import Box, Run
 from servers.models.jobs.job import JobKind
 
 register = template.Library()
 
 MOST_KNOWN = 4
-
-
-@register.filter
-def explained_to(run: Run, person: User) -> FailureReport:
-    return diagnoses.explain_failure(run, person)
 
 
 @register.filter

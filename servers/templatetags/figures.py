@@ -1,6 +1,6 @@
 """Metrics of engines, as words and sparklines."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +16,7 @@ from servers.launch.engines.change import LaunchChange
 from servers.models import Run, Server
 from servers.state import engine_metrics
 from servers.state.engine_metrics import EngineMetrics
-from servers.templatetags.format import duration
+from servers.templatetags.format import DASH, duration
 
 register = template.Library()
 
@@ -39,17 +39,26 @@ def told_of(context: dict[str, Any], run: Run | None) -> EngineMetrics | None:
     return every.get(run.pk) if run is not None else None
 
 
+@register.simple_tag
+def figures_now(run: Run, told: EngineMetrics | None) -> Figures:
+    """What the engine told last; of one that tells nothing, what is known of its run."""
+    if told is not None:
+        return told.figures
+    health = run.health
+    return Figures(running=health.requests_running, generation=health.tokens_per_second)
+
+
 @register.filter
 def tokens(per_second: float | None) -> str:
     """ "0", "7.4", "1240"; "–" where that is not known."""
     if per_second is None:
-        return "–"
+        return DASH
     return f"{per_second:.1f}" if 0 < per_second < 9.95 else f"{per_second:.0f}"
 
 
 @register.filter
 def requests(count: float | None) -> str:
-    return "–" if count is None else f"{count:.0f}"
+    return DASH if count is None else f"{count:.0f}"
 
 
 @register.filter
@@ -58,24 +67,17 @@ def told_at(told: EngineMetrics) -> datetime:
 
 
 @register.filter
-def rows(figures: Figures) -> Iterator[tuple[str, str, str]]:
-    """Title, figure, and what more there is to it; what is not known is left out."""
-    for title, half, most in (
-        ("first token", figures.first_p50, figures.first_p95),
-        ("between tokens", figures.token_p50, figures.token_p95),
-        ("whole answer", figures.whole_p50, figures.whole_p95),
-    ):
-        if half is not None and most is not None:
-            yield title, _seconds(half), f"95 % within {_seconds(most)}"
-    for title, share in (
-        ("KV cache", figures.kv),
-        ("prefix cache hits", figures.prefix),
-        ("drafts accepted", figures.accepted),
-    ):
-        if share is not None:
-            yield title, f"{share * 100:.0f} %", ""
-    if figures.preemptions:
-        yield "preemptions", f"{figures.preemptions:.0f}", "in a minute"
+def latency(seconds: float | None) -> str:
+    """ "157 ms", "2.4 s"; "–" where that is not known."""
+    if seconds is None:
+        return DASH
+    return f"{seconds * 1000:.3g} ms" if seconds < 0.9995 else duration(seconds)
+
+
+@register.filter
+def share(part: float | None) -> str:
+    """Of a whole, "62 %"."""
+    return DASH if part is None else f"{part * 100:.0f} %"
 
 
 @register.filter
@@ -89,15 +91,13 @@ def chart_point(told: EngineMetrics) -> str:
         figures.queued,
         figures.first_p50,
         figures.first_p95,
+        figures.token_p50,
+        figures.token_p95,
         figures.kv,
         figures.prefix,
     )
     words = ("" if each is None else f"{each:.6g}" for each in values)
     return ",".join([f"{told.at:.0f}", *words])
-
-
-def _seconds(span: float) -> str:
-    return f"{span * 1000:.3g} ms" if span < 0.9995 else duration(span)
 
 
 @dataclass(frozen=True, kw_only=True)

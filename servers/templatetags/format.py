@@ -61,6 +61,12 @@ def gib_number(size: float | None) -> str:
 
 
 @register.filter
+def grey_dash(text: str) -> SafeString | str:
+    """What is not known stands back behind what is."""
+    return format_html('<span class="quiet">{}</span>', DASH) if text in ("", DASH) else text
+
+
+@register.filter
 def count(number: int | None) -> str:
     """ "1 234 567", with spaces that do not break."""
     return DASH if number is None else f"{number:,}".replace(",", "\u202f")
@@ -127,6 +133,18 @@ def ago(moment: datetime | None) -> SafeString | str:
     if moment is None:
         return ""
     return _time(moment, relative(moment, timezone.now()), mode="ago")
+
+
+@register.filter
+def age(moment: datetime | None) -> str:
+    """ "54 min", "3 h", "2 d": the largest part alone, for places that are sent anew each second."""
+    if moment is None:
+        return ""
+    seconds = max(0, (timezone.now() - moment).total_seconds())
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{int(seconds)} s"
 
 
 @register.filter

@@ -3,9 +3,12 @@
 from datetime import UTC, datetime
 
 from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from servers.contexts.memory.care import HardwareReport
 from servers.judge.memory.hardware import HardwareFinding
+from servers.templatetags.format import DASH
 
 register = template.Library()
 
@@ -40,3 +43,13 @@ def without_card(finding: HardwareFinding, index: int) -> str:
 def moment(at: float) -> datetime:
     """Unix seconds, for filters that tell a time."""
     return datetime.fromtimestamp(at, UTC)
+
+
+@register.filter
+def clock_words(mhz: int | None, most: int | None) -> SafeString | str:
+    """ "2368 / 2430"; "–" for a clock that the card does not report."""
+    if mhz is None:
+        return format_html('<span class="quiet">{}</span>', DASH)
+    if not most:
+        return str(mhz)
+    return format_html('{} <span class="quiet">/ {}</span>', mhz, most)

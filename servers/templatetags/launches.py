@@ -1,18 +1,23 @@
 """Launches on pages: each flag and variable with its reason."""
 
+import re
+from collections import Counter
 from dataclasses import replace
 
 from django import template
 
 from servers.forms.profile import ProfileForm
+from servers.judge.profiles.facts import LintFinding
+from servers.judge.profiles.preflight import PreflightItem
 from servers.launch import durations
 from servers.launch.commandline import lines
 from servers.launch.engines import flagtext
 from servers.launch.engines.change import Difference, LaunchChange, field_text, value_words
 from servers.launch.engines.engine import secret_words
 from servers.launch.engines.flagtext import FlagRow
-from servers.launch.engines.launch import Launch
+from servers.launch.engines.launch import FIELDS, Launch
 from servers.lifecycle.profiles import checks
+from servers.lifecycle.profiles.path_reports import PathReport
 from servers.models import ImageFacts, Server
 from servers.models.people.key import MASK, mask
 
@@ -58,6 +63,37 @@ def variable_rows(launch: Launch) -> list[FlagRow]:
     return lines.variable_rows({**launch.env, **secrets}, launch.reasons)
 
 
+# What a page of a launch says in words of its own.
+_TOLD = ("dockerfile", "build_files", "digests", "gpus", "image", "engine", "checkpoint")
+_LIFE = "Start and stop"
+# They matter only with another field of the same group.
+_DEPENDENT = ("restart_tries", "hold_requests", "stop_idle", "when_idle")
+
+
+def _list_set(launch: Launch, groups: tuple[str, ...]) -> list[str]:
+    """The fields of these groups of the form that are not as they are by default."""
+    usual = Launch(engine="", image="", checkpoint="")
+    return [
+        name
+        for name, each in FIELDS.items()
+        if each.group in groups and each.kind != "hidden" and name not in _TOLD
+        if getattr(launch, name) != getattr(usual, name)
+    ]
+
+
+@register.filter
+def container_rows(launch: Launch) -> list[tuple[str, str]]:
+    """What is set of its container, files and network."""
+    names = _list_set(launch, ("Container", "Files and network", ""))
+    return [(field_title(name), field_text(name, getattr(launch, name)) or "") for name in names]
+
+
+@register.filter
+def life_is_set(launch: Launch) -> bool:
+    """Whether something is set of its start and stop."""
+    return any(name not in _DEPENDENT for name in _list_set(launch, (_LIFE,)))
+
+
 @register.filter
 def own_values(server: Server, launch: Launch) -> list[tuple[str, str, str]]:
     """Each parameter with the profile's value and the server's own, "" where it has none."""
@@ -70,8 +106,46 @@ def span(seconds: int) -> str:
 
 
 @register.filter
+def gpu_label(gpus: str) -> str:
+    """ "GPU 0", "GPUs 0, 1", "all GPUs"; what a profile calls them by name stays as it is."""
+    if not re.fullmatch(r"\d+(,\d+)*", gpus):
+        return {"all": "all GPUs", "none": "no GPU"}.get(gpus, gpus)
+    return f"GPU{'s' if ',' in gpus else ''} {gpus.replace(',', ', ')}"
+
+
+@register.filter
 def severity_word(severity: str) -> str:
     return {"error": "Error:", "warning": "Warning:", "info": "Good to know:"}[severity]
+
+
+@register.filter
+def verdict_level(verdict: LintFinding | PreflightItem) -> str:
+    return verdict.severity if isinstance(verdict, LintFinding) else verdict.level
+
+
+_VERDICTS = {"info": "Hint", "unknown": "Unknown", "ok": "Passed"}
+
+
+@register.filter
+def verdict_word(verdict: LintFinding | PreflightItem) -> str:
+    return _VERDICTS[verdict_level(verdict)]
+
+
+@register.filter
+def rest_words(verdicts: list[LintFinding | PreflightItem]) -> str:
+    """ "1 hint, 3 unknown, 5 passed"."""
+    counts = Counter(map(verdict_level, verdicts))
+    said = {level: _VERDICTS[level].lower() for level in _VERDICTS if counts[level]}
+    return ", ".join(
+        f"{counts[level]} {word}{'s' if level == 'info' and counts[level] > 1 else ''}"
+        for level, word in said.items()
+    )
+
+
+@register.filter
+def lacks_place(places: list[PathReport] | None) -> bool:
+    """Whether one of them is not there, or will not be mounted."""
+    return any(each.lies in ("missing", "refused") for each in places or ())
 
 
 @register.filter

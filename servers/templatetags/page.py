@@ -20,7 +20,7 @@ from servers.models import Box, Capture, Run, User
 register = template.Library()
 
 # Pages that a link of the sidebar leads to, although their addresses are not below its own.
-BELOW = {"profiles": ("groups", "recipes", "checkpoint"), "gateway": ("keys",)}
+BELOW = {"profiles": ("groups", "recipes", "checkpoint"), "gateway": ("keys", "prompt_sets")}
 
 
 @register.simple_tag
@@ -34,10 +34,10 @@ def is_simulated() -> bool:
     return bool(settings.SIMULATED)
 
 
-@register.simple_tag
-def attention_count() -> int:
-    """How much needs a person, for the navigation and the tab's title."""
-    return len(needs.now())
+@register.simple_tag(takes_context=True)
+def attention_count(context: dict[str, Any]) -> int:
+    """How much needs this person, for the navigation and the tab's title."""
+    return len(needs.list_for(context["request"].user, needs.now()))
 
 
 @register.simple_tag
@@ -65,6 +65,10 @@ def icon(name: str) -> SafeString:
     )
 
 
+def _is_below(path: str, *names: str) -> bool:
+    return any(path.startswith(at) for at in map(reverse, names) if at != "/")
+
+
 @register.simple_tag(takes_context=True)
 def page_link(
     context: dict[str, Any],
@@ -77,10 +81,8 @@ def page_link(
     """An item of the navigation, marked on its own page and on the pages below it."""
     address = reverse(name)
     path = context["request"].path
-    is_here = path == address or (
-        address != "/"
-        and any(path.startswith(reverse(each)) for each in (name, *BELOW.get(name, ())))
-    )
+    of = next((of for of, below in BELOW.items() if _is_below(path, *below)), None)
+    is_here = of == name or (of is None and (path == address or _is_below(path, name)))
     return format_html(
         '<li><a href="{}"{}>{}<span class="label">{}</span>{}</a></li>',
         address,
@@ -89,6 +91,25 @@ def page_link(
         title,
         "" if count is None else render_to_string("_bell.html", {"count": count, "id": count_id}),
     )
+
+
+@register.simple_tag(takes_context=True)
+def tab_link(context: dict[str, Any], name: str, title: str, *below: str) -> SafeString:
+    """A tab of a subject's pages, marked on its own page and on those `below` it, by their names."""
+    view = context["request"].resolver_match.view_name
+    is_here = view == name or view in below
+    mark = SafeString(' aria-current="page"') if is_here else ""
+    return format_html('<a href="{}"{}>{}</a>', reverse(name), mark, title)
+
+
+@register.simple_tag(takes_context=True)
+def subpage(context: dict[str, Any], name: str, title: str) -> SafeString:
+    """A link among the pages of settings, marked on its own page and on the pages below it."""
+    address, path = reverse(name), context["request"].path
+    is_first = name == "settings"
+    is_here = path == address or (not is_first and path.startswith(address))
+    here = SafeString(' aria-current="page"') if is_here else ""
+    return format_html('<a href="{}"{}>{}</a>', address, here, title)
 
 
 @register.filter

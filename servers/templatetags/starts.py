@@ -21,6 +21,8 @@ from servers.templatetags.launches import field_title
 
 register = template.Library()
 
+MOST_PARTS = 3  # of a start, in a line
+
 
 @register.filter
 def starting_on(run: Run, box: Box) -> StartProgress | None:
@@ -38,6 +40,41 @@ def stuck_on(run: Run, box: Box) -> tuple[str, str]:
 def steps(run: Run) -> tuple[TimelineStep, ...]:
     """Its states, and the phases of its start."""
     return starts.list_steps(run)
+
+
+@register.filter
+def start_line(run: Run) -> str:
+    """How its start went: "Ready in 14 s: starting the engine 2.3 s, loading weights 5.0 s …"."""
+    if not run.saw_start:
+        return ""
+    parts = [step for step in starts.list_steps(run) if step.state not in ("ready", "stopping")]
+    took = [(step.words or step.state, step.took) for step in parts if step.took]
+    longest = sorted(took, key=lambda each: each[1], reverse=True)[:MOST_PARTS]
+    said = ", ".join(
+        f"{words} {duration(span)}" for words, span in took if (words, span) in longest
+    )
+    if run.ready_at:
+        head = f"Ready in {duration(run.time_to_ready)}"
+    elif run.ended_at:
+        head = f"Ended {duration(run.ended_at - run.began_at)} into its start"
+    else:
+        return ""
+    more = " …" if len(took) > len(longest) else ""
+    return f"{head}: {said}{more}" if said else head
+
+
+@register.filter
+def served_seconds(run: Run) -> float | str:
+    """For how long it was ready; "" of one that never was."""
+    if run.ready_at is None:
+        return ""
+    return ((run.ended_at or timezone.now()) - run.ready_at).total_seconds()
+
+
+@register.filter
+def served(run: Run) -> str:
+    """The same in words."""
+    return duration(float(served_seconds(run))) if run.ready_at else ""
 
 
 @register.filter
@@ -68,6 +105,11 @@ def sleep_clause(run: Run) -> str:
 def release(run: Run) -> Release:
     """What came back of its memory after its end."""
     return releases.read_release(run)
+
+
+@register.filter
+def release_outcome(run: Run) -> str:
+    return releases.read_release(run).outcome
 
 
 @register.filter
@@ -129,8 +171,7 @@ def _one_line(text: str | None) -> str | None:
 def how_far(run: Run) -> str:
     """The phase in which a start ended or is, with its percent; of a ready one how long it took."""
     if run.ready_at is not None:
-        served = (run.ended_at or timezone.now()) - run.ready_at
-        return f"ready after {duration(run.time_to_ready)}, served {duration(served)}"
+        return f"ready after {duration(run.time_to_ready)}, served {served(run)}"
     last = next((step for step in reversed(starts.list_steps(run)) if step.began is not None), None)
     if last is None:
         return ""

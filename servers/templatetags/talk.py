@@ -40,6 +40,17 @@ def chat_pictures(chat: Chat | None) -> str:
     return "" if taken is None else str(taken).lower()
 
 
+@register.filter
+def chat_context(chat: Chat | None) -> str:
+    """Tokens of the longest request, "" where nobody can tell."""
+    return str(chat.context or "") if chat is not None else ""
+
+
+@register.filter
+def chat_tools(chat: Chat | None) -> str:
+    return str(chat is not None and chat.calls_tools).lower()
+
+
 def _lack(server: Server, lack: MissingFeature, is_saved: bool) -> dict[str, Any]:
     said = {"key": lack.key, "says": lack.says.text, "fix": "", "url": "", "edit": ""}
     if is_saved:

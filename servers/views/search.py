@@ -33,12 +33,17 @@ PAGES = (
     ("compare", "Compare answers", "playground chat"),
     ("prompt_sets", "Prompt sets", "playground"),
     ("gateway", "Gateway", "api openai requests"),
+    ("requests", "Requests", "gateway log"),
     ("usage", "Usage", "tokens requests"),
     ("keys", "Keys for programs", "api token"),
     ("alerts", "Alerts", "problems"),
     ("channels", "Notification channels", "alerts webhook mail"),
     ("activity", "Activity", "audit log"),
-    ("settings", "Settings", "people secrets boxes"),
+    ("settings", "Settings", "account theme"),
+    ("settings_people", "People", "settings invite roles users"),
+    ("settings_secrets", "Secrets", "settings tokens hf_token"),
+    ("settings_boxes", "Box settings", "settings home cache folders"),
+    ("settings_about", "About", "version licence settings"),
     ("password", "Change password", "account"),
 )
 
@@ -91,10 +96,19 @@ ACTIONS = (
         },
     ),
     ServerAction(
-        words=("log", "logs", "why"),
+        words=("log", "logs"),
         title="Log of {}",
         permission=Permission.VIEW,
         offers=lambda server, person: server.run is not None,
+        urls=lambda server: {"url": reverse("server_log", args=[server.slug])},
+    ),
+    ServerAction(
+        words=("why",),
+        title="Why {} failed",
+        permission=Permission.VIEW,
+        offers=lambda server, person: (
+            server.run is not None and server.run.state == RunState.FAILED
+        ),
         urls=lambda server: {},
     ),
     ServerAction(

@@ -104,7 +104,7 @@ def test_a_viewer_sees_alerts_without_buttons(client: Client, box: Box) -> None:
 
     assert "glm-5 on rtx8 died after 3 h" in said
     assert "Acknowledge" not in said
-    assert "Where they are sent" not in said
+    assert "Notification channels" not in said
 
 
 def test_what_is_over_is_kept_and_found_by_box_and_kind(ada: Client, box: Box) -> None:
@@ -112,7 +112,7 @@ def test_what_is_over_is_kept_and_found_by_box_and_kind(ada: Client, box: Box) -
     factories.alert(box, cleared_at=now, title="rtx8 one")
     factories.alert(factories.box("spark-1"), kind="disk", cleared_at=now, title="spark one")
 
-    assert "Nothing needs you" in page(ada)
+    assert "No open alerts." in page(ada)
     assert "rtx8 one" in page(ada)
     assert "spark one" not in page(ada, box="rtx8")
     assert "rtx8 one" not in page(ada, kind="disk")
@@ -122,7 +122,9 @@ def test_what_is_over_is_kept_and_found_by_box_and_kind(ada: Client, box: Box) -
 
 def test_an_address_goes_in_and_never_comes_out(ada: Client) -> None:
     values = {"name": "Team", "kind": "slack", "address": ADDRESS, "least": "info"}
-    said = post(ada, "/alerts/outlets/add/", **values, is_enabled="on", kinds=["died", "disk"])
+    said = post(
+        ada, "/settings/notifications/add/", **values, is_enabled="on", kinds=["died", "disk"]
+    )
 
     made = NotificationChannel.objects.get()
     assert (made.address, made.hint, made.kinds) == (
@@ -131,7 +133,7 @@ def test_an_address_goes_in_and_never_comes_out(ada: Client) -> None:
         ["died", "disk"],
     )
     assert b"very-secret" not in bytes(made.sealed_address)
-    shown = said + page(ada, f"/alerts/outlets/{made.pk}/") + page(ada, "/activity/")
+    shown = said + page(ada, f"/settings/notifications/{made.pk}/") + page(ada, "/activity/")
     assert "very-secret" not in shown
     assert "hooks.slack.example" in shown
 
@@ -139,12 +141,12 @@ def test_an_address_goes_in_and_never_comes_out(ada: Client) -> None:
 def test_a_change_leaves_the_address_where_none_is_typed(ada: Client) -> None:
     made = factories.outlet("Team", ADDRESS, kind="slack")
     values = {"name": "Everybody", "kind": "slack", "least": "critical"}
-    post(ada, f"/alerts/outlets/{made.pk}/", **values)
+    post(ada, f"/settings/notifications/{made.pk}/", **values)
 
     made.refresh_from_db()
     assert (made.name, made.least, made.is_enabled) == ("Everybody", "critical", False)
     assert made.address == ADDRESS
-    said = post(ada, f"/alerts/outlets/{made.pk}/", **values | {"kind": "discord"})
+    said = post(ada, f"/settings/notifications/{made.pk}/", **values | {"kind": "discord"})
     assert "Write where to send it." in said, "the address of another kind is another one"
 
 
@@ -167,17 +169,17 @@ def test_what_cannot_be_sent_to_is_said_beside_its_field(
     factories.outlet("Team")
     known = {"name": "New", "kind": "json", "address": ADDRESS, "least": "info"}
 
-    assert said in post(ada, "/alerts/outlets/add/", **known | values)
+    assert said in post(ada, "/settings/notifications/add/", **known | values)
     assert NotificationChannel.objects.count() == 1
 
 
 def test_test_makes_a_message_for_a_watcher_and_the_trail_says_so(ada: Client, box: Box) -> None:
     made = factories.outlet()
 
-    post(ada, f"/alerts/outlets/{made.pk}/test/")
+    post(ada, f"/settings/notifications/{made.pk}/test/")
 
     assert Notification.objects.get().what == "test"
-    assert "on its way" in page(ada, "/alerts/outlets/")
+    assert "on its way" in page(ada, "/settings/notifications/")
     assert AuditEntry.objects.get().action == "test notification channel"
 
 
@@ -190,14 +192,14 @@ def test_what_was_not_taken_is_told_and_sent_when_the_address_is_changed(
         subject = str(at)
         alert = factories.alert(box, subject=subject)
         Notification.objects.create(alert=alert, channel=made, what="raised", error="no", **at)
-    told = " ".join(re.sub(r"<[^>]+>", " ", page(ada, "/alerts/outlets/")).split())
+    told = " ".join(re.sub(r"<[^>]+>", " ", page(ada, "/settings/notifications/")).split())
     assert "1 message waits, tried again in 44 min" in told
     assert "1 message was given up: it is sent when you correct the address" in told
 
     values = {"name": "Team", "kind": "slack", "least": "info", "is_enabled": "on"}
-    post(ada, f"/alerts/outlets/{made.pk}/", **values)
+    post(ada, f"/settings/notifications/{made.pk}/", **values)
     assert Notification.objects.filter(next_try_at__lte=timezone.now()).count() == 1
-    post(ada, f"/alerts/outlets/{made.pk}/", **values, address=f"{ADDRESS}/2")
+    post(ada, f"/settings/notifications/{made.pk}/", **values, address=f"{ADDRESS}/2")
 
     due = Notification.objects.unsent().filter(next_try_at__lte=timezone.now())
     assert due.count() == 2
@@ -207,7 +209,7 @@ def test_a_deleted_outlet_takes_what_waits_with_it(ada: Client, box: Box) -> Non
     made = factories.outlet()
     Notification.objects.create(alert=factories.alert(box), channel=made, what="raised")
 
-    assert "is deleted" in post(ada, f"/alerts/outlets/{made.pk}/delete/")
+    assert "is deleted" in post(ada, f"/settings/notifications/{made.pk}/delete/")
 
     assert not Notification.objects.exists()
     assert Alert.objects.exists()

@@ -48,17 +48,17 @@ def test_a_key_keeps_which_models_it_may_ask_and_how_often() -> None:
     page = ada.post("/keys/", {**said, **limits}).content.decode()
     key = Key.objects.get()
     assert (key.models_allowed, key.requests_per_minute) == (["glm-5", "qwen3-8b"], 30)
-    assert "of models only glm-5, qwen3-8b" in page
-    assert "30 requests a minute" in page
+    assert "only glm-5, qwen3-8b" in page
+    assert "30/min" in page
 
 
 def test_a_new_key_has_the_least_right_unless_more_is_chosen() -> None:
     ada = factories.log_in(factories.person())
     asks = '<option value="0" selected>use models only'
-    page = ada.get("/keys/").content.decode()
+    page = ada.get("/keys/new/").content.decode()
     assert asks in page
-    assert '<option value="90" selected>90 days' in page
-    assert '<option value="4">do what an admin may' in page
+    assert '<option value="90" selected>in 90 days' in page
+    assert '<option value="4">do what admins may' in page
 
     said = {"name": "Open WebUI", "role": "0", "lives": "30", "models_allowed": "glm-5"}
     page = ada.post("/keys/", {**said, "requests_per_minute": "9"}).content.decode()
@@ -67,14 +67,13 @@ def test_a_new_key_has_the_least_right_unless_more_is_chosen() -> None:
     assert (key.models_allowed, key.requests_per_minute) == (["glm-5"], 9)
     assert "http://testserver/v1" in page
     assert "inferdash.pyz" not in page
-    assert asks in page
-    assert "<td>use models only" in page
+    assert '<td class="nowrap">use models only' in page
     assert AuditEntry.objects.get(action="make key").detail == {"may": "use models only"}
 
 
 def test_who_may_not_ask_models_makes_no_key_for_that() -> None:
     page = factories.log_in(factories.person("vic", Role.VIEWER))
-    shown = page.get("/keys/").content.decode()
+    shown = page.get("/keys/new/").content.decode()
     assert "use models only" not in shown
     assert '<option value="1" selected>' in shown
     said = page.post("/keys/", {"name": "x", "role": "0", "lives": "30"}).content.decode()
@@ -151,7 +150,7 @@ def test_a_key_may_do_no_more_than_its_person_and_than_was_said(client_of: Clien
 
 def test_the_form_offers_no_higher_role_than_ones_own() -> None:
     page = factories.log_in(factories.person("vic", Role.VIEWER))
-    assert "an admin may" not in page.get("/keys/").content.decode()
+    assert "admins may" not in page.get("/keys/new/").content.decode()
     text = page.post("/keys/", {"name": "x", "role": "4", "lives": "30"}).content.decode()
     assert "Select a valid choice" in text
     assert not Key.objects.exists()

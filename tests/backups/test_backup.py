@@ -61,6 +61,7 @@ def full(settings: Any) -> Server:
     launch = replace(profile.launch, secret_env={"HF_TOKEN": secret.pk}, env={"NAME": "ünïcode ✓"})
     profile.save_version(launch, by=ada, message="With a token")
     profile.fans.add(ada)
+    server.fans.add(ada)
     factories.group()
     factories.outlet(address="https://chat.example/hook", key="shared")
     login = RegistryCredential(registry="ghcr.io", username="team")
@@ -118,6 +119,7 @@ def test_all_that_people_have_made_comes_back(full: Server, taken: Path) -> None
     assert server.profile.launch.env == {"NAME": "ünïcode ✓"}
     assert [version.number for version in server.profile.versions.all()] == [2, 1]
     assert Profile.objects.get().fans.get().username == "ada"
+    assert server.fans.get().username == "ada"
     assert Secret.objects.get().reveal() == "hf_verysecret"
     assert NotificationChannel.objects.get().address == "https://chat.example/hook"
     assert NotificationChannel.objects.get().key == "shared"

@@ -124,7 +124,7 @@ def latency(docker: DockerContainers, stack: Stack) -> list[BenchResult]:
         context = browser.new_context(viewport={"width": 1280, "height": 800})
         context.add_cookies([{"name": stack.cookie, "value": stack.session, "url": stack.url}])
         page = context.new_page()
-        page.goto(f"{stack.url}/servers/tiny/")
+        page.goto(f"{stack.url}/servers/tiny/log/")
         page.evaluate(WATCH)
         with following(docker, stack, made):
             wait_for(stack, 1000 * SECONDS)

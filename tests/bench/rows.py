@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from servers.launch.engines.launch import Launch
 from servers.models import AuditEntry, Box, Profile, Run, Server
-from servers.models.runs.run import RunState
+from servers.models.runs.run import PARTS, RunState
 from tests import factories, samples
 
 
@@ -77,3 +77,8 @@ def _more_runs(count: int) -> None:
             )
         )
     Run.objects.bulk_create(made, batch_size=200)
+    for name, table in PARTS.items():
+        parts = [getattr(run, name) for run in made]
+        for run, part in zip(made, parts, strict=True):
+            part.run = run
+        table._default_manager.bulk_create(parts, batch_size=200)

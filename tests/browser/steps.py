@@ -1,7 +1,7 @@
 """What several walks do alike."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -36,9 +36,26 @@ def join(page: Page, place: WalkedSite, name: str = "ana") -> None:
     page.goto(f"{place.url}/")
 
 
+def unfold(page: Page, *names: str) -> None:
+    """Open the sections of the profile form in which these fields stand."""
+    for name in names:
+        field = page.locator(f"#id_{name}")
+        # The first click closes one that a check has opened meanwhile, for what is wrong in it.
+        for _ in range(2):
+            if not field.is_visible():
+                page.locator("details.fold", has=field).locator("summary").click()
+
+
+def fill_profile(page: Page, values: Mapping[str, str]) -> None:
+    """Type into fields of the profile form."""
+    for name, value in values.items():
+        unfold(page, name)
+        page.locator(f"#id_{name}").fill(value)
+
+
 def create_profile(page: Page) -> None:
     """Until its page is there: who goes elsewhere before that may take the request back."""
-    page.get_by_role("button", name="Create profile").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     page.wait_for_url(lambda url: not url.endswith("/profiles/new/"))
 
 
@@ -52,6 +69,12 @@ def allow_mounts(place: Installation, folder: Path) -> None:
 
 def card(page: Page, slug: str) -> Locator:
     return page.locator("article").filter(has=page.get_by_text(slug, exact=True))
+
+
+def choose(card: Locator, action: str) -> None:
+    """Of the menu of a card's rarer actions."""
+    card.get_by_role("button", name="More for").click()
+    card.get_by_role("button", name=action, exact=True).click()
 
 
 def stop(page: Page, card: Locator, *, within: float) -> None:
@@ -83,9 +106,9 @@ def eventually(page: Page, holds: Callable[[], bool]) -> None:
 
 def key(page: Page, place: WalkedSite) -> str:
     """Of whoever is logged in, for a program."""
-    page.goto(f"{place.url}/keys/")
-    page.get_by_label("What is it for?").fill("a program")
-    page.get_by_role("button", name="Make a key").click()
+    page.goto(f"{place.url}/keys/new/")
+    page.get_by_label("Name").fill("a program")
+    page.get_by_role("button", name="Create key").click()
     token = page.locator("#token").text_content()
     assert token is not None
     return token.strip()

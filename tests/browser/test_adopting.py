@@ -134,7 +134,7 @@ def test_the_first_page_names_all_and_only_what_was_asked_for_changes(
     before = full.inspected()
 
     def row(named: str) -> Locator:
-        return page.locator(".other-list li").filter(has_text=named)
+        return page.locator(".found-table [data-container]").filter(has_text=named)
 
     page.goto(place.link)
     page.get_by_label("Name").fill("ana")
@@ -187,6 +187,7 @@ def test_the_first_page_names_all_and_only_what_was_asked_for_changes(
     expect(page.get_by_role("heading", name=re.compile("comes from the image"))).to_be_visible()
     assert faults_of(page) == []
     page.get_by_role("link", name=full.name("ended")).click()
+    page.get_by_role("button", name="More actions").click()
     expect(page.get_by_role("link", name="Compared")).to_be_visible()
 
     page.get_by_role("navigation", name="Boxes").get_by_role("link").first.click()
@@ -224,11 +225,14 @@ def test_the_first_page_names_all_and_only_what_was_asked_for_changes(
     page.goto(f"{place.url}/servers/qwen3-8b/")
     told = page.locator(".watched-by")
     expect(told).to_contain_text(f"as process {full.pid} in no container", timeout=WITHIN)
+    assert faults_of(page) == []
+    page.get_by_role("link", name="Log", exact=True).click()
     expect(page.locator("#log")).to_contain_text("Application startup complete", timeout=WITHIN)
     assert faults_of(page) == []
     full.process.kill()
     head = page.locator("main header [data-state]")
     expect(head).to_have_attribute("data-state", "failed", timeout=WITHIN)
+    page.get_by_role("link", name="Overview", exact=True).click()
     expect(page.locator("main")).to_contain_text("With which exit code is not known")
 
     page.set_viewport_size({"width": 390, "height": 844})

@@ -10,7 +10,7 @@ from tests.alerts.receiver import Receiver, ReceiverResponse, receiver
 from tests.base_images import ENGINE
 from tests.browser.axe import faults
 from tests.browser.chromium import PATIENCE
-from tests.browser.steps import card, create_profile, eventually
+from tests.browser.steps import card, create_profile, eventually, fill_profile
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
@@ -34,12 +34,13 @@ def test_a_failed_start_reaches_the_page_the_title_and_a_webhook_once(
     page: Page, place: Installation, there: Receiver
 ) -> None:
     page.goto(f"{place.url}/alerts/")
-    expect(page.get_by_text("Nothing needs you.")).to_be_visible()
+    expect(page.get_by_text("No open alerts.")).to_be_visible()
     assert faults(page) == []
 
     # --- where it is sent, and whether it arrives ---
-    page.get_by_role("link", name="Where they are sent").click()
-    expect(page.get_by_text("Alerts stay in this page.")).to_be_visible()
+    page.get_by_role("link", name="Notification channels").click()
+    expect(page.get_by_text("No channel yet.")).to_be_visible()
+    page.get_by_role("link", name="Add a channel").click()
     page.get_by_label("Name").fill("Team hook")
     page.get_by_label("Kind").select_option("JSON webhook")
     page.get_by_label("Address").fill(f"{there.url}/a-secret-path")
@@ -61,8 +62,7 @@ def test_a_failed_start_reaches_the_page_the_title_and_a_webhook_once(
     values = {"name": "Tight", "checkpoint": "a/b", "image": ENGINE}
     values |= {"env": "ENGINE_SECONDS=0.5\nENGINE_FITS=0.9"}
     page.goto(f"{place.url}/profiles/new/")
-    for field, value in values.items():
-        page.locator(f"#id_{field}").fill(value)
+    fill_profile(page, values)
     create_profile(page)
     page.goto(f"{place.url}/")
     expect(page).to_have_title("Dashboard · inferdash")
@@ -95,7 +95,7 @@ def test_a_failed_start_reaches_the_page_the_title_and_a_webhook_once(
     place.run("from servers import lifecycle; lifecycle.remove(Server.objects.get(), by=None)")
     earlier = page.get_by_role("region", name="Earlier alerts").get_by_role("row")
     expect(earlier.filter(has_text=TITLE)).to_contain_text("ana")
-    expect(page.get_by_text("Nothing needs you.")).to_be_visible()
+    expect(page.get_by_text("No open alerts.")).to_be_visible()
     earlier.get_by_role("link", name=TITLE).click()
     expect(page.get_by_role("region", name="Why it failed")).to_contain_text("OutOfMemory")
     assert place.ask("Alert.objects.count()") == 1

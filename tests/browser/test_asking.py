@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.axe import faults
 from tests.browser.chromium import new_page
+from tests.browser.steps import unfold
 from tests.factories import ASKED
 from tests.web_stack import WebStack
 
@@ -69,19 +70,20 @@ def test_the_page_of_a_profile_follows_the_asking(eva: Page, stack: WebStack) ->
 
 def test_the_form_goes_by_the_answer_as_soon_as_it_is_there(eva: Page, stack: WebStack) -> None:
     eva.goto(f"{stack.url}/profiles/coder/edit/")
-    check = eva.locator("#check")
-    expect(check).to_contain_text("docker run")
+    image = eva.locator("#image-note")
+    expect(eva.locator("#check")).to_contain_text("docker run")
     source = eva.locator("#id_flags_source")
     expect(source).to_contain_text("This image has not been asked yet")
     box = eva.locator("#id_flags")
+    unfold(eva, "flags")
     box.focus()
     eva.keyboard.type("--max-model-len 4096 ")
 
     note(stack, "asking")
-    expect(check).to_contain_text(re.compile(r"Asking the image for its flags… \d+ s"))
+    expect(image).to_contain_text(re.compile(r"Asking the image for its flags… \d+ s"))
     stack.run(ANSWER)
 
-    expect(check).to_contain_text("vLLM 0.32.0, 317 flags")
+    expect(image).to_contain_text("vLLM 0.32.0, 317 flags")
     expect(source).to_contain_text(
         "Help knows the 317 flags of vLLM 0.32.0, as this image lists them"
     )

@@ -67,14 +67,13 @@ def test_a_model_is_downloaded_seen_used_and_deleted(
     page: Page, place: Installation, hub: ModelHub, models: Path
 ) -> None:
     page.goto(f"{place.url}/models/")
-    page.get_by_role("link", name="Download a model").click()
-    page.get_by_label("Model", exact=True).fill("meta/Gated")
-    page.get_by_role("button", name="Show its files").click()
+    page.get_by_label("Model to download").fill("meta/Gated")
+    page.get_by_role("button", name="Download", exact=True).click()
     expect(page.get_by_role("alert").filter(has_text="meta/Gated is gated")).to_be_visible()
     expect(page.get_by_role("link", name=f"{hub.url}/meta/Gated")).to_be_visible()
 
-    page.get_by_label("Model", exact=True).fill(f"{hub.url}/{NAME}")
-    page.get_by_role("button", name="Show its files").click()
+    page.get_by_label("Model on the Hugging Face Hub").fill(f"{hub.url}/{NAME}")
+    page.get_by_role("button", name="Show files").click()
     weights = page.get_by_role("row").filter(has_text="safetensors")
     expect(weights).to_contain_text("24.0 MiB")
     expect(weights).to_contain_text("fits on one of 8 GPUs")
@@ -93,27 +92,27 @@ def test_a_model_is_downloaded_seen_used_and_deleted(
     expect(card.get_by_role("progressbar")).to_have_attribute("value", re.compile("6[0-2]"))
     assert faults(page) == []
     card.get_by_role("button", name="Pause").click()
-    expect(card.get_by_text("Paused")).to_be_visible()
-    expect(card.get_by_role("button", name="Go on")).to_be_visible()
+    expect(card.get_by_text("paused", exact=True)).to_be_visible()
+    expect(card.get_by_role("button", name="Resume")).to_be_visible()
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.set_viewport_size({"width": 1280, "height": 800})
 
     hub.hold_after(2 * MIB)
-    card.get_by_role("button", name="Go on").click()
+    card.get_by_role("button", name="Resume").click()
     expect(card).to_contain_text(re.compile("(6[4-9]|7.) %"))
-    card.get_by_role("button", name="Pace").click()
+    card.get_by_role("button", name="Limit the speed").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_label("Pace").select_option("500")
-    dialog.get_by_role("button", name="Set it").click()
+    dialog.get_by_label("At most").select_option("500")
+    dialog.get_by_role("button", name="Set limit").click()
     expect(card).to_contain_text("at most 500 MiB/s")
     card.get_by_role("button", name="Cancel").click()
-    expect(dialog).to_contain_text("Files that are whole stay")
-    dialog.get_by_role("button", name="Let it go on").click()
+    expect(dialog).to_contain_text("Complete files stay")
+    dialog.get_by_role("button", name="Go on downloading").click()
     hub.release()
 
     # Done, and in the list at once.
-    expect(card.get_by_text("Done", exact=True)).to_be_visible()
+    expect(card.get_by_text("done", exact=True)).to_be_visible()
     expect(card).to_contain_text("All of it is in")
     row = page.get_by_role("row").filter(has_text=NAME)
     expect(row).to_contain_text("complete")
@@ -124,17 +123,17 @@ def test_a_model_is_downloaded_seen_used_and_deleted(
         assert "original" in name or (snapshot / name).read_bytes() == content
 
     row.get_by_role("link", name=NAME).click()
-    page.get_by_role("link", name="Make a profile").click()
+    page.get_by_role("link", name="New profile with it").click()
     expect(page.locator("#id_checkpoint")).to_have_value(NAME)
-    page.get_by_role("button", name="Create profile").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("qwen3-coder")
     profile = page.url
 
     page.goto(f"{place.url}/models/")
     row.get_by_role("link", name=NAME).click()
     page.get_by_role("link", name="Delete…").click()
-    expect(page.get_by_text("become free")).to_be_visible()
-    expect(page.get_by_role("main")).to_contain_text("qwen3-coder")
+    expect(dialog.get_by_text("become free")).to_be_visible()
+    expect(dialog).to_contain_text("qwen3-coder")
     assert faults(page) == []
     page.get_by_role("button", name="Delete 0.02 GiB").click()
     expect(page.get_by_role("heading", name="Models", level=1)).to_be_visible()

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.base_images import ENGINE
 from tests.browser.chromium import PATIENCE
-from tests.browser.steps import card, create_profile, eventually
+from tests.browser.steps import card, create_profile, eventually, fill_profile, unfold
 from tests.installation import Installation
 from tests.nvml import profiles
 from tests.weights.fit.models import LLAMA_8B
@@ -43,8 +43,7 @@ def fill(page: Page, place: Installation, name: str, **values: str) -> None:
     page.goto(f"{place.url}/profiles/new/")
     values = {"name": name, "checkpoint": "org/small", "image": ENGINE, "gpus": "0", **values}
     values["env"] = "ENGINE_SECONDS=0.3"
-    for field, value in values.items():
-        page.locator(f"#id_{field}").fill(value)
+    fill_profile(page, values)
 
 
 def occupy(place: Installation, gib: int) -> None:
@@ -70,11 +69,12 @@ def test_a_launch_that_does_not_fit_is_made_to_fit_by_one_click(
     fit.get_by_text("The numbers").click()
     expect(fit.get_by_role("row", name="KV cache 128.0 KiB a token")).to_be_visible()
     # Typing changes it at once.
+    unfold(page, "flags")
     page.locator("#id_flags").fill("--gpu-memory-utilization 0.9 --max-model-len 900000")
     expect(fit).to_contain_text("Does not fit: one request of 900,000 tokens")
     page.locator("#id_flags").fill("--gpu-memory-utilization 0.9 --max-model-len 32768")
     expect(fit).to_contain_text("Fits: room for about")
-    page.get_by_role("button", name="Create profile").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name="Small", level=1)).to_be_visible()
 
 
@@ -101,7 +101,7 @@ def test_a_start_that_the_engine_would_refuse_asks_first_and_shows_why(
     page: Page, place: Installation
 ) -> None:
     fill(page, place, "Crowded", flags="--gpu-memory-utilization 0.9 --max-model-len 32768")
-    page.get_by_role("button", name="Create profile").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name="Crowded", level=1)).to_be_visible()
     occupy(place, 40)
     page.goto(f"{place.url}/")
@@ -122,9 +122,9 @@ def test_a_start_that_the_engine_would_refuse_asks_first_and_shows_why(
     # The watcher asks for images each ten seconds, and this page says what it knows when it is opened.
     eventually(page, lambda: bool(place.ask(f"{ENGINE!r} in HostResources.objects.get().images")))
     page.goto(f"{place.url}/profiles/crowded/")
-    before = page.locator("details.preflight")
-    before.locator("summary").click()
-    expect(before).to_contain_text("NVIDIA's container toolkit")
+    before = page.locator("#checks [data-fold=rest]")
+    before.locator("summary").first.click()
+    expect(page.locator("#checks")).to_contain_text("NVIDIA's container toolkit")
     expect(before).to_contain_text(f"{ENGINE} is on the box")
     page.goto(f"{place.url}/")
     occupy(place, 0)

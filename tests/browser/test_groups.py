@@ -41,7 +41,8 @@ def test_a_group_is_made_of_a_profile_and_laid_over_another(page: Page, stack: W
     assert faults(page) == []
 
     page.goto(f"{stack.url}/profiles/source/")
-    page.get_by_role("link", name="Save these variables as a group").click()
+    page.get_by_role("button", name="More actions").click()
+    page.get_by_role("link", name="Save variables as a group").click()
     page.get_by_label("Name").fill("Blackwell NCCL")
     page.get_by_label("Variables").press("Control+End")
     page.keyboard.type("\nNCCL_DEBUG=WARN  # quiet <b>logs</b>")

@@ -1,7 +1,7 @@
 """A box's history in a browser: zoom, pan, another card, and what goes wrong."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -91,16 +91,29 @@ def test_a_day_can_be_zoomed_into_and_out_of(stack: WebStack, page: Page) -> Non
     assert near["width"] < day["width"]
     assert f"from={near['from']}" in page.url
     area = page.locator("[data-chart=memory] .u-over")
-    with page.expect_response("**/points.json*"):
-        area.dblclick()
-    far = shown(page)
-    assert far["to"] - far["from"] > 3 * (near["to"] - near["from"])
+    reset = page.get_by_role("button", name="Reset zoom")
+    ways: list[Callable[[], object]] = [
+        area.dblclick,
+        reset.click,
+        lambda: page.keyboard.press("Escape"),
+    ]
+    for back in ways:
+        expect(reset).to_be_enabled()
+        with page.expect_response("**/points.json*"):
+            back()
+        far = shown(page)
+        assert abs(far["to"] - far["from"] - (day["to"] - day["from"])) < 2
+        expect(reset).to_be_disabled()
+        assert "span=1d" in page.url
+        drag(page, 0.5, 0.6)
+        page.locator("[data-chart=memory]").focus()
     assert faults(page) == []
 
 
 def test_it_is_moved_and_zoomed_by_buttons_and_keys(stack: WebStack, page: Page) -> None:
     with page.expect_response("**/points.json*"):
         page.get_by_role("button", name="1 h").click()
+    assert "span=1h" in page.url
     hour = shown(page)
     expect(page.get_by_role("button", name="1 h")).to_have_attribute("aria-pressed", "true")
     with page.expect_response("**/points.json*"):
@@ -127,7 +140,7 @@ def test_it_is_moved_and_zoomed_by_buttons_and_keys(stack: WebStack, page: Page)
 
 def test_one_card_can_be_looked_at_and_the_address_keeps_it(stack: WebStack, page: Page) -> None:
     with page.expect_response("**/points.json*"):
-        page.get_by_label("Show", exact=True).select_option(label="GPU 0 RTX PRO 6000")
+        page.get_by_label("GPU", exact=True).select_option(label="GPU 0 RTX PRO 6000")
     alone = shown(page)
     assert "=server:gpt-oss-120b" not in alone["names"]
 
@@ -135,10 +148,11 @@ def test_one_card_can_be_looked_at_and_the_address_keeps_it(stack: WebStack, pag
 
     expect(page.locator("[data-chart=memory] canvas")).to_be_visible()
     assert shown(page)["names"] == alone["names"]
-    expect(page.get_by_label("Show", exact=True)).to_have_value(
+    expect(page.get_by_label("GPU", exact=True)).to_have_value(
         "GPU-00000000-1111-2222-3333-444444444444"
     )
-    link = page.get_by_role("link", name="CSV", exact=True).get_attribute("href")
+    page.get_by_role("button", name="More", exact=True).click()
+    link = page.get_by_role("link", name="CSV of GPUs").get_attribute("href")
     assert link is not None
     assert "gpu=GPU-00000000" in link
 
@@ -155,9 +169,12 @@ def test_runs_are_listed_and_one_can_be_shown(stack: WebStack, page: Page) -> No
 def test_a_time_in_which_nothing_was_recorded_says_so(stack: WebStack, page: Page) -> None:
     page.goto(f"{stack.url}/boxes/rtx8/history/?from=1700000000&to=1700003600")
 
-    expect(page.get_by_text("Nothing was recorded in this time. The oldest")).to_be_visible()
+    expect(page.get_by_text("Nothing was recorded in this time.")).to_be_visible()
     expect(page.locator(".history-charts")).to_be_hidden()
     assert faults(page) == []
+    with page.expect_response("**/points.json*"):
+        page.get_by_role("button", name=re.compile(r"^Show \d+ \w+ \d\d:\d\d – ")).click()
+    expect(page.locator("[data-chart=memory] canvas")).to_be_visible()
 
 
 def test_a_failure_is_said_and_can_be_tried_again(
@@ -184,16 +201,59 @@ def test_what_its_servers_did_is_drawn_beneath_the_cards(page: Page, stack: WebS
     settled(page)
     for name in ("requests", "tokens", "first", "kv", "prefix"):
         expect(page.locator(f"[data-chart=engine-{name}] canvas")).to_be_visible()
-    expect(page.locator("#engine-first-title")).to_contain_text("p95")
-    expect(page.get_by_role("link", name="CSV of servers")).to_have_attribute(
+    first = page.locator("[data-figures] div", has=page.get_by_text("First token", exact=True))
+    expect(first).to_contain_text("p95")
+    expect(page.locator("[data-download=servers]")).to_have_attribute(
         "href", re.compile(r"points\.csv\?.*of=servers")
     )
 
+
+def test_one_readout_says_what_all_charts_say_where_the_pointer_is(
+    page: Page, stack: WebStack
+) -> None:
+    when = page.locator("[data-when]")
+    expect(when).to_have_text("Latest")
     area = page.locator("[data-chart=engine-tokens] .u-over")
     area.scroll_into_view_if_needed()
     area.hover()
-    expect(page.locator("#engine-tokens-title")).to_contain_text("at ")
-    expect(page.locator("#util-title")).to_contain_text("at ")
+
+    expect(when).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$|^\d+ \w+ \d\d:\d\d$"))
+    for title in ("Utilisation", "Tokens/s"):
+        figure = page.locator("[data-figures] div", has=page.get_by_text(title, exact=True))
+        expect(figure.locator("dd")).to_have_text(re.compile(r"\d|–"))
+    expect(page.locator(".lane-cursor")).to_be_attached()
+    page.mouse.move(0, 0)
+    expect(when).to_have_text("Latest")
+
+
+def test_a_chip_hides_what_it_names(page: Page, stack: WebStack) -> None:
+    chip = page.locator("[data-legend]").get_by_role("button", name="minimax-m27")
+    expect(page.locator("[data-chart=engine-tokens] canvas")).to_be_visible()
+    chip.focus()
+    page.keyboard.press("Enter")
+
+    expect(chip).to_have_attribute("aria-pressed", "false")
+    expect(chip).to_be_focused()
+    expect(page.locator("[data-chart=engine-tokens]")).to_be_hidden()
+    assert faults(page) == []
+    chip.click()
+    expect(page.locator("[data-chart=engine-tokens] canvas")).to_be_visible()
+
+
+def test_marks_lead_to_what_happened(page: Page, stack: WebStack) -> None:
+    mark = page.locator("[data-lane] button").last
+    mark.focus()
+    page.keyboard.press("Enter")
+    events = page.locator(".lane-menu:popover-open").get_by_role("link")
+    expect(events.first).to_be_visible()
+    assert faults(page) == []
+    page.keyboard.press("Escape")
+    expect(events).to_have_count(0)
+    expect(mark).to_be_focused()
+
+    mark.click()
+    events.last.click()
+    page.wait_for_url(re.compile(r"/servers/.+run=\d+|/alerts/"))
 
 
 def test_a_server_s_page_shows_what_its_engine_tells_live(page: Page, stack: WebStack) -> None:
@@ -201,15 +261,15 @@ def test_a_server_s_page_shows_what_its_engine_tells_live(page: Page, stack: Web
         "from tests.runs.metrics import shown\nrun = Run.objects.get(server__slug='minimax-m27')\n"
     )
     stack.run(f"{tell}shown.tell(run)")
-    page.goto(f"{stack.url}/servers/minimax-m27/")
+    page.goto(f"{stack.url}/servers/minimax-m27/metrics/")
     work = page.get_by_role("region", name="Metrics", exact=True)
-    expect(work).to_contain_text("prefix cache hits")
-    expect(work.locator("engine-charts canvas")).to_have_count(5)
+    expect(work).to_contain_text("62 % prefix hits")
+    expect(work.locator("engine-charts canvas")).to_have_count(6)
     assert faults(page) == []
 
     stack.run(f"{tell}shown.tell(run, busy=0.0)\nevents.publish_change('server', run.server_id)")
-    expect(work).not_to_contain_text("prefix cache hits")
-    expect(work.locator("engine-charts canvas")).to_have_count(5)
+    expect(work).to_contain_text("– prefix hits")
+    expect(work.locator("engine-charts canvas")).to_have_count(6)
     stack.run(f"{tell}shown.tell(run, ago=60)\nevents.publish_change('server', run.server_id)")
     expect(work).to_contain_text("has told nothing since")
     assert faults(page) == []

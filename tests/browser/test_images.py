@@ -38,6 +38,11 @@ def store(place: Installation) -> Iterator[Registry]:
                         client.remove_image(name)
 
 
+def _check_tags(page: Page) -> None:
+    page.get_by_role("button", name="More for rtx8").click()
+    page.get_by_role("button", name="Check for newer builds on rtx8").click()
+
+
 @pytest.mark.takes(90)
 def test_images_are_pulled_moved_built_and_removed(
     page: Page, place: Installation, store: Registry
@@ -49,8 +54,8 @@ def test_images_are_pulled_moved_built_and_removed(
 
     # A pull is told by its layers, survives a reload, is cancelled and begun again.
     store.hold, store.whole = True, 1
-    page.get_by_label("Image to pull to rtx8").fill(store.image)
-    page.get_by_role("button", name="Pull it to rtx8").click()
+    page.get_by_label("Image to pull").fill(store.image)
+    page.get_by_role("button", name="Pull", exact=True).click()
     expect(jobs.first.get_by_role("progressbar")).to_be_visible()
     expect(jobs.first).to_contain_text("%")
     page.reload()
@@ -65,28 +70,29 @@ def test_images_are_pulled_moved_built_and_removed(
     expect(jobs.first).to_contain_text("is there now")
     row = page.get_by_role("row").filter(has_text=store.image)
     expect(row).to_contain_text("vLLM")
-    expect(row).to_contain_text("nobody")
+    expect(row.locator(".names")).to_have_text("–")
 
     # A newer build behind the tag is noticed, comes beside it, and can be left again.
     place.run(PROFILE.format(image=store.image, base=BASE, unique=store.name))
-    page.get_by_role("button", name="Ask now what tags of rtx8 mean").click()
-    expect(page.get_by_text("None: each tag that a profile names here")).to_be_visible()
+    _check_tags(page)
+    expect(page.get_by_text("newer builds: none, checked")).to_be_visible()
     with registry(place.docker.facts().architecture, layers=1) as newer:
         store.blobs, store.manifest = newer.blobs, newer.manifest
-    page.get_by_role("button", name="Ask now what tags of rtx8 mean").click()
-    page.get_by_role("button", name=f"Pull it beside the present one: {store.image}").click()
+    _check_tags(page)
+    page.get_by_role("button", name=f"Pull newer build: {store.image}").click()
     told = page.locator(f'[data-tag="{store.image}"]')
-    expect(told).to_contain_text("a newer build is here")
+    expect(told).to_contain_text("newer build pulled")
+    told.locator("summary").click()
     expect(told).to_contain_text("flags could not be read")
-    page.get_by_role("button", name=f"Move the tag to it: {store.image}").click()
+    page.get_by_role("button", name=f"Move tag: {store.image}").click()
     expect(page.locator("#dialog")).to_contain_text("1 unknown")
     assert faults(page) == []
     page.get_by_role("button", name="Move the tag", exact=True).click()
     expect(jobs.first).to_contain_text("the next start takes this one")
-    page.get_by_role("button", name=f"Go back to the one before: {store.image}").click()
-    page.locator("#dialog").get_by_role("button", name="Go back").click()
+    page.get_by_role("button", name=f"Move tag back: {store.image}").click()
+    page.locator("#dialog").get_by_role("button", name="Move the tag back").click()
     expect(jobs.first).to_contain_text("as before")
-    expect(told).to_contain_text("a newer build is here")
+    expect(told).to_contain_text("newer build pulled")
 
     # The image of the profile's own Dockerfile, its log followed, and then used.
     page.goto(f"{place.url}/profiles/patched/")
@@ -100,6 +106,7 @@ def test_images_are_pulled_moved_built_and_removed(
     # Nobody names the first image any more: it may go, and the built one stays.
     page.goto(f"{place.url}/images/")
     expect(page.get_by_text("built for patched")).to_be_visible()
+    page.get_by_role("button", name="More for rtx8").click()
     page.get_by_role("link", name="Clean up images on rtx8").click()
     # Because patched would start it next; while it is asked for its flags, because of that container.
     staying = page.get_by_role("region", name="What stays").get_by_role("listitem")
@@ -108,7 +115,7 @@ def test_images_are_pulled_moved_built_and_removed(
     for tick in page.get_by_role("checkbox").all():
         tick.uncheck()
     page.get_by_role("checkbox", name=f"Remove {store.image}").check()
-    page.get_by_role("button", name="Remove what is ticked").click()
+    page.get_by_role("button", name="Remove ticked images").click()
     expect(jobs.first).to_contain_text("Removed 1 image")
     expect(row).to_have_count(0)
 

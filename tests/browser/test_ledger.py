@@ -97,9 +97,9 @@ def test_eight_cards_are_folded_but_for_the_one_that_has_lost_memory(
     page.goto(f"{stack.url}/boxes/rtx8/")
 
     for index in range(8):
-        ledger = page.locator(f"#ledger-{index}")
-        expect(ledger).to_be_visible()
-        assert (ledger.get_attribute("open") is not None) == (index == 6)
+        card = page.locator(f"#gpu-{index}")
+        expect(card).to_be_visible()
+        assert (card.get_attribute("open") is not None) == (index == 6)
     lost = page.locator("#part-6-unattributed")
     expect(lost.locator("summary .number").first).to_have_text("33.0 GiB")
     page.locator('[data-part="part-6-unattributed"]').click()
@@ -107,8 +107,12 @@ def test_eight_cards_are_folded_but_for_the_one_that_has_lost_memory(
     assert faults(page) == []
 
 
-def test_a_bar_of_a_folded_card_unfolds_it(stack: WebStack, page: Page) -> None:
-    page.goto(f"{stack.url}/boxes/rtx8/")
+def test_an_address_and_a_bar_unfold_a_card(stack: WebStack, page: Page) -> None:
+    page.goto(f"{stack.url}/boxes/rtx8/#gpu-3")
+    expect(page.locator("#gpu-3 gpu-chart canvas")).to_be_visible()
+    expect(page.locator("#gpu-4 gpu-chart canvas")).not_to_be_visible()
+    page.evaluate("location.hash = 'gpu-5'")
+    expect(page.locator("#gpu-5 gpu-chart canvas")).to_be_visible()
 
     page.locator('[data-part="part-4-process-5200"]').click()
 

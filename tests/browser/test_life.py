@@ -5,7 +5,7 @@ from playwright.sync_api import Page, expect
 
 from tests.base_images import ENGINE
 from tests.browser.chromium import PATIENCE
-from tests.browser.steps import card, kill_engine
+from tests.browser.steps import card, fill_profile, kill_engine
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
@@ -20,10 +20,9 @@ def test_an_engine_that_dies_is_started_again_until_the_tries_or_patience_are_ov
     page.goto(f"{place.url}/profiles/new/")
     values = {"name": "Shaky", "checkpoint": "a/b", "image": ENGINE, "restart_tries": "1"}
     values |= {"env": "ENGINE_SECONDS=0", "log_must": "never said"}
-    for field, value in values.items():
-        page.locator(f"#id_{field}").fill(value)
+    fill_profile(page, values)
     page.locator("#id_restart").select_option("on-failure")
-    page.get_by_role("button", name="Create profile").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("when it fails, up to 1 time in a row")).to_be_visible()
 
     page.goto(f"{place.url}/")
@@ -43,10 +42,12 @@ def test_an_engine_that_dies_is_started_again_until_the_tries_or_patience_are_ov
     expect(found).to_contain_text("Starts again", timeout=WITHIN)
     found.get_by_role("button", name="Stop", exact=True).click()
     expect(found).not_to_contain_text("Starts again")
+    found.get_by_role("button", name="More for").click()
     expect(found.get_by_role("button", name="Remove")).to_be_visible()
 
     page.goto(f"{place.url}/activity/")
-    expect(page.get_by_role("row", name="inferdash start again shaky")).to_contain_text("try 1")
+    again = page.get_by_role("listitem").filter(has_text="inferdash start again shaky")
+    expect(again).to_contain_text("try 1")
     page.goto(f"{place.url}/profiles/shaky/")
     page.get_by_role("button", name="Start with these settings").last.click()
     page.wait_for_url(f"{place.url}/servers/shaky/")

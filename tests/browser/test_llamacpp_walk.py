@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests import llamacpp
 from tests.browser.chat.talk import ask, finished
 from tests.browser.chromium import PATIENCE, new_page
-from tests.browser.steps import allow_mounts, card, join, stop
+from tests.browser.steps import allow_mounts, card, fill_profile, join, stop
 from tests.browser.vllm_talk import call_a_tool, follow_a_schema
 from tests.installation import Installation
 from tests.llamacpp.make_model import ANSWER, THOUGHT
@@ -60,8 +60,9 @@ def test_llama_cpp_is_started_watched_talked_to_and_stopped(
     why.get_by_role("button", name="Apply fix and start: --flash-attn on").click()
     head = page.locator("main header [data-state]")
     expect(head).to_have_attribute("data-state", "ready", timeout=START_WITHIN)
-    page.goto(f"{place.url}/servers/tiny-qwen3/")
+    page.goto(f"{place.url}/servers/tiny-qwen3/log/")
     expect(page.locator("run-log")).to_contain_text("listening on http")
+    page.get_by_role("link", name="Overview", exact=True).click()
     facts = page.get_by_role("region", name="This run")
     expect(facts).to_contain_text("35 tokens, the first after", timeout=START_WITHIN)
 
@@ -69,8 +70,8 @@ def test_llama_cpp_is_started_watched_talked_to_and_stopped(
     programs_ask(place)
 
     page.goto(f"{place.url}/")
-    expect(tiny).to_contain_text("last request")
-    expect(tiny).not_to_contain_text("none yet")
+    expect(tiny.locator(".figures")).to_contain_text("KV cache")
+    expect(tiny.locator(".figures")).to_contain_text("tok/s")
     stop(page, tiny, within=START_WITHIN)
 
     assert complaints == []
@@ -146,15 +147,17 @@ def programs_ask(place: Installation) -> None:
 def fill_in(page: Page, place: Installation) -> None:
     page.goto(f"{place.url}/profiles/new/")
     page.locator("#id_engine").select_option("llamacpp")
-    for field, value in {
-        "name": "tiny-qwen3",
-        "checkpoint": MODEL,
-        "served_name": "tiny-qwen3",
-        "image": llamacpp.TAG,
-        "flags": "--ctx-size 8192 --parallel 2 --cache-type-v q4_0 --flash-attn off",
-        "volumes": f"{llamacpp.MODEL.parent}:/models:ro",
-        "gpus": "none",
-    }.items():
-        page.locator(f"#id_{field}").fill(value)
-    page.get_by_role("button", name="Create profile").click()
+    fill_profile(
+        page,
+        {
+            "name": "tiny-qwen3",
+            "checkpoint": MODEL,
+            "served_name": "tiny-qwen3",
+            "image": llamacpp.TAG,
+            "flags": "--ctx-size 8192 --parallel 2 --cache-type-v q4_0 --flash-attn off",
+            "volumes": f"{llamacpp.MODEL.parent}:/models:ro",
+            "gpus": "none",
+        },
+    )
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name="tiny-qwen3", level=1)).to_be_visible()

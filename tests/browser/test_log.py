@@ -58,8 +58,18 @@ def write(stack: Stack, lines: list[tuple[str, str]]) -> None:
 
 
 def open_log(page: Page, stack: Stack, anchor: str = "") -> None:
-    page.goto(f"{stack.url}/servers/tiny/{anchor}")
+    page.goto(f"{stack.url}/servers/tiny/log/{anchor}")
     expect(page.locator(".log-status")).to_have_text("live")
+
+
+def choose(page: Page, name: str) -> None:
+    """Presses something of the log's menu, and closes it where it is a tick."""
+    page.get_by_role("button", name="More", exact=True).click()
+    item = page.locator("#log-menu").get_by_text(name)
+    item.click()
+    if page.locator("#log-menu:popover-open").count():
+        page.keyboard.press("Escape")
+    expect(item).to_be_hidden()
 
 
 def numbered(count: int) -> list[tuple[str, str]]:
@@ -83,15 +93,30 @@ def test_colours_are_kept_and_nothing_in_a_line_is_obeyed(page: Page, stack: Sta
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     open_log(page, stack)
+    page.locator(".log-scroller").press("g")
 
     expect(page.locator(".log-f1")).to_have_text("red")
     assert page.locator(".log-fx").all_inner_texts() == ["orange", "true"]
     expect(page.locator(".log-row-e .log-text")).to_have_text(hostile)
-    expect(page.locator(".log-row-e .log-stream")).to_have_text("e")
+    expect(page.locator(".log-row-e .log-level")).to_have_text("stderr")
     assert page.locator(".log-row img, .log-row b").count() == 0
     page.get_by_role("button", name="16,000 more characters").click()
     expect(page.locator(".log-row-o .log-text").last).to_have_text("w" * 20_000)
     assert not [url for url in asked if "logout" in url]
+
+
+def test_nothing_moves_under_a_press_while_lines_come(page: Page, stack: Stack) -> None:
+    write(stack, [("o", "w" * 20_000)])
+    open_log(page, stack)
+    button = page.get_by_role("button", name="16,000 more characters")
+    button.hover()
+    page.mouse.down()
+    write(stack, [*numbered(20), ("e", "RuntimeError: out of luck")])
+    expect(page.locator(".log-row-e")).to_be_attached()
+    page.mouse.up()
+
+    expect(page.locator(".log-row-o .log-text").first).to_have_text("w" * 20_000)
+    expect(page.locator(".log-row.is-error")).to_be_attached()
 
 
 def test_the_refreshes_of_a_bar_share_one_row_a_rank(page: Page, stack: Stack) -> None:
@@ -108,7 +133,7 @@ def test_the_refreshes_of_a_bar_share_one_row_a_rank(page: Page, stack: Stack) -
     expect(bars.first).to_have_text(re.compile(r"^\(Worker_TP0 pid=0\) Loading: 100%"))
     expect(page.locator(".log-text").nth(3)).to_have_text("100% done")
     expect(page.locator(".log-refreshes").first).to_have_text("11 updates")
-    page.get_by_role("button", name="Show all").click()
+    choose(page, "Show all updates")
     expect(page.locator(".log-row-e .log-text")).to_have_count(22)
 
 
@@ -121,16 +146,21 @@ def test_it_follows_until_somebody_scrolls_up_and_again_at_the_end(
 
     page.locator(".log-scroller").hover()
     page.mouse.wheel(0, -4000)
-    follow = page.locator(".log-follow")
-    expect(follow).to_be_visible()
+    follow = page.get_by_role("button", name="Follow", exact=True)
+    expect(follow).to_have_attribute("aria-pressed", "false")
+    news = page.locator(".log-follow")
+    expect(news).to_be_hidden()
     top = page.evaluate("document.querySelector('.log-scroller').scrollTop")
     write(stack, numbered(5))
-    expect(follow).to_have_text("▼ follow, 5 new lines")
+    expect(news).to_have_text("▼ 5 new lines")
     assert page.evaluate("document.querySelector('.log-scroller').scrollTop") == top
 
-    follow.click()
+    news.click()
     expect(page.locator(".log-number").last).to_have_text("3005")
-    expect(follow).to_be_hidden()
+    expect(news).to_be_hidden()
+    expect(follow).to_have_attribute("aria-pressed", "true")
+    follow.click()
+    expect(follow).to_have_attribute("aria-pressed", "false")
 
 
 def test_a_long_log_is_walked_searched_and_linked_to_with_few_elements(
@@ -208,15 +238,112 @@ def test_a_pattern_finds_lines_and_only_those_are_shown(page: Page, stack: Stack
 def test_errors_and_ranks_are_shown_alone(page: Page, stack: Stack) -> None:
     write(stack, [*numbered(3000), *(("o", text) for text in LAUNCH), *numbered(3000)])
     open_log(page, stack)
-    page.get_by_role("button", name="Find", exact=True).click()
-    page.get_by_label("Only these").check()
-    page.get_by_label("Level").select_option("warning")
+    errors, warnings = (
+        page.get_by_role("button", name=name) for name in ("Errors 1", "Warnings 1")
+    )
+    warnings.click()
+    expect(page.locator(".log-number")).to_have_text(["3004"])
+    errors.click()
     expect(page.locator(".log-number")).to_have_text(["3004", "3005"])
-    page.get_by_label("Level").select_option("error")
+    warnings.click()
     expect(page.locator(".log-number")).to_have_text(["3005"])
+    expect(page.locator(".log-size")).to_have_text("1 of 6,005 lines")
+    expect(page.locator(".log-row .log-level")).to_have_text(["ERROR"])
+
+    # What is searched for is searched among these; a rank is one thing more to search for.
+    page.get_by_role("button", name="Find", exact=True).click()
+    page.get_by_label("Find in the whole log").fill("cuda")
+    expect(page.locator(".log-count")).to_have_text("1 of 1")
+    page.get_by_label("Find in the whole log").fill("shard")
+    expect(page.locator(".log-count")).to_have_text("not in this log")
     page.keyboard.press("Escape")
     expect(page.locator(".log-find")).to_be_hidden()
-    expect(page.locator(".log-number").first).not_to_have_text("3005")
+
+    # Among its neighbours.
+    page.get_by_role("link", name="3005").click()
+    expect(page.locator(".log-row.is-target .log-number")).to_have_text("3005")
+    expect(page.locator(".log-number", has_text="3003")).to_be_visible()
+    expect(page.get_by_role("button", name="All", exact=True)).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    page.locator(".log-scroller").press("e")
+    expect(page.locator(".log-number")).to_have_text(["3005"])
+
+
+def test_it_is_as_high_as_the_page_until_escape_and_menus_are_walked_by_keys(
+    page: Page, stack: Stack
+) -> None:
+    write(stack, [*numbered(300), *(("o", text) for text in LAUNCH)])
+    open_log(page, stack)
+    log, scroller = page.locator("run-log"), page.locator(".log-scroller")
+    low = log.evaluate("log => log.offsetHeight")
+    scroller.press("f")
+    expect(log).to_have_class(re.compile("is-full"))
+    box = log.bounding_box()
+    assert box
+    assert box["height"] > 700 > low
+    assert box["width"] > 1000
+    expect(scroller).to_be_focused()
+    expect(page.locator(".log-number").last).to_have_text("305")
+    assert faults(page) == []
+
+    page.get_by_role("button", name="More", exact=True).press("Enter")
+    menu = page.get_by_role("menu", name="Log")
+    expect(menu.get_by_role("menuitemcheckbox", name="Full height")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Space")
+    wrap = menu.get_by_role("menuitemcheckbox", name="Wrap long lines")
+    expect(wrap).to_have_attribute("aria-checked", "false")
+    expect(scroller).not_to_have_class(re.compile("is-wrapped"))
+    page.keyboard.press("r")
+    page.keyboard.press("Enter")
+    own = page.locator(".log-own", has_text="INFO 11-21 10:00:00")
+    expect(own).to_be_visible()
+    assert faults(page) == []
+    page.keyboard.press("Escape")
+    expect(menu).to_be_hidden()
+    expect(page.get_by_role("button", name="More", exact=True)).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(log).not_to_have_class(re.compile("is-full"))
+    assert page.locator("[inert]").count() == 0
+
+    # Chosen for the next time, too.
+    page.reload()
+    expect(own).to_be_visible()
+    expect(scroller).not_to_have_class(re.compile("is-wrapped"))
+
+
+def test_a_choice_is_saved_as_a_file_and_printed(page: Page, stack: Stack) -> None:
+    write(stack, [*numbered(3000), *(("o", text) for text in LAUNCH)])
+    open_log(page, stack)
+    expect(page.get_by_role("button", name="Errors 1")).to_be_enabled()
+
+    def save(*ticks: str) -> tuple[str, str]:
+        choose(page, "Download…")
+        for tick in ticks:
+            page.get_by_role("dialog").get_by_label(tick).check()
+        with page.expect_download() as waiting:
+            page.get_by_role("dialog").get_by_role("button", name="Download").click()
+        return waiting.value.suggested_filename, waiting.value.url.removeprefix(stack.url)
+
+    whole = f"/runs/{stack.run}/log/"
+    assert save() == (f"tiny-run-{stack.run}.txt", whole)
+    name, address = save("Timestamps", "Compressed")
+    assert (name, address) == (f"tiny-run-{stack.run}.txt.gz", f"{whole}?timestamps&gz")
+    page.get_by_role("button", name="Errors 1").click()
+    choose(page, "Download…")
+    page.get_by_label("Only the lines shown (1)").check()
+    with page.expect_download() as waiting:
+        page.get_by_role("dialog").get_by_role("button", name="Download").click()
+    assert waiting.value.path().read_text() == f"{LAUNCH[-1]}\n"
+
+    page.evaluate(
+        "void (window.print = () => (window.printed = document.querySelector('.log-print').textContent))"
+    )
+    page.get_by_role("link", name="3005").click()
+    page.get_by_role("button", name="Print").click()
+    page.wait_for_function("window.printed")
+    assert page.evaluate("window.printed") == f"3005  {LAUNCH[-1]}\n"
 
 
 def test_keys_are_a_pagers_but_not_while_one_types(page: Page, stack: Stack) -> None:
@@ -250,6 +377,7 @@ def test_lines_are_marked_linked_to_and_copied_with_their_numbers(
     open_log(page, stack)
     page.locator(".log-scroller").press("g")
     page.get_by_role("link", name="9", exact=True).click()
+    expect(page.locator(".is-target")).to_have_count(1)
     page.get_by_role("link", name="12", exact=True).click(modifiers=["Shift"])
     expect(page.locator(".is-target")).to_have_count(4)
     expect(page.locator(".log-marked")).to_contain_text("Lines 9–12")
@@ -266,7 +394,7 @@ def test_lines_are_marked_linked_to_and_copied_with_their_numbers(
     other = context.new_page()
     other.goto(link)
     expect(other.locator(".is-target")).to_have_count(4)
-    assert other.url == f"{stack.url}/servers/tiny/?run={stack.run}#L9-L12"
+    assert other.url == f"{stack.url}/servers/tiny/log/?run={stack.run}#L9-L12"
 
 
 def test_lines_that_were_cut_out_are_one_row_and_the_others_keep_their_numbers(
@@ -311,20 +439,28 @@ def test_errors_phases_and_evidence_stand_beside_the_log(page: Page, stack: Stac
     )
     open_log(page, stack)
 
-    marks = page.locator(".log-gutter a")
+    marks = page.locator(".log-gutter i")
     expect(marks.first).to_be_attached()
-    places = page.get_by_label("Go to a place of the log")
-    expect(places.locator("option")).to_contain_text(
-        ["Go to …", "CUDA out of memory", "loading weights", "ready", "an error", "a warning"]
+    expect(page.locator(".log-places [role=menuitem]")).to_contain_text(
+        [
+            "Why it failed: CUDA out of memory",
+            "loading weights",
+            "ready",
+            "First error",
+            "First warning",
+        ]
     )
-    places.select_option("3002")
-    expect(page.locator(".is-target .log-stream")).to_have_text("▸")
-    expect(page.locator(".is-target .log-stream")).to_have_attribute("title", "loading weights")
+    choose(page, "loading weights")
+    expect(page.locator(".is-target .log-level")).to_have_text("PHASE")
+    expect(page.locator(".is-target .log-level")).to_have_attribute("title", "loading weights")
     expect(page.locator(".log-row.is-evidence .log-number")).to_have_text("3005")
     expect(page.locator(".log-row.is-warning .log-number")).to_have_text("3004")
-    page.get_by_role("button", name="End").click()
+    page.locator(".log-scroller").press("G")
+    page.locator(".log-gutter .is-evidence").hover()
+    expect(page.locator(".log-tip")).to_contain_text("Line 3,005: ")
     page.locator(".log-gutter .is-evidence").click()
     expect(page.locator(".is-target .log-number")).to_have_text("3005")
+    expect(page.locator(".is-target .log-level")).to_have_text("CAUSE")
 
     page.get_by_role("button", name="Find", exact=True).click()
     page.get_by_label("Rank").select_option("TP1")
@@ -341,14 +477,14 @@ def test_lines_that_come_every_few_seconds_are_folded_on_demand(page: Page, stac
     open_log(page, stack)
     expect(page.locator(".log-row")).not_to_have_count(4)
 
-    page.get_by_role("button", name="Collapse repeats").click()
+    choose(page, "Collapse repeats")
     expect(page.locator(".log-row")).to_have_count(4)
     expect(page.locator(".log-refreshes")).to_have_text(["40 like this", "40 like this"])
     write(stack, [("o", every[0]), ("o", every[0])])
     expect(page.locator(".log-row")).to_have_count(5)
     page.locator(".log-refreshes").first.click()
-    expect(page.get_by_role("button", name="Collapse repeats")).to_have_attribute(
-        "aria-pressed", "false"
+    expect(page.locator("[role=menuitemcheckbox][data-action=fold]")).to_have_attribute(
+        "aria-checked", "false"
     )
     expect(page.locator(".log-row")).not_to_have_count(5)
 

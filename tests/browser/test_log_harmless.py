@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.axe import faults
-from tests.browser.test_log import context, open_log, page, stack, write
+from tests.browser.test_log import choose, context, open_log, page, stack, write
 from tests.chat_stack import Stack
 
 __all__ = ["context", "page", "stack"]
@@ -26,7 +26,8 @@ def test_a_harmless_line_is_grey_and_says_why(page: Page, stack: Stack) -> None:
     rows = page.locator(".log-row.is-harmless")
     expect(rows.locator(".log-number")).to_have_text(["2", "4"])
     expect(page.locator(".log-row.is-warning")).to_have_count(0)
-    expect(page.locator(".log-gutter a")).to_have_count(1)
+    expect(page.locator(".log-gutter i")).to_have_count(1)
+    expect(page.get_by_role("button", name="Warnings 0")).to_be_disabled()
     why = rows.first.get_by_role("button", name="harmless")
     assert (why.get_attribute("title") or "").startswith(WHY)
 
@@ -40,7 +41,7 @@ def test_a_harmless_line_is_grey_and_says_why(page: Page, stack: Stack) -> None:
     page.keyboard.press("Enter")
     expect(rows.first.locator(".log-harmless")).to_have_text("harmless")
 
-    page.locator("[data-action=harmless]").click()
+    choose(page, "Hide known noise")
     expect(rows).to_have_count(0)
     expect(page.locator(".log-row.is-warning .log-number")).to_have_text("2")
     page.reload()
@@ -53,7 +54,9 @@ def test_in_a_run_that_failed_no_line_is_called_harmless(page: Page, stack: Stac
     run = f"Run.objects.filter(pk={stack.run})"
     found = {"cause": "", "evidence": [[2, LINES[1]]]}
     stack.shell(f"{run}.write(state='failed', log__diagnosis={found})")
-    page.goto(f"{stack.url}/servers/tiny/")
+    page.goto(f"{stack.url}/servers/tiny/log/")
     expect(page.locator(".log-row.is-warning .log-number")).to_have_text("2")
     expect(page.locator(".is-harmless")).to_have_count(0)
+    page.get_by_role("button", name="More", exact=True).click()
+    expect(page.get_by_role("menuitem", name="Start")).to_be_visible()
     expect(page.locator("[data-action=harmless]")).to_be_hidden()

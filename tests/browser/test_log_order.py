@@ -67,7 +67,7 @@ class Between:
 def test_a_page_that_opens_goes_to_the_end_at_once(page: Page, stack: Stack, late: str) -> None:
     write(stack, numbered(LINES))
     between = Between(page, late=late)
-    page.goto(f"{stack.url}/servers/tiny/")
+    page.goto(f"{stack.url}/servers/tiny/log/")
     expect(page.locator(".log-number").last).to_have_text(str(LINES))
     expect(page.locator(".log-row").nth(20)).to_be_attached()
 
@@ -99,7 +99,7 @@ def test_a_connection_that_drops_before_the_first_line_loses_nothing(
         server.on_message(said)
 
     page.route_web_socket("**/log/", route)
-    page.goto(f"{stack.url}/servers/tiny/")
+    page.goto(f"{stack.url}/servers/tiny/log/")
     expect(page.locator(".log-number").last).to_have_text(str(LINES))
     expect(page.locator(".log-row").nth(20)).to_be_attached()
     assert connections == 2
@@ -125,7 +125,7 @@ def test_a_search_whose_answer_is_lost_goes_to_its_first_hit_all_the_same(
         server.on_message(said)
 
     page.route_web_socket("**/log/", route)
-    page.goto(f"{stack.url}/servers/tiny/")
+    page.goto(f"{stack.url}/servers/tiny/log/")
     expect(page.locator(".log-number").last).to_have_text("52")
     page.get_by_role("button", name="Find", exact=True).click()
     page.get_by_label("Find in the whole log").fill("shard")

@@ -1,4 +1,4 @@
-"""An open page of a server follows to its new run: log, downloads and table, in every browser."""
+"""An open page of a server follows to its new run: head, log, downloads, table, in every browser."""
 
 from collections.abc import Iterator
 
@@ -54,7 +54,7 @@ def pages(stack: Stack, browser: Browser) -> Iterator[list[Page]]:
     for context in contexts:
         context.add_cookies([{"name": stack.cookie, "value": stack.session, "url": stack.url}])
         page = new_page(context, complaints)
-        page.goto(f"{stack.url}/servers/tiny/")
+        page.goto(f"{stack.url}/servers/tiny/log/")
         page.evaluate("window.neverReloaded = true")
         found.append(page)
     yield found
@@ -76,18 +76,33 @@ def is_shown(page: Page, run: int) -> None:
 
 
 def test_log_downloads_and_table_go_to_the_new_run(stack: Stack, pages: list[Page]) -> None:
-    for page in pages:
+    tables = [page.context.new_page() for page in pages]
+    for page, table in zip(pages, tables, strict=True):
         expect(page.locator(".log-status")).to_have_text("live")
+        table.goto(f"{stack.url}/servers/tiny/runs/")
+        table.evaluate("window.neverReloaded = true")
 
     for count in (2, 3):
         run = begin(stack)
-        for page in pages:
+        for page, table in zip(pages, tables, strict=True):
             is_shown(page, run)
+            expect(page.locator("main header [data-state]")).to_have_attribute(
+                "data-state", "starting"
+            )
             expect(page.locator("run-log")).to_contain_text(f"run {run} line 3")
             expect(page.locator(".log-status")).to_have_text("live")
-            expect(page.get_by_role("region", name="Runs").locator("tbody tr")).to_have_count(count)
-            expect(page.locator("tr.is-shown .state")).to_have_text("starting")
             expect(page.locator(".log-newer")).to_be_hidden()
+            rows = table.get_by_role("region", name="Runs").locator("tbody tr")
+            expect(rows).to_have_count(count)
+            expect(table.locator("tr.is-shown .state")).to_have_text("starting")
+
+    for table in tables:
+        for row in (0, 1):
+            table.get_by_role("checkbox").nth(row).check()
+        table.get_by_role("button", name="Compare", exact=True).click()
+        compared = table.get_by_role("region", name="Compared", exact=True)
+        expect(compared).to_contain_text("The same launch")
+        assert faults(table) == []
 
 
 def test_who_reads_at_a_place_of_the_old_run_stays_there_until_they_follow(
@@ -97,7 +112,7 @@ def test_who_reads_at_a_place_of_the_old_run_stays_there_until_they_follow(
     for page in pages:
         is_shown(page, old)
         expect(page.locator("run-log")).to_contain_text(f"run {old} line 2000")
-        page.locator("[data-action=start]").click()
+        page.locator(".log-scroller").press("g")
         expect(page.locator("run-log")).to_contain_text(f"run {old} line 1")
 
     new = begin(stack)
@@ -108,7 +123,7 @@ def test_who_reads_at_a_place_of_the_old_run_stays_there_until_they_follow(
         is_shown(page, old)
         expect(page.get_by_text(f"run {old} line 1", exact=True)).to_be_in_viewport()
         assert faults(page) == []
-        bar.get_by_role("button", name="Follow").click()
+        bar.get_by_role("button", name="Show it").click()
         is_shown(page, new)
         expect(page.locator("run-log")).to_contain_text(f"run {new} line 3")
         expect(bar).to_be_hidden()
@@ -123,7 +138,7 @@ def test_a_start_that_fails_before_its_container_is_not_waited_for(
     stack.shell(FAILED_BEFORE_ITS_CONTAINER)
 
     for page in pages:
-        expect(page.locator(".log-empty")).to_have_text("It had no container, and so no log.")
+        expect(page.locator(".log-empty")).to_have_text("No log: the container was not created.")
         expect(page.locator(".log-status")).to_have_text("complete")
 
 
@@ -132,9 +147,13 @@ def test_the_first_run_of_all_appears_without_a_reload(stack: Stack, pages: list
     for page in pages:
         page.reload()
         page.evaluate("window.neverReloaded = true")
-        expect(page.get_by_text("Never started.")).to_be_visible()
+        expect(page.get_by_text("No log yet.")).to_be_visible()
+    overview = pages[0].context.new_page()
+    overview.goto(f"{stack.url}/servers/tiny/")
+    expect(overview.get_by_text("Never started.")).to_be_visible()
 
     run = begin(stack)
+    expect(overview.locator(".last-lines")).to_contain_text(f"run {run} line 3")
 
     for page in pages:
         is_shown(page, run)

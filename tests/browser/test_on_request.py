@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from tests.base_images import ENGINE
 from tests.browser.axe import faults
 from tests.browser.chromium import PATIENCE
-from tests.browser.steps import eventually, key
+from tests.browser.steps import eventually, fill_profile, key, unfold
 from tests.installation import Installation
 from tests.nvml import profiles
 
@@ -22,11 +22,11 @@ WITHIN = 2 * PATIENCE
 def made(page: Page, place: Installation, name: str) -> None:
     page.goto(f"{place.url}/profiles/new/")
     values = {"name": name, "checkpoint": "a/b", "image": ENGINE, "env": "ENGINE_SECONDS=0"}
-    for field, value in {**values, "gpus": "0", "aliases": f"{name}-alias"}.items():
-        page.locator(f"#id_{field}").fill(value)
-    page.get_by_label("Start on demand").check()
-    page.get_by_label("Idle timeout").fill("30m")
-    page.get_by_role("button", name="Create profile").click()
+    fill_profile(page, {**values, "gpus": "0", "aliases": f"{name}-alias"})
+    unfold(page, "start_on_request")
+    page.get_by_label("Start on demand", exact=True).check()
+    page.get_by_label("Idle timeout", exact=True).fill("30m")
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
 
 
@@ -37,7 +37,7 @@ def fills_the_card(page: Page, place: Installation) -> None:
     machine = profiles.rtx_pro_6000()
     machine.cards[0].run(engine.pid, 61 * GIB)
     place.gpus.show(machine)
-    expect(page.get_by_role("group", name="GPU 0 ")).to_contain_text("61.0", timeout=WITHIN)
+    expect(page.get_by_role("row", name="GPU 0 ")).to_contain_text("61.0", timeout=WITHIN)
 
 
 @pytest.mark.takes(30)

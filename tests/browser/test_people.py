@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser.axe import faults
+from tests.browser.axe import COLOURS, faults
 from tests.browser.chromium import new_page
 from tests.web_stack import WebStack
 
@@ -79,7 +79,16 @@ def test_the_first_admin_joins_and_invites_a_colleague(
     expect(page.locator("#person-button")).to_have_text("ada")
 
     page.get_by_role("link", name="Settings").click()
-    page.get_by_label("Invite somebody as").select_option("operator")
+    page.get_by_role("link", name="People").click()
+    invite = page.get_by_role("link", name="Invite")
+    invite.click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(invite).to_be_focused()
+    invite.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.get_by_label("Operator").check()
+    assert faults(page) == []
     page.get_by_role("button", name="Make a link", exact=True).click()
     link = page.locator("#link").inner_text()
     picture(page, "settings-link")
@@ -137,36 +146,47 @@ def test_axe_finds_nothing_on_the_pages_of_people(
     context = browser.new_context(viewport=size)
     as_(stack, context, "ada")
     page = new_page(context, complaints)
-    for path in ("/settings/", "/activity/", "/password/", "/nothing/"):
+    settings = [f"/settings/{each}" for each in ("", "people/", "secrets/", "boxes/")]
+    for path in (*settings, "/activity/", "/password/", "/nothing/"):
         page.goto(stack.url + path)
         expect(page.locator("h1")).to_be_visible()
-        name = path.strip("/")
+        name = path.strip("/").replace("/", "-")
         for scheme in SCHEMES:
             page.emulate_media(color_scheme=scheme)
             picture(page, f"{name}-{scheme}-{size['width']}")
-            assert faults(page) == [], f"{path} {scheme}"
+            assert faults(page, COLOURS if scheme == "dark" else None) == [], f"{path} {scheme}"
 
 
 def test_settings_is_worked_without_a_mouse_hand_in_sight(stack: WebStack, page: Page) -> None:
     stack.run("factories.box('rtx8'); factories.person('grace', Role.VIEWER)")
     as_(stack, page.context, "ada")
-    page.goto(f"{stack.url}/settings/")
+    page.goto(f"{stack.url}/settings/#people-title")
+    expect(page).to_have_url(f"{stack.url}/settings/people/")
 
+    change = page.get_by_role("button", name="Change the role of grace")
+    expect(change).to_be_hidden()
     page.get_by_label("Role of grace", exact=True).select_option("editor")
-    page.get_by_role("button", name="Change the role of grace").press("Enter")
+    change.press("Enter")
     expect(page.get_by_text("grace is now an editor.")).to_be_visible()
 
+    page.get_by_role("link", name="Secrets").press("Enter")
+    page.get_by_role("link", name="Add a secret").press("Enter")
     page.get_by_label("Name").fill("HF_TOKEN")
     page.get_by_label("Value", exact=True).fill("hf_AbCdEfGh")
     page.keyboard.press("Enter")
     expect(page.get_by_text("HF_TOKEN is kept, encrypted.")).to_be_visible()
     assert "hf_AbCdEfGh" not in page.content()
 
+    page.get_by_role("navigation", name="Settings").get_by_role("link", name="Boxes").press("Enter")
+    page.get_by_role("link", name="Edit rtx8").press("Enter")
     page.get_by_label("Hugging Face token").select_option(index=1)
     page.get_by_role("button", name="Save rtx8").press("Enter")
     expect(page.get_by_text("rtx8 is changed.")).to_be_visible()
+    page.get_by_role("link", name="Secrets").press("Enter")
     expect(page.get_by_role("row", name="HF_TOKEN")).to_contain_text("rtx8")
 
+    page.get_by_role("link", name="People").press("Enter")
+    page.get_by_role("button", name="More for ada").press("Enter")
     page.get_by_role("button", name="Disable ada").press("Enter")
     expect(page.get_by_text("ada is the last active admin")).to_be_visible()
     picture(page, "settings-last-admin")
@@ -205,10 +225,11 @@ def test_a_key_is_shown_once_and_can_be_revoked(
     page.goto(f"{stack.url}/")
     page.locator("#person-button").click()
     page.get_by_role("link", name="Keys for programs").click()
-    expect(page.get_by_text("None yet.")).to_be_visible()
-    page.get_by_label("What is it for?").fill("my laptop")
-    page.get_by_label("It may", exact=True).select_option("do what a viewer may")
-    page.get_by_role("button", name="Make a key").click()
+    expect(page.get_by_text("No keys yet.")).to_be_visible()
+    page.get_by_role("link", name="New key").click()
+    page.get_by_label("Name").fill("my laptop")
+    page.get_by_label("Scope").select_option("do what viewers may")
+    page.get_by_role("button", name="Create key").click()
 
     token = page.locator("#token").inner_text()
     assert token.startswith("ifd_")
@@ -225,15 +246,15 @@ def test_a_key_is_shown_once_and_can_be_revoked(
     page.goto(f"{stack.url}/keys/")
     expect(page.locator("#token")).to_have_count(0)
     expect(row).not_to_contain_text("never")
-    row.get_by_role("button", name="Revoke my laptop").click()
+    row.get_by_role("link", name="Revoke my laptop").click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
     expect(row).to_contain_text("revoked")
 
-    # A chat program's key, from the gateway's page.
-    page.goto(f"{stack.url}/gateway/")
-    page.get_by_role("link", name="make one that may use models only").click()
-    expect(page.get_by_label("It may", exact=True)).to_have_value("0")
-    page.get_by_label("What is it for?").fill("Open WebUI")
-    page.get_by_role("button", name="Make a key").click()
+    # A chat program's key.
+    page.get_by_role("link", name="New key").click()
+    expect(page.get_by_label("Scope")).to_have_value("0")
+    page.get_by_label("Name").fill("Open WebUI")
+    page.get_by_role("button", name="Create key").click()
     expect(page.locator("#address")).to_have_text(f"{stack.url}/v1")
     expect(page.get_by_role("row").filter(has_text="Open WebUI")).to_contain_text("use models only")
     picture(page, "keys-models-only")

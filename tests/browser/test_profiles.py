@@ -5,7 +5,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.base_images import ENGINE
-from tests.browser.steps import card
+from tests.browser.steps import card, fill_profile
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.docker, pytest.mark.browser]
@@ -23,28 +23,30 @@ def test_a_guides_command_becomes_a_server_and_every_version_can_come_back(
     page: Page, place: Installation
 ) -> None:
     page.goto(f"{place.url}/profiles/")
-    page.get_by_role("link", name="New profile").click()
+    page.get_by_role("link", name="Paste a command").click()
     page.get_by_label("Command or compose file").fill(PASTE)
     page.get_by_role("button", name="Import", exact=True).click()
 
+    expect(page.locator("#imported")).to_contain_text("Imported docker run … " + ENGINE)
+    page.locator("#imported summary").click()
     expect(page.get_by_role("heading", name="Import notes")).to_be_visible()
     expect(page.locator("#id_flags")).to_have_value("--tensor-parallel-size 2  # two cards")
     check = page.locator("#check")
     expect(check).to_contain_text("docker run")
-    finding = check.locator(".finding").filter(has_text="shared memory").first
+    finding = check.locator(".check-item").filter(has_text="shared memory").first
     finding.get_by_role("button", name="Apply fix: --shm-size").click()
     expect(page.locator("#id_shm_size")).not_to_have_value("")
     expect(page.locator("#check")).to_contain_text("--shm-size")
-    expect(page.locator("#check .finding").filter(has_text="shared memory")).to_have_count(0)
+    expect(page.locator("#check .check-item").filter(has_text="shared memory")).to_have_count(0)
     page.locator("#id_name").fill("Coder")
-    page.get_by_role("button", name="Create profile").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name="Coder", level=1)).to_be_visible()
 
     page.get_by_role("link", name="Edit").click()
-    page.locator("#id_flags").fill("--tensor-parallel-size 2\n--max-model-len 8192  # longer")
-    page.locator("#id_message").fill("Longer context")
+    flags = "--tensor-parallel-size 2\n--max-model-len 8192  # longer"
+    fill_profile(page, {"flags": flags, "message": "Longer context"})
     page.get_by_role("button", name="Save", exact=True).click()
-    page.get_by_role("link", name="2", exact=True).click()
+    page.get_by_role("link", name="Version 2", exact=True).click()
     row = page.get_by_role("row").filter(has_text="--max-model-len")
     expect(row).to_contain_text("8192")
     expect(row).to_contain_text("longer")
@@ -89,9 +91,8 @@ def test_a_start_that_is_known_to_fail_asks_first(page: Page, place: Installatio
 
 def test_a_watcher_s_asking_is_seen_on_the_page(page: Page, place: Installation) -> None:
     page.goto(f"{place.url}/profiles/new/")
-    for field, value in {"name": "Asked", "checkpoint": "a/b", "image": ENGINE}.items():
-        page.locator(f"#id_{field}").fill(value)
-    page.get_by_role("button", name="Create profile").click()
+    fill_profile(page, {"name": "Asked", "checkpoint": "a/b", "image": ENGINE})
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name="Asked", level=1)).to_be_visible()
 
     expect(page.locator(".image-says")).to_contain_text(

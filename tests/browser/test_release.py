@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.base_images import ENGINE
 from tests.browser.chromium import PATIENCE
-from tests.browser.steps import card, create_profile, eventually
+from tests.browser.steps import card, create_profile, eventually, fill_profile
 from tests.installation import Installation
 from tests.nvml import SimulatedMachine, profiles
 from tests.orphans import has_ended, orphans
@@ -47,8 +47,7 @@ def made(page: Page, place: Installation) -> Locator:
     """A server's card on the dashboard."""
     page.goto(f"{place.url}/profiles/new/")
     values = {"name": "Held", "checkpoint": "a/b", "image": ENGINE, "env": "ENGINE_SECONDS=0"}
-    for field, value in values.items():
-        page.locator(f"#id_{field}").fill(value)
+    fill_profile(page, values)
     create_profile(page)
     page.goto(f"{place.url}/")
     return card(page, "held")
@@ -60,7 +59,7 @@ def started(page: Page, server: Locator, place: Installation, gib: float) -> str
     expect(server).to_have_attribute("data-state", "ready", timeout=WITHIN)
     engine, pid = container(place)
     holding(place, pid, gib)
-    expect(page.get_by_role("group", name="GPU 0 ")).to_contain_text(str(gib), timeout=WITHIN)
+    expect(page.get_by_role("row", name="GPU 0 ")).to_contain_text(str(gib), timeout=WITHIN)
     return engine
 
 
@@ -116,9 +115,11 @@ def test_a_stop_counts_the_memory_down_and_what_was_left_is_ended_from_the_page(
 
     page.goto(f"{place.url}/servers/held/")
     told = re.compile(rf"Released 61\.5 GiB in .* Process {worker} ")
-    expect(page.locator(".server-head")).to_contain_text(told, timeout=WITHIN)
+    expect(page.locator("main")).to_contain_text(told, timeout=WITHIN)
     page.goto(f"{place.url}/activity/")
-    expect(page.get_by_role("row", name="kill done")).to_contain_text("has ended after SIGTERM")
+    expect(page.get_by_role("listitem").filter(has_text="kill done")).to_contain_text(
+        "has ended after SIGTERM"
+    )
 
 
 @pytest.mark.takes(60)
@@ -146,5 +147,6 @@ def test_a_container_that_an_older_database_does_not_know_is_adopted(
     if dialog.is_visible():
         dialog.get_by_role("button", name="Stop now").click()
     expect(page.locator("main header [data-state=stopped]")).to_be_visible(timeout=WITHIN)
+    page.get_by_role("link", name="Log", exact=True).click()
     # From its first line on, which the watcher had stored in the database before.
     expect(page.locator("#log-lines")).to_contain_text("Application startup", timeout=WITHIN)

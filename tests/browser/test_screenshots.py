@@ -32,7 +32,7 @@ def test_the_readmes_picture_can_be_taken_of_the_dashboard(
     context.add_cookies([stack.cookie("ada")])  # type: ignore[list-item]
     page = new_page(context, complaints)
     page.goto(stack.url)
-    expect(page.locator("gpu-chart canvas")).to_have_count(9)
+    expect(page.locator("gpu-line path")).to_have_count(9)
     expect(page.locator(".card")).to_have_count(7)
     picture = page.screenshot(path=tmp_path / name)
 

@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.base_images import ENGINE
 from tests.browser.chromium import PATIENCE
-from tests.browser.steps import card
+from tests.browser.steps import card, fill_profile
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
@@ -21,9 +21,8 @@ def test_a_start_is_followed_phase_by_phase_without_a_reload(
 ) -> None:
     page.goto(f"{place.url}/profiles/new/")
     values = {"name": "Slow", "checkpoint": "a/b", "image": ENGINE, "env": "ENGINE_SECONDS=30"}
-    for field, value in values.items():
-        page.locator(f"#id_{field}").fill(value)
-    page.get_by_role("button", name="Create profile").click()
+    fill_profile(page, values)
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name="Slow", level=1)).to_be_visible()
 
     page.goto(f"{place.url}/")
@@ -38,6 +37,7 @@ def test_a_start_is_followed_phase_by_phase_without_a_reload(
     assert page.evaluate("window.neverReloaded")
 
     page.goto(f"{place.url}/servers/slow/")
+    page.get_by_text(re.compile(r"^Ready in \d+(\.\d)? s: ")).click()
     steps = page.get_by_role("list", name="How the start went")
     for words in ("loading weights", "compiling", "capturing CUDA graphs"):
         step = steps.get_by_role("listitem").filter(has_text=words)
@@ -53,4 +53,4 @@ def test_a_start_is_followed_phase_by_phase_without_a_reload(
     expect(starting).to_be_visible(timeout=WITHIN)
     to_come = steps.get_by_role("listitem").filter(has_text="capturing CUDA graphs")
     expect(to_come).to_contain_text("usually", timeout=WITHIN)
-    expect(page.locator(".server-head .phase")).to_contain_text("left", timeout=WITHIN)
+    expect(page.locator(".start .phase")).to_contain_text("left", timeout=WITHIN)

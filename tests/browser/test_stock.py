@@ -39,7 +39,7 @@ def test_models_on_the_disks_are_found_and_become_profiles(
     here = folder(models / "lukealonso" / "MiniMax-M2.5-NVFP4", config=CONFIG)
     weights(here / "model-00001.safetensors", 131 * 2**30)
     (here / "README.md").write_text(READ_ME.format(here=here))
-    page.goto(f"{place.url}/settings/")
+    page.goto(f"{place.url}/settings/boxes/rtx8/")
     page.get_by_label("Folders with models").fill(f"{models}\n{models}/gone\n/etc")
     page.get_by_role("button", name="Save rtx8").click()
 
@@ -48,11 +48,12 @@ def test_models_on_the_disks_are_found_and_become_profiles(
     found = page.get_by_role("row").filter(has_text="lukealonso/MiniMax-M2.5-NVFP4")
     expect(found).to_contain_text("131 GiB")
     expect(found).to_contain_text("NVFP4")
-    expect(found).to_contain_text("196608 tokens of context")
+    expect(found).to_contain_text("197 k tokens".replace(" k", "\u202fk"))
     expect(found).to_contain_text("complete")
-    expect(found).to_contain_text("needs 2 of 8 GPUs")
-    expect(page.get_by_text(f"{models}/gone is not there")).to_be_visible()
-    expect(page.get_by_text("/etc is not looked into")).to_be_visible()
+    expect(found).to_contain_text("on 2 GPUs")
+    expect(found.get_by_title("needs 2 of 8 GPUs")).to_be_visible()
+    expect(page.get_by_text(f"{models}/gone does not exist")).to_be_visible()
+    expect(page.get_by_text("/etc is not scanned")).to_be_visible()
 
     # What changes on the disk is there as soon as somebody asks, without a reload.
     (here / "model.safetensors.index.json").write_text(
@@ -67,21 +68,22 @@ def test_models_on_the_disks_are_found_and_become_profiles(
     expect(glm).to_contain_text("a download has not ended")
     assert faults(page) == []
 
-    page.get_by_label("Which").select_option("partial")
-    page.get_by_role("button", name="Filter").click()
+    page.get_by_role("searchbox", name="Filter models").fill("glm")
+    expect(found).to_be_hidden()
+    page.get_by_role("link", name="Incomplete 2").click()
     expect(page.get_by_role("row")).to_have_count(3)
     found.get_by_role("link").first.click()
-    expect(page.get_by_role("heading", name="README.md")).to_be_visible()
+    page.get_by_role("heading", name="README.md").click()
     assert faults(page) == []
 
-    page.get_by_role("button", name="Read the command in it as a profile").click()
+    page.get_by_role("button", name="Import the command in it as a profile").click()
     expect(page.locator("#id_flags")).to_have_value("--tensor-parallel-size 2")
     page.go_back()
-    page.get_by_role("link", name="Make a profile").click()
+    page.get_by_role("link", name="New profile with it").click()
     expect(page.locator("#id_checkpoint")).to_have_value(str(here))
     expect(page.locator("#id_volumes")).to_have_value(f"{here}:{here}:ro")
     expect(page.locator("#id_flags")).to_have_value("--tensor-parallel-size 2")
-    page.get_by_role("button", name="Create profile").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name="minimax-m2.5-nvfp4", level=1)).to_be_visible()
 
     page.get_by_role("link", name="Models", exact=True).click()

@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.base_images import ENGINE
 from tests.browser.axe import faults
 from tests.browser.chromium import PATIENCE
-from tests.browser.steps import eventually
+from tests.browser.steps import eventually, fill_profile
 from tests.installation import Installation
 from tests.nvml import profiles
 
@@ -21,9 +21,8 @@ WITHIN = 2 * PATIENCE
 def made(page: Page, place: Installation, name: str) -> None:
     page.goto(f"{place.url}/profiles/new/")
     values = {"name": name, "checkpoint": "a/b", "image": ENGINE, "env": "ENGINE_SECONDS=0"}
-    for field, value in {**values, "gpus": "0"}.items():
-        page.locator(f"#id_{field}").fill(value)
-    page.get_by_role("button", name="Create profile").click()
+    fill_profile(page, {**values, "gpus": "0"})
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
 
 
@@ -35,7 +34,7 @@ def is_ready(page: Page, place: Installation, server: Locator, gib: float) -> No
     machine = profiles.rtx_pro_6000()
     machine.cards[0].run(engine.pid, int(gib * GIB))
     place.gpus.show(machine)
-    expect(page.get_by_role("group", name="GPU 0 ")).to_contain_text(str(gib), timeout=WITHIN)
+    expect(page.get_by_role("row", name="GPU 0 ")).to_contain_text(str(gib), timeout=WITHIN)
 
 
 def start(server: Locator) -> None:

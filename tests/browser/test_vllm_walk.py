@@ -11,7 +11,7 @@ from openai.types.chat import ChatCompletionMessageParam
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import new_page
-from tests.browser.steps import allow_mounts, card, join, stop
+from tests.browser.steps import allow_mounts, card, fill_profile, join, stop
 from tests.browser.vllm_pictures import keep, programs_show, show
 from tests.browser.vllm_talk import FLAGS, NAME, talk
 from tests.installation import Installation
@@ -52,12 +52,13 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
     tiny = card(page, NAME)
     tiny.get_by_role("button", name="Start").click()
     expect(tiny).to_have_attribute("data-state", "starting")
-    page.goto(f"{place.url}/servers/{NAME}/")
+    page.goto(f"{place.url}/servers/{NAME}/log/")
     log = page.locator("run-log")
     expect(log).to_contain_text("vLLM", timeout=START_WITHIN)
     head = page.locator("main header [data-state]")
     expect(head).to_have_attribute("data-state", "ready", timeout=START_WITHIN)
     expect(log).to_contain_text("Application startup complete")
+    page.get_by_role("link", name="Overview", exact=True).click()
     # Its weights are random: what it says is no language, which is told and harms nothing.
     facts = page.get_by_role("region", name="This run")
     # How fast is not said where a busy machine heard them all at once.
@@ -82,12 +83,14 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
     programs_show(place.url, token, jpeg)
     looked = time.monotonic() - began
 
-    page.goto(f"{place.url}/servers/{NAME}/")
+    page.goto(f"{place.url}/servers/{NAME}/metrics/")
     work = page.get_by_role("region", name="Metrics", exact=True)
-    for figure in ("first token", "between tokens", "whole answer", "KV cache"):
+    for figure in ("first token", "between tokens", "Whole answer", "KV cache"):
         expect(work).to_contain_text(figure)
     expect(work.locator("engine-charts canvas").first).to_be_visible()
-    told = ", ".join(work.locator("dl.figures div").all_inner_texts()).replace("\n", " ")
+    told = ", ".join(work.locator(".metric-now, dl.figures div").all_inner_texts()).replace(
+        "\n", " "
+    )
 
     page.goto(f"{place.url}/")
     log_text = context.request.get(
@@ -174,10 +177,10 @@ def programs_ask(place: Installation) -> None:
 def lines_are_tested(page: Page, place: Installation) -> None:
     """By the browser, as the programs would ask: with tools, too."""
     page.goto(f"{place.url}/gateway/")
-    page.get_by_label("Key to test with").fill(key_of(place, "lines"))
+    page.locator("#use-key").fill(key_of(place, "lines"))
     for name, count in (("Claude Code", 2), ("Open WebUI", 3)):
-        page.locator("summary").get_by_text(name, exact=True).click()
-        lines = page.locator("details.client[open]")
+        page.get_by_role("tab", name=name, exact=True).click()
+        lines = page.get_by_role("tabpanel", name=name, exact=True)
         lines.get_by_role("button", name="Send test request").click()
         expect(lines.locator(".use-outcome")).to_contain_text("It works: the first token came")
         expect(lines.get_by_role("listitem")).to_have_count(count)
@@ -191,21 +194,23 @@ def listed(place: Installation, rows: str) -> list[object]:
 
 def fill_in(page: Page, place: Installation) -> None:
     page.goto(f"{place.url}/profiles/new/")
-    for field, value in {
-        "name": NAME,
-        "checkpoint": f"/models/{NAME}",
-        "served_name": NAME,
-        "image": build.TAG,
-        "flags": f"{FLAGS} --enforce-eager --max-num-seqs 4",
-        # Its one function that is compiled, for logprobs, is so for half a minute.
-        "env": "VLLM_CPU_KVCACHE_SPACE=1\nHF_HUB_OFFLINE=1\nVLLM_NO_USAGE_STATS=1\n"
-        "TORCH_COMPILE_DISABLE=1",
-        "volumes": f"{image.EYES}:/models/{NAME}:ro",
-        "gpus": "none",
-        "shm_size": "1g",
-    }.items():
-        page.locator(f"#id_{field}").fill(value)
-    page.get_by_role("button", name="Create profile").click()
+    fill_profile(
+        page,
+        {
+            "name": NAME,
+            "checkpoint": f"/models/{NAME}",
+            "served_name": NAME,
+            "image": build.TAG,
+            "flags": f"{FLAGS} --enforce-eager --max-num-seqs 4",
+            # Its one function that is compiled, for logprobs, is so for half a minute.
+            "env": "VLLM_CPU_KVCACHE_SPACE=1\nHF_HUB_OFFLINE=1\nVLLM_NO_USAGE_STATS=1\n"
+            "TORCH_COMPILE_DISABLE=1",
+            "volumes": f"{image.EYES}:/models/{NAME}:ro",
+            "gpus": "none",
+            "shm_size": "1g",
+        },
+    )
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name=NAME, level=1)).to_be_visible()
 
 

@@ -10,7 +10,16 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Viewport
 
 from tests.base_images import ENGINE
 from tests.browser.chromium import new_page
-from tests.browser.steps import WalkedSite, admitted, allow_mounts, card, eventually, kill_engine
+from tests.browser.steps import (
+    WalkedSite,
+    admitted,
+    allow_mounts,
+    card,
+    choose,
+    eventually,
+    fill_profile,
+    kill_engine,
+)
 from tests.engine.replay import HOLDS
 from tests.installation import Installation
 
@@ -61,9 +70,8 @@ def make(page: Page, place: Installation) -> Callable[..., str]:
             "image": ENGINE,
             **fields,
         }
-        for field, value in values.items():
-            page.locator(f"#id_{field}").fill(value)
-        page.get_by_role("button", name="Create profile").click()
+        fill_profile(page, values)
+        page.get_by_role("button", name="Save", exact=True).click()
         expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
         return name.lower().replace(" ", "-")
 
@@ -79,7 +87,8 @@ def test_the_form_asks_the_box_which_folders_it_has(
     page.locator("#id_name").fill("Mounted")
     page.locator("#id_checkpoint").fill("/models/GLM-5")
     page.locator("#id_image").fill(ENGINE)
-    page.locator("#id_volumes").fill(f"{tmp_path}/GLM-5:/models/GLM-5\n{tmp_path}/x/GLM-5:/other")
+    mounts = f"{tmp_path}/GLM-5:/models/GLM-5\n{tmp_path}/x/GLM-5:/other"
+    fill_profile(page, {"volumes": mounts})
 
     said = page.locator("#check .places li:not(:has-text('huggingface'))")
     expect(said.nth(0)).to_contain_text(f"{tmp_path}/GLM-5 is there")
@@ -194,7 +203,7 @@ def test_a_start_that_ends_has_failed_and_says_how(
     failed = start(page, place, slug, until="failed")
     expect(failed).to_contain_text(says)
 
-    page.goto(f"{place.url}/servers/{slug}/")
+    page.goto(f"{place.url}/servers/{slug}/log/")
     expect(page.locator("main")).to_contain_text("engine pid")
 
 
@@ -207,7 +216,7 @@ def test_a_death_while_serving_is_seen_with_its_last_lines(
 
     expect(dying).to_have_attribute("data-state", "failed")
     expect(dying).to_contain_text("exit code 3")
-    page.goto(f"{place.url}/servers/{slug}/")
+    page.goto(f"{place.url}/servers/{slug}/log/")
     expect(page.locator("main")).to_contain_text("Application startup complete")
 
 
@@ -254,21 +263,21 @@ def test_restart_and_remove_and_the_log_stays(
 ) -> None:
     slug = make("Comes and goes")
     found = start(page, place, slug)
-    found.get_by_role("button", name="Restart").click()
+    choose(found, "Restart")
     runs = f"list(Run.objects.filter(server__slug='{slug}').values_list('state', flat=True))"
     eventually(page, lambda: sorted(cast(list[str], place.ask(runs))) == ["ready", "stopped"])
     expect(found).to_have_attribute("data-state", "ready")
     found.get_by_role("button", name="Stop").click()
     expect(found).to_have_attribute("data-state", "stopped")
 
-    found.get_by_role("button", name="Remove").click()
+    choose(found, "Remove")
     expect(found).to_have_count(0)
     page.get_by_role("button", name="Undo").click()
     expect(found).to_have_attribute("data-state", "stopped")
-    found.get_by_role("button", name="Remove").click()
+    choose(found, "Remove")
     expect(found).to_have_count(0)
 
-    page.goto(f"{place.url}/servers/{slug}/")
+    page.goto(f"{place.url}/servers/{slug}/log/")
     expect(page.locator("run-log")).to_contain_text("Application startup complete")
     eventually(page, lambda: slug not in servers_with_containers(place))
 
@@ -286,7 +295,7 @@ def test_engines_outlive_inferdash_and_no_line_is_lost(
     place.up.waits_for("starting it again", times=before + 4)
 
     expect(card(page, slug)).to_have_attribute("data-state", "ready")
-    page.goto(f"{place.url}/servers/{slug}/")
+    page.goto(f"{place.url}/servers/{slug}/log/")
     expect(page.locator("run-log")).to_contain_text("line 19999 of the flood")
     text = page.request.get(
         f"{place.url}/runs/{place.ask(f'Server.objects.get(slug={slug!r}).run.pk')}/log/"
@@ -295,13 +304,26 @@ def test_engines_outlive_inferdash_and_no_line_is_lost(
     assert flood == [str(number) for number in range(20000)]
 
 
-def test_the_playground_streams_an_answer_of_the_ready_server(
-    page: Page, place: Installation, make: Callable[..., str]
+def test_from_an_empty_page_to_a_streamed_answer_in_four_clicks(
+    page: Page, place: Installation
 ) -> None:
+    clicks: list[Locator] = []
+
+    def press(what: Locator) -> None:
+        clicks.append(what)
+        what.click()
+
+    page.goto(f"{place.url}/profiles/")
+    # The second where the installation has been used before.
+    press(page.get_by_role("link", name=re.compile("^(Paste a command|New profile)$")))
     # So slow that its tokens do not come to the browser as one, however busy the machine is.
-    slug = make("To talk to", env="ENGINE_TOKENS_PER_SECOND=2")
-    start(page, place, slug).get_by_role("link", name="Chat").click()
-    expect(page.get_by_text("Enter sends")).to_be_visible()
+    command = f"docker run --gpus all -e ENGINE_TOKENS_PER_SECOND=2 {ENGINE} vllm serve a/b"
+    page.get_by_label("Command or compose file").fill(command)
+    press(page.get_by_role("button", name="Import", exact=True))
+    press(page.get_by_role("button", name="Save and start"))
+    press(page.get_by_role("link", name="Chat", exact=True))
+    assert len(clicks) <= 4
+    expect(page.locator("#chat-server")).to_contain_text("b")
     page.get_by_label("Message", exact=True).fill("A **bold** question")
     page.keyboard.press("Enter")
 
@@ -322,6 +344,7 @@ def test_a_secret_is_nowhere_to_be_read(
     for path in (
         "",
         f"servers/{slug}/",
+        f"servers/{slug}/configuration/",
         f"profiles/{slug}/",
         f"profiles/{slug}/edit/",
         "activity/",

@@ -14,7 +14,7 @@ from tests.browser.axe import faults
 from tests.browser.chat.talk import ask
 from tests.browser.chat.test_pictures import png
 from tests.browser.chromium import PATIENCE
-from tests.browser.steps import allow_mounts, card, key
+from tests.browser.steps import allow_mounts, card, eventually, key
 from tests.browser.vllm_pictures import attach
 from tests.browser.vllm_talk import ANSWERED, ask_for_long, go_on, slowed
 from tests.installation import Installation
@@ -49,7 +49,7 @@ def test_an_engine_is_found_watched_and_talked_to(
     page: Page, place: Installation, stranger: str
 ) -> None:
     page.goto(f"{place.url}/boxes/rtx8/")
-    row = page.locator(".other-list li").filter(has_text=stranger)
+    row = page.locator(".others [data-container]").filter(has_text=stranger)
     expect(row).to_contain_text("vLLM 0.33.0-test", timeout=WITHIN)
     expect(row).to_contain_text("docker run, by hand or by a script")
     assert faults(page) == []
@@ -69,13 +69,15 @@ def test_an_engine_is_found_watched_and_talked_to(
 
     page.goto(f"{place.url}/servers/{stranger}/")
     expect(page.locator(".watched-by")).to_contain_text("started by docker run")
-    expect(page.locator("#log")).to_contain_text("engine pid", timeout=WITHIN)
     page.get_by_text("What its profile would start").click()
     expect(page.locator(".watched-by")).to_contain_text("does not publish the engine's port")
     assert faults(page) == []
+    page.get_by_role("link", name="Log", exact=True).click()
+    expect(page.locator("#log")).to_contain_text("engine pid", timeout=WITHIN)
+    assert faults(page) == []
 
     page.get_by_role("link", name="Chat", exact=True).first.click()
-    expect(page.get_by_text("Enter sends")).to_be_visible()
+    expect(page.get_by_label("Message", exact=True)).to_be_visible()
     page.get_by_label("Message", exact=True).fill("hello there")
     page.keyboard.press("Enter")
     expect(page.locator(".answer").last).to_contain_text("You said: hello there", timeout=WITHIN)
@@ -94,6 +96,7 @@ def test_an_engine_is_found_watched_and_talked_to(
 
     page.goto(f"{place.url}/servers/{stranger}/")
     page.once("dialog", lambda question: question.accept())
+    page.get_by_role("button", name="More actions").click()
     page.get_by_role("button", name="Stop monitoring").click()
     expect(page.locator("main")).to_contain_text("Not monitored any more", timeout=WITHIN)
     page.goto(f"{place.url}/")
@@ -137,19 +140,19 @@ def test_vllm_itself_is_watched_from_its_start_to_its_death(
 
 def watch_vllm(page: Page, place: Installation, vllm: str) -> None:
     page.goto(f"{place.url}/boxes/rtx8/found/")
-    row = page.locator(".other-list li").filter(has_text=vllm)
+    row = page.locator(".found-table [data-container]").filter(has_text=vllm)
     row.get_by_role("button", name=f"Monitor {vllm}").click(timeout=WITHIN)
     page.get_by_role("dialog").get_by_role("button", name="Monitor it").click()
     expect(row).to_contain_text(f"monitored as {vllm}", timeout=WITHIN)
 
-    page.goto(f"{place.url}/servers/{vllm}/")
+    page.goto(f"{place.url}/servers/{vllm}/log/")
     head = page.locator("main header [data-state]")
     expect(head).to_have_attribute("data-state", "starting", timeout=WITHIN)
     expect(head).to_have_attribute("data-state", "ready", timeout=VLLM_WITHIN)
     expect(page.locator("#log")).to_contain_text("Application startup complete", timeout=WITHIN)
-    expect(page.get_by_role("region", name="This run")).to_contain_text("vLLM 0.32")
-    seen = place.ask(f"starts.read_progress(Run.objects.get(server__slug='{vllm}')).coarse")
-    assert seen == ["load_weights", "kv_cache", "ready"]
+    expect(page.locator(".server-what")).to_contain_text("vLLM 0.32")
+    phases = f"starts.read_progress(Run.objects.get(server__slug='{vllm}')).coarse"
+    eventually(page, lambda: place.ask(phases) == ["load_weights", "kv_cache", "ready"])
 
     page.goto(f"{place.url}/chat/?server={vllm}")
     page.get_by_label("Message", exact=True).fill("What is the capital of France?")

@@ -5,7 +5,7 @@ from playwright.sync_api import Page, expect
 
 from tests.base_images import ENGINE
 from tests.browser.chromium import PATIENCE
-from tests.browser.steps import card, create_profile
+from tests.browser.steps import card, create_profile, fill_profile
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
@@ -19,8 +19,7 @@ def test_a_start_that_fails_for_memory_is_mended_by_one_click(
     page.goto(f"{place.url}/profiles/new/")
     values = {"name": "Tight", "checkpoint": "a/b", "image": ENGINE}
     values |= {"env": "ENGINE_SECONDS=0.5\nENGINE_FITS=0.9"}
-    for field, value in values.items():
-        page.locator(f"#id_{field}").fill(value)
+    fill_profile(page, values)
     create_profile(page)
 
     page.goto(f"{place.url}/")
@@ -33,8 +32,8 @@ def test_a_start_that_fails_for_memory_is_mended_by_one_click(
     expect(why).to_contain_text("torch.OutOfMemoryError")
     why.get_by_role("link", name="line").first.click()
     expect(page.locator("#log-lines")).to_contain_text("torch.OutOfMemoryError")
-    why.get_by_text("What it changes").first.click()
-    expect(why.get_by_role("row", name="--gpu-memory-utilization").first).to_contain_text("0.87")
+    page.go_back()
+    expect(why).to_contain_text("+ --gpu-memory-utilization 0.87")
     why.get_by_role("button", name="Apply fix and start: --gpu-memory-utilization 0.87").click()
 
     state = page.locator("[data-name=tight]").first

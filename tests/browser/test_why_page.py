@@ -59,8 +59,12 @@ def test_what_changed_and_what_to_do_are_legible_there(page: Page, stack: WebSta
     page.goto(f"{stack.url}/servers/tight/")
     why = page.get_by_role("region", name="Why it failed")
     expect(why).to_contain_text("580.82 → 580.95")
-    expect(why.get_by_role("button").first).to_have_text(
+    expect(why.get_by_role("button").first).to_have_accessible_name(
         "Apply fix and start: --gpu-memory-utilization 0.87"
+    )
+    # The best one is the page's main button, too.
+    expect(page.get_by_role("button", name="Apply fix and start", exact=True)).to_have_class(
+        "primary"
     )
     cut = "[...document.querySelectorAll('.failure .facts dd')].filter(e => e.scrollWidth > e.clientWidth).length"
     assert page.evaluate(cut) == 0

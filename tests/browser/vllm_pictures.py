@@ -19,7 +19,7 @@ import pytest
 from openai.types.chat import ChatCompletionContentPartParam, ChatCompletionMessageParam
 from playwright.sync_api import Page, expect
 
-from tests.browser.chat.talk import ask
+from tests.browser.chat.talk import ask, menu, parameters
 from tests.browser.chat.test_pictures import file, png
 from tests.browser.vllm_talk import NAME, answered, foot, last
 
@@ -39,6 +39,7 @@ JPEG = """([width, height]) => {
 def show(page: Page) -> bytes:
     """Questions with pictures, in a conversation of their own; returns the JPEG among them."""
     page.get_by_role("button", name="New conversation").click()
+    parameters(page)
     page.get_by_label("Max tokens").fill("8")
     page.get_by_label("Thinking", exact=True).select_option("off")
     ask(page, "What is it?")
@@ -89,9 +90,8 @@ def keep(page: Page, token: str, folder: Path) -> None:
     ]
     files = {}
     for title in ("Markdown", "JSON", "curl", "Python (openai)"):
-        page.get_by_text("Export", exact=True).click()
         with page.expect_download() as got:
-            page.get_by_role("button", name=title, exact=True).click()
+            menu(page, title)
         files[title] = folder / got.value.suggested_filename
         got.value.save_as(files[title])
         for url in urls:
@@ -184,6 +184,6 @@ def attach(page: Page, name: str, data: bytes) -> None:
 
 
 def prompt_tokens(page: Page) -> int:
-    found = re.search(r"([\d,]+) prompt", foot(page).inner_text())
+    found = re.search(r"([\d,]+) prompt", foot(page).text_content() or "")
     assert found
     return int(found[1].replace(",", ""))

@@ -13,7 +13,7 @@ import docker
 import httpx
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.chat.talk import ask, finished, unfold
+from tests.browser.chat.talk import ask, details, finished, parameters, unfold
 from tests.browser.steps import eventually
 from tests.installation import Installation
 from tests.scripted_engine import ScriptedEngine
@@ -51,6 +51,7 @@ TOOL = {
 def talk(page: Page, place: Installation) -> str:
     """The whole walk in one conversation; returns what stood under its first answer."""
     page.goto(f"{place.url}/chat/?server={NAME}")
+    parameters(page)
     page.get_by_label("System prompt").fill("Be brief. " * 80)  # more than a block of the cache
     go_on(page)
     page.get_by_label("Seed").fill("7")
@@ -99,7 +100,7 @@ def reason(page: Page) -> str:
     expect(shown.locator(".markdown")).not_to_be_empty()
     expect(foot(page)).to_contain_text(re.compile(r"\+ 400 completion tokens \((about )?\d+ rea"))
     expect(foot(page)).to_contain_text("cut off at max tokens")
-    return ", ".join(shown.locator(".figure").all_inner_texts())
+    return ", ".join(shown.locator(".figures-all .figure").all_inner_texts())
 
 
 def remember(page: Page) -> None:
@@ -173,6 +174,7 @@ def weigh(page: Page) -> None:
     page.get_by_label("Logprobs").fill("2")
     ask(page, "Hello")
     shown = answered(page)
+    details(page)
     shown.get_by_text("Probabilities", exact=True).click()
     tokens = shown.locator(".tokens .token")
     expect(tokens).to_have_count(8)

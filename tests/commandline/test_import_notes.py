@@ -323,30 +323,6 @@ def test_a_script_of_the_paste_is_not_followed_by_the_program() -> None:
     assert ENGINES["vllm"].command(made.launch, made.launch.entrypoint) == ()
 
 
-@table(
-    ("paste", "unset"),
-    [
-        ("bash -c 'vllm serve $MODEL --port 8000'", "$MODEL is used in the script"),
-        (
-            "docker run acme/x bash -c 'vllm serve $MODEL -tp ${TP}; echo $MODEL'",
-            "$MODEL, $TP are used in the script",
-        ),
-        ("docker run -e MODEL=a/b acme/x bash -c 'echo $HOME; vllm serve $MODEL'", ""),
-        (
-            "docker run vllm/vllm-openai bash -c 'M=a/b; for i in 1 2; do echo $i; done; vllm serve $M'",
-            "",
-        ),
-        ("docker run acme/x bash -c 'vllm serve ${M:-a/b} \\$x; ls | awk \"{print}\"'", ""),
-    ],
-)
-def test_what_a_kept_script_misses_is_told(paste: str, unset: str) -> None:
-    [launch] = import_paste(paste)
-    assert launch.draft is not None, launch.refused
-    told = [each.says for each in launch.draft.remarks if "used in the script" in each.says]
-    assert "".join(told).startswith(unset)
-    assert len(told) == bool(unset)
-
-
 def test_words_that_a_script_takes_stay_behind_it() -> None:
     entrypoint = ("bash", "-c", 'pip list; exec vllm serve "$@"', "vllm")
     made = imported("docker run -p 8000:8000 vllm/vllm-openai a/b")

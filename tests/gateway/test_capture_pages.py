@@ -133,18 +133,18 @@ def test_its_own_page_is_told_when_anything_on_it_has_changed(
     factories.exchange(ada, switched)
     marks.append(mark(ada))
     assert mark(ada) == marks[-1]
-    assert '<h2 id="switch-title">On</h2>' in text_of(client)
+    assert '<h2 id="switch-title">Capture is on</h2>' in text_of(client)
     with monkeypatch.context() as clock:
         clock.setattr(timezone, "now", lambda: switched.until)
         marks.append(mark(ada))
-        assert '<h2 id="switch-title">Switch it on</h2>' in text_of(client)
+        assert '<h2 id="switch-title">Switch capture on</h2>' in text_of(client)
     assert len(set(marks)) == len(marks)
     CapturedCall.objects.all().delete()
     assert mark(ada) != marks[-2]
 
 
 def test_what_is_kept_is_found_read_downloaded_and_deleted(client: Client, ada: User) -> None:
-    assert "Nothing is kept." in text_of(client)
+    assert "No requests are kept." in text_of(client)
     moon = factories.exchange(ada)
     factories.exchange(
         ada, moon.capture, asked="<script>x</script>", answered="", asked_left_out=5 << 20

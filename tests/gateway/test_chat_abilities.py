@@ -8,8 +8,9 @@ from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
-from servers.judge.profiles.facts import Subject
-from servers.judge.profiles.features import lacks, takes_pictures
+from servers.judge.profiles.facts import LaunchFacts, Subject
+from servers.judge.profiles.features import calls_tools, lacks, takes_pictures
+from servers.judge.weights.fit.demand import read_context
 from servers.launch.engines import parsers
 from servers.launch.engines.flaglist import load_shipped
 from servers.launch.engines.launch import Launch
@@ -193,6 +194,28 @@ def test_the_page_offers_the_fix_and_one_click_saves_it(server: Server, ada: Cli
     server.profile.refresh_from_db()
     assert "--enable-cache-report" in server.profile.launch.flags
     assert AuditEntry.objects.filter(action="apply fix").exists()
+
+
+QWEN = {"max_position_embeddings": 40960}
+
+
+@table(
+    ("asked", "context", "tools"),
+    [
+        (subject("vllm", config=QWEN), 40960, False),
+        (subject("vllm", "--max-model-len", "16k", config=QWEN), 16000, False),
+        (subject("vllm", "--max-model-len", "auto", config=QWEN), None, False),
+        (subject("sglang", "--context-length", "8192", "--tool-call-parser", "qwen25"), 8192, True),
+        (subject("llamacpp", "--ctx-size", "4096"), 4096, True),
+        (subject("llamacpp", "--no-jinja", config=QWEN), None, False),
+        (subject("other"), None, False),
+    ],
+)
+def test_how_much_a_model_reads_and_whether_it_calls_tools(
+    asked: Subject, context: int | None, tools: bool
+) -> None:
+    assert read_context(LaunchFacts(asked)) == context
+    assert calls_tools(asked, lacks(asked)) == tools
 
 
 def test_what_the_profile_has_by_now_only_wants_a_restart(server: Server, ada: Client) -> None:

@@ -1,6 +1,7 @@
 """What requests come to by day, and the page that shows it."""
 
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ from django.test import AsyncClient, Client
 from django.utils import timezone
 
 from servers.gateway import calls
-from servers.judge.gateway.usage_chart import chart
-from servers.models import Key, Request, Role, Usage, User
+from servers.judge.gateway.usage_chart import LABEL, chart
+from servers.models import Key, Request, Role, Server, Usage, User
 from servers.models.runs.run import RunState
+from servers.views.gateway.usage import SPANS
 from tests import factories
 from tests.streamed import whole_of
 
@@ -63,6 +65,12 @@ def test_requests_are_added_up_by_model_key_and_person(ada: User, own_redis: Non
     assert [row["name"] for row in Usage.objects.added_up("key")] == ["nightly", None]
     assert [row["requests"] for row in Usage.objects.added_up("person")] == [4]
     assert Usage.objects.count() == 2
+
+
+def test_a_server_of_the_longest_name_has_room_in_both_tables() -> None:
+    longest = Server._meta.get_field("slug").max_length
+
+    assert [each._meta.get_field("server").max_length for each in (Request, Usage)] == [longest] * 2
 
 
 def test_the_day_is_that_of_the_installation(ada: User, settings: Any) -> None:
@@ -125,7 +133,7 @@ def test_the_page_adds_up_what_is_asked_for(client: Client, ada: User) -> None:
 
 
 def test_nothing_is_said_as_that(client: Client) -> None:
-    assert "Nothing went through the gateway" in page(client)
+    assert "No requests went through the gateway" in page(client)
 
 
 def _serve(server: str, name: str) -> None:
@@ -165,6 +173,13 @@ def test_bars_stand_on_each_other_and_reach_the_top_at_most() -> None:
     assert last.read_y + last.read_height == pytest.approx(drawn.base)
     assert [line.tokens for line in drawn.lines] == [0, 500, 1000, 1500]
     assert drawn.bars[0].read_height == 0
+
+
+def test_names_of_days_never_touch() -> None:
+    for days in SPANS:
+        drawn = chart({}, TODAY - timedelta(days=days - 1), TODAY)
+        named = [bar.middle for bar in drawn.bars if bar.is_labelled]
+        assert all(b - a >= LABEL for a, b in pairwise(named)), days
 
 
 def test_a_time_without_tokens_has_no_scale() -> None:

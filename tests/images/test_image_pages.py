@@ -59,17 +59,18 @@ def test_an_image_is_told_with_engine_size_and_users(box: Box) -> None:
         users=[{"id": "1", "name": "their-db", "state": "running", "is_ours": False}],
     )  # fmt: skip
 
-    told = page()
+    told, others = page(), page("/images/?show=others")
 
     assert "vLLM 0.20.2.dev7" in told
     assert "21.0 GiB" in told
-    assert "6.0 GiB of it shared" in told
+    assert "6.0 GiB shared" in told
     assert "CUDA 13.0.1" in told
-    assert "no name of its own" in told
+    assert " untagged" in told
     assert "last worked with it" in told
-    assert "1 other image, 21.0 GiB" in told
-    assert "their-db (running)" in told
-    assert "3 images, 41.0 GiB on the disk" in told
+    assert 'Others <span class="quiet">1<' in told
+    assert "their-db (running)" in others
+    assert "vLLM" not in others.partition("<list-table")[2]
+    assert "3 images, 41.0 GiB" in told
 
 
 def test_it_is_sorted_and_searched(box: Box) -> None:
@@ -89,7 +90,7 @@ def test_it_is_sorted_and_searched(box: Box) -> None:
     assert order("sort=made") == ["b/vllm:1", "a/vllm:1", "c/sglang:1"]
     assert order("q=sglang") == ["c/sglang:1"]
     assert order("sort=nonsense&q=nothing-like-it") == []
-    assert "None of the 3 images on rtx8 fits" in page("/images/?q=zzz")
+    assert "No image matches “zzz”" in page("/images/?q=zzz")
 
 
 def test_a_private_profile_is_counted_and_not_named(box: Box) -> None:
@@ -110,9 +111,9 @@ def test_an_image_for_other_processors_is_marked(box: Box) -> None:
 
 
 def test_nothing_there_yet_is_said(box: Box) -> None:
-    assert "No image with an engine in it lies on rtx8" in page()
+    assert "No engine images yet" in page()
     ImageInventory.objects.update(looked_at=None)
-    assert "Nobody has looked yet" in page()
+    assert "not scanned yet" in page()
     ImageInventory.objects.update(
         looked_at=timezone.now(), trouble="Docker Engine does not answer."
     )
@@ -137,11 +138,11 @@ def test_forty_images_take_as_few_questions_as_four(
 def test_a_pull_is_asked_for_once_and_by_its_full_name(box: Box) -> None:
     editor = client(Role.EDITOR, "edith")
     for _click in range(2):
-        editor.post("/images/on/rtx8/pull/", {"reference": " docker.io/vllm/vllm-openai "})
+        editor.post("/images/pull/", {"box": "rtx8", "reference": " docker.io/vllm/vllm-openai "})
     job = ImageJob.objects.get()
     assert (job.reference, job.state) == ("vllm/vllm-openai:latest", "asked")
     assert "is being pulled or moved already" in editor.get("/images/").content.decode()
-    editor.post("/images/on/rtx8/pull/", {"reference": "not a reference"})
+    editor.post("/images/pull/", {"box": "rtx8", "reference": "not a reference"})
     assert "This is not an image reference" in editor.get("/images/").content.decode()
     assert AuditEntry.objects.filter(action="pull image").count() == 1
 
@@ -183,12 +184,14 @@ def test_a_newer_build_is_told_with_its_verdicts(box: Box) -> None:
     factories.server(box, "glm-5")  # of lmsysorg/sglang:latest-cu130
     reference = "lmsysorg/sglang:latest-cu130"
     news = shelves.tag_news(box, reference=reference)
-    assert "Pull it beside the present one" in page()
+    assert "Pull newer build" in page()
+    shelves.stored_image(box, 3, tags=[reference], engine="sglang")
+    assert '<span class="badge attention">newer build</span><p' in page()
     news.newer_id = image_id(9)
     news.save()
     told = page()
     assert "flags have not been read yet" in told
-    assert "Move the tag to it" in told
+    assert "Move tag…" in told
     dialog = page(f"/images/news/{news.pk}/move/newer/ask/")
     assert "Move the tag" in dialog
     assert client().post(f"/images/news/{news.pk}/move/newer/").status_code == 204
@@ -245,14 +248,14 @@ def test_a_log_in_goes_in_and_never_comes_out(box: Box) -> None:
     admin = client()
     password = "ghp_0123456789abcdef0123"
     new = {"registry": "https://GHCR.io/", "username": "ada", "password": password}
-    admin.post("/images/logins/add/", new)
+    admin.post("/settings/registries/add/", new)
     login = RegistryCredential.objects.get()
     assert (login.registry, login.password) == ("ghcr.io", password)
-    told = page("/images/logins/") + page(f"/images/logins/{login.pk}/")
+    told = page("/settings/registries/") + page(f"/settings/registries/{login.pk}/")
     assert password not in told
     assert "not yet" in told
 
-    path = f"/images/logins/{login.pk}/"
+    path = f"/settings/registries/{login.pk}/"
     assert admin.post(path, {"registry": "ghcr.io", "username": "ada", "password": ""}).url  # type: ignore[attr-defined]
     # The password must not go to whoever is named in the registry's place.
     moved = {"registry": "evil.example", "username": "ada", "password": ""}
@@ -260,11 +263,11 @@ def test_a_log_in_goes_in_and_never_comes_out(box: Box) -> None:
     login.refresh_from_db()
     assert (login.registry, login.password) == ("ghcr.io", password)
     wrong = {"registry": "team", "username": "a", "password": "b"}
-    assert "has a dot or a port" in admin.post("/images/logins/add/", wrong).content.decode()
+    assert "has a dot or a port" in admin.post("/settings/registries/add/", wrong).content.decode()
 
-    admin.post(f"/images/logins/{login.pk}/test/")
-    assert "being tried" in page("/images/logins/")
-    admin.post(f"/images/logins/{login.pk}/delete/")
+    admin.post(f"/settings/registries/{login.pk}/test/")
+    assert "being tried" in page("/settings/registries/")
+    admin.post(f"/settings/registries/{login.pk}/delete/")
     assert not RegistryCredential.objects.exists()
     assert password not in str(list(AuditEntry.objects.values()))
 
@@ -365,7 +368,7 @@ def test_a_silent_box_is_said(box: Box) -> None:
     shelves.stored_image(box)
     ImageInventory.objects.update(wanted_at=timezone.now() + timedelta(seconds=5))
     told = page()
-    assert "rtx8 gives no sign of life" in told
+    assert "rtx8 does not report" in told
     assert "Waits until rtx8 reports again" in told
     assert StoredImage.objects.count() == 1
 
@@ -373,8 +376,8 @@ def test_a_silent_box_is_said(box: Box) -> None:
 def test_an_image_that_no_profile_names_can_be_asked(box: Box) -> None:
     found = shelves.stored_image(box)
     other = shelves.stored_image(box, 5, tags=["postgres:17"], engine="")
-    assert "Ask it for its version" in page(f"/images/{found.pk}/")
-    assert "Ask it for its version" not in page(f"/images/{other.pk}/")
+    assert "Read version and flags" in page(f"/images/{found.pk}/")
+    assert "Read version and flags" not in page(f"/images/{other.pk}/")
     assert newer_builds.to_ask(box) == []
 
     assert client().post(f"/images/{found.pk}/ask/").status_code == 204

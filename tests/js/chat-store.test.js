@@ -252,6 +252,7 @@ for (const [what, how, isSent] of DRAFTS) {
 test("what a page cannot send when it is left stays in the browser", async () => {
   const store = storeOf();
   await store.ready;
+  await store.load(); // as pages do before anything is said
   answers["POST /c/c1/"] = "never";
   const made = conversation([question("€".repeat(30_000))]);
   store.save(made);

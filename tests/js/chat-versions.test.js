@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { begin, change, follow, forgetEmpty, leafOf, shown, stored } from "../../static/js/gateway/chat/versions.js";
+import { change } from "../../static/js/gateway/chat/version-switch.js";
+import { begin, follow, forgetEmpty, leafOf, shown, stored } from "../../static/js/gateway/chat/versions.js";
 import { answer, conversation, question } from "./chat-messages.js";
 
 // The contents of the path, after what the steps have done to a new conversation.

@@ -33,7 +33,7 @@ const [, question, withTool] = plan("tools", "m");
 const [message] = plan("messages", "m");
 
 const ADVICE = [
-  [{ status: 401, code: "invalid_api_key" }, question, /Make a key that may ask models/],
+  [{ status: 401, code: "invalid_api_key" }, question, /Make a key that may use models/],
   [{ status: 429, code: "rate_limited", retryAfter: "7" }, question, /again in 7 s/],
   [{ status: 503, code: "model_not_ready", retryAfter: "9" }, question, /test again in 9 s/],
   [{ status: 503, code: "model_not_ready" }, question, /Test again when it is ready/],

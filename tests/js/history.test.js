@@ -5,7 +5,8 @@ import { test } from "node:test";
 
 import { moment, relative, span } from "../../static/js/page/ago.js";
 import { lines } from "../../static/js/memory/history-engines.js";
-import { heights, layers, opening, seconds, spaced, tone } from "../../static/js/memory/history-places.js";
+import { list } from "../../static/js/memory/history-marks.js";
+import { cluster, day, heights, layers, opening, seconds, tone, written } from "../../static/js/memory/history-places.js";
 
 const GIB = 2 ** 20; // KiB
 
@@ -78,12 +79,32 @@ test("a history opens where something was recorded", () => {
   assert.deepEqual(opening(0, 0, now), { span: 86400, end: null });
 });
 
-test("many marks beside each other leave most of a chart free", () => {
-  const every = (step) => Array.from({ length: Math.floor(960 / step) }, (_, index) => index * step);
-  const lines = (places) => spaced(places, 960).filter(Boolean).length;
-  assert.equal(lines(every(1)), 16);
-  assert.equal(lines(every(100)), 9);
-  assert.deepEqual(spaced([100, 103, 140, 180], 960), [true, false, false, true]);
-  assert.deepEqual(spaced([], 960), []);
-  assert.deepEqual(spaced([10, 20, 40], 200), [true, false, true], "a narrow chart has room for fewer");
+test("a day of another year has its year", () => {
+  assert.equal(day(Date.UTC(2019, 10, 9, 12) / 1000), "9 Nov 2019");
+  assert.equal(day(Date.UTC(new Date().getFullYear(), 2, 22, 12) / 1000), "22 Mar");
+});
+
+test("a span is written into an address as one reads it", () => {
+  assert.deepEqual([3600, 6 * 3600, 86400, 604800, 5400, 90, 31].map(written), ["1h", "6h", "1d", "7d", "90m", "90s", "31s"]);
+  assert.equal(seconds(written(5400)), 5400);
+});
+
+test("marks that would cover each other are one", () => {
+  assert.deepEqual(cluster([100, 103, 127, 128, 180], 28), [[0, 1, 2], [3], [4]]);
+  assert.deepEqual(cluster([], 28), []);
+  const groups = cluster(Array.from({ length: 500 }, (_, place) => place * 2), 28);
+  assert.equal(groups.flat().length, 500);
+  assert.ok(groups.length <= 1000 / 28 + 1);
+});
+
+const RUN = { server: "x", url: "/runs/1/", state: "failed", start: 100, ready: null, end: 200, phases: [{ words: "loading weights", at: 110 }] };
+const FOUND = { from: 50, to: 350, now: 350, runs: [RUN], alerts: [{ title: "Full", severity: "critical", url: "/alerts/", start: 150, end: null }], reboots: [{ at: 60, words: "box restarts", url: "/boxes/box/" }] };
+
+test("a lane has what happened in its range, a start by its phases where they have room", () => {
+  assert.deepEqual(list(FOUND).map(({ at, kind, words }) => [at, kind, words]), [
+    [60, "restart", "box restarts"], [100, "start", "x starts"], [110, "info", "x: loading weights"], [150, "alerts", "Full"], [200, "failed", "x failed"],
+  ]);
+  assert.deepEqual(list({ ...FOUND, to: 5000 }).map(({ kind }) => kind), ["restart", "start", "alerts", "failed"]);
+  assert.deepEqual(list({ ...FOUND, from: 199 }).map(({ words }) => words), ["x failed"]);
+  assert.deepEqual(list({ ...FOUND, runs: [{ ...RUN, state: "stopped" }], alerts: [], from: 199 }).map(({ kind, words }) => [kind, words]), [["stop", "x ends"]]);
 });

@@ -240,6 +240,7 @@ def test_errors_and_ranks_are_told_apart(stack: Stack) -> None:
         socket.recv(timeout=PATIENCE)
         assert search(socket, level="error").numbers == [2, 5, 6, 7]
         assert search(socket, level="warning").numbers == [2, 4, 5, 6, 7]
+        assert search(socket, level="warning", worst="warning").numbers == [4]
         assert search(socket, rank="TP1").numbers == [2, 3]
         assert search(socket, rank="TP1", level="error", text="memory").numbers == [2]
         picked = ask(socket, pick=[7, 2])["picked"]

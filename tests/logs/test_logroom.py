@@ -124,9 +124,9 @@ def test_what_is_kept_is_shown_to_admins(run: Run, client: Client) -> None:
     client.force_login(factories.person())
 
     run.refresh_from_db()
-    page = client.get("/settings/").content.decode()
+    page = client.get("/settings/about/").content.decode()
 
-    assert f"{run.log.size / 2**20:.3g} MiB of text of 1 run is kept." in page
+    assert f"{run.log.size / 2**20:.3g} MiB of text of 1 run<" in page
     assert "the first 8 MiB and the last 64 MiB" in page
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from django.test import AsyncClient, Client
+from django.utils import timezone
 
 from servers.judge.logs.phases import Reader
 from servers.models import Box, Run
@@ -24,7 +25,8 @@ NOW = int(time.time()) // 3600 * 3600 - 3600
 @pytest.fixture
 def box() -> Box:
     made = factories.box("rtx8")
-    cards = [{"index": 0, "uuid": past.key(0), "name": "NVIDIA H200"}]
+    name = "NVIDIA RTX PRO 6000 Blackwell Server Edition"
+    cards = [{"index": 0, "uuid": past.key(0), "name": name}]
     Box.objects.filter(pk=made.pk).update(facts={**made.facts, "gpus": cards})
     past.fill(made, NOW, gpus=2, kept={60: 7200, 600: 3 * 86400})
     made.refresh_from_db()
@@ -107,6 +109,17 @@ def test_the_phases_of_a_start_are_told_with_their_moments(client: Client, box: 
     assert found["phases"][-1]["at"] == run.started_at.timestamp() + 400
 
 
+def test_restarts_of_the_box_are_told_with_their_moments(client: Client, box: Box) -> None:
+    for number, ago in enumerate((600, 90_000)):
+        at = timezone.now() - timedelta(seconds=ago)
+        box.reboots.create(boot_id=f"boot-{number}", booted_at=at)
+
+    found = points(client, box, **{"from": NOW - 7200, "to": NOW + 7200})["reboots"]
+
+    assert [(each["words"], each["url"]) for each in found] == [("rtx8 restarts", "/boxes/rtx8/")]
+    assert abs(time.time() - 600 - found[0]["at"]) < 60
+
+
 @pytest.mark.parametrize(
     "asked",
     [
@@ -125,13 +138,13 @@ def test_a_range_that_is_none_is_refused(client: Client, box: Box, asked: dict[s
 def test_the_page_names_the_gpus_that_have_a_past(client: Client, box: Box) -> None:
     page = client.get(f"/boxes/{box.slug}/history/").content.decode()
 
-    assert "GPU 0 NVIDIA H200" in page
-    assert f"{past.key(1).removeprefix('GPU-')[:8]}, no longer there" in page
+    assert ">GPU 0 RTX PRO 6000</option>" in page
+    assert f'<option value="{past.key(1)}">Removed GPU 1</option>' in page
     now = time.time()
     oldest, newest = (int(found) for found in re.findall(r'data-(?:oldest|newest)="(\d+)"', page))
     assert now - 31 * 86400 < oldest < newest <= now
     empty = client.get(f"/boxes/{factories.box('spark-1').slug}/history/").content.decode()
-    assert "Nothing has been recorded yet" in empty
+    assert "Nothing recorded yet." in empty
 
 
 async def read(box: Box, person: Any, **asked: Any) -> tuple[str, list[list[str]]]:

@@ -96,11 +96,14 @@ def test_the_page_shows_them(box: Box, worker: DockerContainers, client: Any) ->
     factories.server(box, name="cluster", network="host")
     client.force_login(factories.person())
 
-    shown = client.get("/boxes/rtx8/").content.decode()
+    shown = client.get("/boxes/rtx8/permissions/").content.decode()
 
-    assert "What these limits leave open" in shown
+    assert "Wider than needed" in shown
     assert "inferdash-manage forbid host_network" in shown
     assert "any number" in shown
+    assert f'{len(box.facts["openings"])}<span class="visually-hidden"> wider than needed' in (
+        client.get("/boxes/rtx8/").content.decode()
+    ), "each page of the box counts them on the tab"
 
 
 def test_the_preview_says_what_a_start_on_this_box_takes_away(box: Box) -> None:

@@ -2,11 +2,13 @@ import csv
 import io
 import re
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import AsyncClient, Client
 from django.urls import reverse
+from django.utils import timezone
 
 from servers import tasks
 from servers.launch.engines.placement import Place
@@ -22,9 +24,13 @@ from tests.people.desk import as_, join, log_in, said
 def test_settings_shows_everybody_themselves_and_admins_the_rest(ada: User, grace: User) -> None:
     theirs, all_of_it = said(as_(grace).get("/settings/")), said(as_(ada).get("/settings/"))
 
-    assert "grace, editor. Change your password" in theirs
-    assert "Invite somebody as" not in theirs
-    assert "Invite somebody as" in all_of_it
+    assert "grace editor Password Change password" in theirs
+    pages = "People Secrets Boxes Registries Notifications About"
+    assert f"You {pages}" in all_of_it
+    assert "You About" in theirs
+    assert "Last login" in said(as_(ada).get("/settings/people/"))
+    assert as_(grace).get("/settings/people/").status_code == 403
+    assert "Installation" not in said(as_(grace).get("/settings/about/"))
 
 
 def test_an_admin_invites_with_a_role_and_sees_the_link_once(ada: User) -> None:
@@ -35,7 +41,7 @@ def test_an_admin_invites_with_a_role_and_sees_the_link_once(ada: User) -> None:
     link = re.search(r"http://testserver/join/[\w-]+/", page.content.decode())
     assert link is not None
     assert "A link for a new operator" in said(page)
-    assert link[0] not in client.get("/settings/").content.decode()
+    assert link[0] not in client.get("/settings/people/").content.decode()
     join(Client(), link[0].removeprefix("http://testserver"), username="lin")
     assert User.objects.get(username="lin").role == Role.OPERATOR
 
@@ -65,11 +71,18 @@ def test_a_disabled_person_is_out_at_once_and_in_again_when_enabled(ada: User, g
     client = as_(grace)
     address = reverse("person_active", args=[grace.pk])
 
-    as_(ada).post(address)
+    page = as_(ada).post(address, follow=True).content.decode()
     assert client.get("/").status_code == 302
     assert "do not match" in said(log_in(Client(), "grace"))
 
     as_(ada).post(address, {"active": "yes"})
+    assert log_in(Client(), "grace").status_code == 302
+
+    # The toast's Undo does the same.
+    as_(ada).post(address)
+    undo = re.search(rf'<form method="post" action="({address}[^"]*)">[^/]*<button>Undo', page)
+    assert undo
+    as_(ada).post(undo[1])
     assert log_in(Client(), "grace").status_code == 302
 
 
@@ -185,7 +198,7 @@ def test_a_boxs_folders_must_be_paths(field: str, text: str, words: str, ada: Us
 def test_settings_shows_what_the_worker_allows(ada: User) -> None:
     factories.box("rtx8")
 
-    page = said(as_(ada).get("/settings/"))
+    page = said(as_(ada).get("/settings/boxes/rtx8/"))
 
     assert "mount_roots /home/ada, /mnt, /data privileged no" in page
 
@@ -201,6 +214,38 @@ def test_activity_is_filtered_by_who_and_what(ada: User, grace: User) -> None:
     assert "glm-5" in said(as_(ada).get("/activity/", {"q": "grace stop"}))
     assert "qwen3-8b" not in said(as_(ada).get("/activity/", {"q": "grace stop"}))
     assert "Nothing that matches" in said(as_(ada).get("/activity/", {"q": "grace start"}))
+
+
+def test_activity_is_chosen_by_kind_and_person_and_grouped_by_day(ada: User, grace: User) -> None:
+    factories.server(factories.box("rtx8"), "glm-5")
+    noted = (
+        (ada, "start", "glm-5"), (grace, "change box", "rtx8"), (None, "invite", "a new admin"),
+        (grace, "make key", "laptop"), (grace, "stop", "gone-1"),
+    )  # fmt: skip
+    for by, action, subject in noted:
+        AuditEntry.note(by, action, subject)
+    old = AuditEntry.note(ada, "restart", "long-ago")
+    AuditEntry.objects.filter(pk=old.pk).update(at=timezone.now() - timedelta(days=1))
+    subjects = [*(subject for _by, _action, subject in noted), "long-ago"]
+
+    def seen(**asked: str) -> set[str]:
+        page = as_(ada).get("/activity/", asked).content.decode()
+        entries = page.split('<div id="entries">')[1]
+        return {each for each in subjects if each in entries}
+
+    assert seen() == set(subjects)
+    assert seen(kind="starts") == {"glm-5", "gone-1", "long-ago"}
+    assert seen(kind="changes") == {"rtx8"}
+    assert seen(kind="people") == {"a new admin"}
+    assert seen(kind="keys") == {"laptop"}
+    assert seen(who="inferdash") == {"a new admin"}
+    assert seen(who="grace", kind="starts") == {"gone-1"}
+
+    page = as_(ada).get("/activity/").content.decode()
+    assert page.index(">Today<") < page.index("glm-5") < page.index(">Yesterday<")
+    assert page.index(">Yesterday<") < page.index("long-ago")
+    assert '<a href="/servers/glm-5/">' in page
+    assert "/servers/gone-1/" not in page
 
 
 @pytest.mark.asyncio

@@ -41,7 +41,8 @@ def test_the_first_page_is_the_playground(carl: User) -> None:
     assert page.redirect_chain == [("/chat/", 302)]
     said = page.content.decode()
     assert 'href="/gateway/"' in said
-    for shut in ("/profiles/", "/models/", "/settings/", "/alerts/", "/boxes/", "/activity/"):
+    shut_ones = ("/profiles/", "/models/", "/settings/people/", "/alerts/", "/boxes/", "/activity/")
+    for shut in shut_ones:
         assert f'"{shut}' not in said, shut
     assert "data-palette" not in said
     assert 'id="palette"' not in said
@@ -120,15 +121,16 @@ def test_they_see_their_own_requests_alone(ada: User, carl: User) -> None:
 
     for said in (
         as_(carl).get("/gateway/").content.decode(),
-        as_(carl).get("/gateway/?q=of").content.decode(),
+        as_(carl).get("/gateway/requests/?q=of").content.decode(),
         page_contexts.render(EVERYTHING, carl, page="gateway"),
+        page_contexts.render(EVERYTHING, carl, page="requests"),
     ):
         assert "of-carl" in said
         assert "of-ada" not in said
 
 
 def test_their_keys_ask_models_and_nothing_else(carl: User) -> None:
-    page = as_(carl).get(reverse("keys"))
+    page = as_(carl).get(reverse("key_new"))
     assert page.context["form"].fields["role"].choices == [(0, "use models only")]
 
     as_(carl).post(reverse("keys"), {"name": "x", "role": "0", "lives": "0"})
@@ -164,8 +166,8 @@ def test_an_error_that_is_not_shown_is_not_searched(ada: User, carl: User) -> No
         status=503, duration=1.0, error="RuntimeError: hidden",
     )  # fmt: skip
 
-    assert "of-carl" in as_(ada).get("/gateway/?q=hidden").content.decode()
-    assert "of-carl" not in as_(carl).get("/gateway/?q=hidden").content.decode()
+    assert "of-carl" in as_(ada).get("/gateway/requests/?q=hidden").content.decode()
+    assert "of-carl" not in as_(carl).get("/gateway/requests/?q=hidden").content.decode()
 
 
 def test_a_key_from_before_opens_no_metrics() -> None:

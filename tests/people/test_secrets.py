@@ -19,7 +19,8 @@ def test_a_secret_goes_in_and_never_comes_out(ada: User) -> None:
     pages = [
         client.post(reverse("secret_add"), {"name": "HF_TOKEN", "value": value}, follow=True),
         client.post(reverse("secret_add"), {"name": "not a name", "value": value}),
-        client.get("/settings/"),
+        client.get("/settings/secrets/"),
+        client.get("/settings/boxes/"),
         client.get("/activity/"),
     ]
 
@@ -36,8 +37,8 @@ def test_tokens_of_one_name_are_told_apart_where_a_box_gets_one(ada: User) -> No
     typed = {"name": "HF_TOKEN", "value": "hf_of_the_box"}
     response = as_(ada).post(reverse("secret_add"), typed, follow=True)
 
-    assert "Choose it below for each box" in said(response)
-    page = response.content.decode()
+    assert "Choose it on the page of each box" in said(response)
+    page = as_(ada).get("/settings/boxes/rtx8/").content.decode()
     (mine, theirs) = re.findall(r"<option[^>]*>(HF_TOKEN, added [^<]+)</option>", page)
     assert theirs.endswith(" by ada, used by qwen3-8b")
     assert mine.endswith(" by ada")

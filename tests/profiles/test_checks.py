@@ -192,7 +192,7 @@ def test_what_the_last_good_start_had_is_told(server: Server) -> None:
     text = page(browser(Role.VIEWER), server)
 
     assert "Yours last worked with the same --max-modle-len (version 1, ready here on" in text
-    assert "Error:" in text, "it says another thing in all"
+    assert "<strong>Error</strong>" in text, "it says another thing in all"
 
 
 def test_a_launch_that_became_ready_here_may_start_without_a_reason(server: Server) -> None:

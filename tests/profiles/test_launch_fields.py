@@ -9,6 +9,7 @@ import pytest
 
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_fields import list_boxes
+from servers.forms.profile_sections import SECTIONS
 from servers.launch.commandline import docker_options, export, paste
 from servers.launch.commandline.draft import draft
 from servers.launch.commandline.tokens import LaunchCommand
@@ -19,7 +20,7 @@ OF_CONTAINER = {name: each for name, each in FIELDS.items() if each.docker}
 
 
 def test_each_field_stands_in_the_form_once() -> None:
-    shown = Counter(name for group in (*ProfileForm.GROUPS, "") for name in list_boxes(group))
+    shown = Counter(name for group in ("Essentials", *SECTIONS, "") for name in list_boxes(group))
     wanted = {each.box or name for name, each in FIELDS.items() if each.kind != "hidden"}
 
     assert shown == Counter(wanted)

@@ -70,7 +70,7 @@ def test_it_is_offered_beside_each_run_that_had_an_image(box: Box) -> None:
     never = factories.run(run.server, RunState.FAILED, image_id="")
     operator, viewer = browser(Role.OPERATOR), browser(Role.VIEWER)
     slug = run.server.slug
-    pages = (f"/profiles/{slug}/", f"/profiles/{slug}/versions/1/", f"/servers/{slug}/")
+    pages = (f"/profiles/{slug}/", f"/profiles/{slug}/versions/1/", f"/servers/{slug}/runs/")
 
     for page in pages:
         text = operator.get(page).content.decode()

@@ -74,7 +74,7 @@ def test_the_page_says_the_cause_first_with_links_into_the_log(client: Client) -
     page = client.get(f"/servers/{run.server.slug}/").content.decode()
 
     assert "GPU memory ran out" in page
-    assert f'href="/servers/{run.server.slug}/#L2"' in page
+    assert f'href="/servers/{run.server.slug}/log/#L2"' in page
     assert "Apply fix and start: --gpu-memory-utilization 0.87" in page
     card = client.get("/").content.decode()
     assert "GPU memory ran out" in card
@@ -213,7 +213,7 @@ def test_a_million_lines_cost_no_more_than_both_ends(monkeypatch: pytest.MonkeyP
 def test_what_needs_attention_says_the_cause() -> None:
     looked(failed())
 
-    assert [why for _slug, why in Server.objects.failures()] == [
+    assert [run.why for _slug, run in Server.objects.failures()] == [
         "GPU memory ran out: 2.00 GiB more did not fit beside the weights, the KV cache and the "
         "graphs."
     ]

@@ -275,7 +275,7 @@ def test_a_start_is_stopped_and_an_editor_may_override_it_with_a_reason(server: 
     assert eva.post(path, {"despite": "binfmt is set up"}).status_code == 204
     assert Run.objects.get().plan.overridden_errors == "binfmt is set up"
     page = eva.get(f"/profiles/{server.slug}/").content.decode()
-    assert "Preflight: 1 error" in page
+    assert '<span class="badge failed">1 error' in page
 
 
 @pytest.mark.django_db

@@ -306,7 +306,8 @@ def test_a_dead_scheduler_is_said_on_card_page_and_first_of_all(box: Box) -> Non
         health__slow_because="does not answer /health",
     )
     said = shown(on)
-    assert "Unhealthy" not in said
+    assert "<strong>Unhealthy" not in said
+    assert "state-unhealthy" not in said
     assert "<strong>Slow to answer:</strong> does not answer /health." in said
 
 

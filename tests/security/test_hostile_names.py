@@ -25,7 +25,9 @@ def test_hostile_names_are_text_on_the_pages_of_people(client: Client) -> None:
     Secret.seal(hostile, "hf_one_value", None)
     client.post("/settings/people/999/role/", {"role": hostile})
 
-    for address in ("/settings/", "/activity/", f"/activity/?q={quote(hostile)}"):
+    settings = ("", "people/", "secrets/", "boxes/", "boxes/rtx8/")
+    pages = [f"/settings/{each}" for each in settings]
+    for address in (*pages, "/activity/", f"/activity/?q={quote(hostile)}"):
         page = client.get(address)
         assert page.status_code == 200
         assert "<b data-hx" not in page.content.decode()
@@ -33,7 +35,8 @@ def test_hostile_names_are_text_on_the_pages_of_people(client: Client) -> None:
 
 def test_no_page_of_people_has_scripts_or_styles_inside(client: Client) -> None:
     factories.box("rtx8")
-    for address in ("/settings/", "/activity/", "/password/", "/login/", "/nothing/"):
+    pages = [f"/settings/{each}" for each in ("", "people/", "secrets/", "boxes/rtx8/", "about/")]
+    for address in (*pages, "/activity/", "/password/", "/login/", "/nothing/"):
         page = client.get(address).content.decode() if address != "/login/" else ""
         assert " style=" not in page
         assert "<style" not in page

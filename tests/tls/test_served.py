@@ -177,7 +177,7 @@ def test_the_authority_is_for_everybody_and_its_fingerprint_is_told(
     assert 'href="/ca.crt"' in page.text
     # Whoever copies the lines for programs is told what these need.
     trusting.cookies.set(cookie["name"], stack.cookie("odo", "OPERATOR")["value"])
-    assert "has to trust its authority first" in trusting.get("/gateway/").text
+    assert "certificate authority first" in trusting.get("/gateway/").text
 
 
 def test_a_page_without_tls_is_sent_to_the_one_with(stack: WebStack) -> None:

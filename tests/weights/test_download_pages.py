@@ -127,13 +127,13 @@ def test_a_models_files_are_shown_with_what_they_need(
     page = operator.get("/models/download/", {"of": f"{hub.url}/unsloth/gemma-GGUF"})
     shown = look(operator, page.content.decode())
     assert "gemma-Q4_K_M" in shown
-    assert "It holds the same model in several forms. Choose one." in shown
+    assert "It has the same model in several formats. Choose one." in shown
     assert "fits on one of 8 GPUs" in shown
     assert "/home/ada/.cache/huggingface" in shown
     assert "free" in shown
     named = operator.get("/models/download/", {"of": "unsloth/gemma-GGUF:Q4_K_M"})
     shown = look(operator, named.content.decode())
-    assert "several forms" not in shown
+    assert "several formats" not in shown
     assert shown.count(" checked") == 4  # three groups, and the cache
 
 
@@ -157,7 +157,7 @@ def test_a_box_that_does_not_answer_is_asked_again_and_then_told(
     shown = operator.get("/models/download/look/", asked).content.decode()
     assert "looks=2" in shown
     shown = operator.get("/models/download/look/", asked | {"looks": "8"}).content.decode()
-    assert "does not say what the Hub has" in shown
+    assert "does not answer" in shown
     assert operator.get("/models/download/look/", asked | {"asked": "x"}).status_code == 404
 
 
@@ -202,7 +202,7 @@ def test_the_list_says_how_far_each_is(box: Box, operator: Client) -> None:
     shown = operator.get("/models/").content.decode()
     for words in [
         "10.0 of 40.0 GiB, 25 %", "100 MiB/s", "5 min 7 s left", "at most 128 MiB/s",
-        "The disk is full.", "Try again", "0.5 of 1.0 GiB looked through", "Go on",
+        "The disk is full.", "Try again", "0.5 of 1.0 GiB verified", "Resume",
     ]:  # fmt: skip
         assert words in shown, words
     person = User.objects.get()

@@ -13,7 +13,16 @@ from django.utils import timezone
 
 from servers.judge.weights import checkpoints as judge
 from servers.lifecycle.weights import inventory
-from servers.models import Box, ImageFacts, ModelInventory, Role, Run, Server, StoredCheckpoint
+from servers.models import (
+    Box,
+    HostResources,
+    ImageFacts,
+    ModelInventory,
+    Role,
+    Run,
+    Server,
+    StoredCheckpoint,
+)
 from servers.models.runs.run import RunState
 from servers.watcher.weights.inventory import ModelScan
 from tests import factories
@@ -50,7 +59,10 @@ def test_context_and_architecture_are_those_of_the_text_model() -> None:
 
 
 def cards(*sizes: int, kind: str = "discrete") -> list[dict[str, Any]]:
-    return [{"total": size * GIB, "kind": kind} for size in sizes]
+    return [
+        {"index": at, "name": "", "total": size * GIB, "kind": kind}
+        for at, size in enumerate(sizes)
+    ]
 
 
 def test_the_weights_say_how_many_gpus_they_need() -> None:
@@ -380,7 +392,7 @@ def ada() -> Client:
 def test_the_page_names_what_lies_there_and_what_cannot_be_seen(
     box: Box, root: Path, ada: Client
 ) -> None:
-    assert "Nobody has looked yet" in ada.get("/models/").content.decode()
+    assert "not scanned yet" in ada.get("/models/").content.decode()
 
     one = folder(root / "data/models/one", "a.safetensors")
     (one / "README.md").write_text("# <b>One</b>\n\n```\nvllm serve /data/models/one\n```\n")
@@ -391,28 +403,56 @@ def test_the_page_names_what_lies_there_and_what_cannot_be_seen(
 
     text = ada.get("/models/").content.decode()
     assert "2 models" in text
-    assert "the same lies in /data/copy" in text
-    assert "/data/gone is not there." in text
-    assert "/etc is not looked into" in text
+    assert "Same weights as /data/copy" in text
+    assert "/data/gone does not exist." in text
+    assert "/etc is not scanned" in text
     text = ada.get("/models/", {"q": "copy"}).content.decode()
-    assert text.count('<th scope="row">') == 1
-    assert "fits this filter" in ada.get("/models/", {"state": "partial"}).content.decode()
+    assert text.count('<th scope="row"') == 1
+    assert "No model matches" in ada.get("/models/", {"state": "partial"}).content.decode()
     assert "/data/copy" in ada.get("/models/", {"state": "twice"}).content.decode()
 
     pk = StoredCheckpoint.objects.get(name="one").pk
     text = ada.get(f"/models/{pk}/").content.decode()
     assert "&lt;b&gt;One&lt;/b&gt;" in text
-    assert "Read the command in it as a profile" in text
+    assert "Import the command in it as a profile" in text
 
     form = ada.get("/profiles/new/", {"model": pk}).content.decode()
     assert 'value="/data/models/one"' in form
     assert ada.get("/profiles/new/", {"model": "999"}).status_code == 404
 
 
+def test_each_disk_with_models_says_how_full_it_is(box: Box, root: Path, ada: Client) -> None:
+    folder(root / "mnt/models/one", "a.safetensors")
+    disk = {"total": 1000 * GIB, "device": 7}
+    factories.observation(HostResources, box, found={
+        "disks": {"cache": {"path": "/home/ada/.cache/huggingface", "free": 50 * GIB, **disk}}
+    })  # fmt: skip
+    seen = look(box)
+    assert {"/mnt", "/data"} <= {each["path"] for each in seen.roots if each["disk"]["total"]}
+    StoredCheckpoint.objects.update(size=400 * GIB)
+
+    def told(*roots: tuple[str, int, int]) -> list[tuple[str, int, int, str]]:
+        """Of folders on disks, as path, device and free bytes: path, percent, share and tone."""
+        kept = [
+            {"path": path, "is_usual": False, "absent": False, "refused": "", "hidden": [],
+             "is_cut": False, "disk": {"free": free, "total": 1000 * GIB, "device": device}}
+            for path, device, free in roots
+        ]  # fmt: skip
+        seen.write(roots=kept)
+        (found,) = ada.get("/models/").context["boxes"]
+        return [(each.path, each.percent, each.share, each.tone) for each in found.disks]
+
+    assert told() == [("/home/ada/.cache/huggingface", 95, 0, "attention")]
+    # The cache’s own disk as it is now; a disk without models is left out.
+    assert told(("/mnt", 7, 400 * GIB)) == [("/mnt", 95, 40, "attention")]
+    assert told(("/mnt", 8, 400 * GIB)) == [("/mnt", 60, 40, "")]
+    assert told(("/mnt", 8, 10 * GIB), ("/data", 9, 0)) == [("/mnt", 99, 40, "failed")]
+
+
 def test_somebody_may_ask_for_a_look(box: Box, ada: Client) -> None:
     assert ada.post(f"/models/on/{box.slug}/look/").status_code == 204
     assert ModelInventory.objects.get(box=box).is_wanted
-    assert "Looks in a moment" in ada.get("/models/").content.decode()
+    assert "Scan requested" in ada.get("/models/").content.decode()
     Box.objects.update(seen_at=None)
     assert "Waits until rtx8 reports again" in ada.get("/models/").content.decode()
 

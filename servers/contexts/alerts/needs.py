@@ -15,8 +15,17 @@ from servers.judge.alerts import attention as judge
 from servers.judge.alerts.attention import AttentionAlert, BoxState, Notice
 from servers.judge.alerts.boxes import data_folder
 from servers.lifecycle.runs import starts
-from servers.models import Alert, Box, Notification, NotificationChannel, Run, Server, User
-from servers.models.alerts.alert import AlertKind, What
+from servers.models import (
+    Alert,
+    Box,
+    Dismissal,
+    Notification,
+    NotificationChannel,
+    Run,
+    Server,
+    User,
+)
+from servers.models.alerts.alert import AlertKind, Severity, What
 from servers.state import box_samples, data_disk
 
 # A watcher that runs has taken up a test by then.
@@ -33,12 +42,23 @@ def now() -> list[Notice]:
     return attention(boxes, {box.slug: box_samples.newest(box.slug) for box in boxes})
 
 
+def list_for(person: User, notices: Iterable[Notice]) -> list[Notice]:
+    """Those that this person has not dismissed."""
+    dismissed = Dismissal.objects.for_person(person).values_list("mark", "at")
+    return judge.drop_dismissed(notices, dict(dismissed))
+
+
+def dismiss(person: User, mark: str) -> None:
+    """For this person; what is over meanwhile is forgotten, so that it is told when it comes again."""
+    marks = {notice.mark for notice in now()}
+    Dismissal.objects.for_person(person).exclude(mark__in=marks).delete()
+    if mark in marks:
+        Dismissal.objects.update_or_create(by=person, mark=mark, defaults={"at": timezone.now()})
+
+
 def attention(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]) -> list[Notice]:
     """What needs a person, failed servers first; without what somebody has acknowledged."""
-    failed = [
-        Notice(level="failed", about="server", slug=slug, what="failed", fix=failure)
-        for slug, failure in Server.objects.failures()
-    ]
+    failed = [_of_failure(slug, run) for slug, run in Server.objects.failures()]
     failed += _unwell()
     states = [
         BoxState(
@@ -54,6 +74,18 @@ def attention(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]
     seen = failed + judge.of_boxes(states) + _of_data_folder(states)
     notices = judge.with_alerts(seen, _list_alerts())
     return sorted(notices, key=lambda notice: notice.level != "failed")
+
+
+def _of_failure(slug: str, run: Run) -> Notice:
+    return Notice(
+        level="failed",
+        about="server",
+        slug=slug,
+        what="failed",
+        fix=run.why,
+        since=run.ended_at,
+        occurrence=f"run-{run.pk}",
+    )
 
 
 def _of_data_folder(states: list[BoxState]) -> list[Notice]:
@@ -90,6 +122,7 @@ def _list_alerts() -> list[AttentionAlert]:
             title=alert.title,
             fix=" ".join(part for part in (alert.detail, alert.memory, alert.advice) if part),
             is_known=alert.acknowledged_at is not None,
+            raised_at=alert.raised_at,
         )
         for alert in Alert.objects.open().select_related("box", "server").order_by("pk")
     ]
@@ -118,7 +151,18 @@ def _unwell() -> list[Notice]:
                 fix = "By its profile it is ended and started again soon."
         if words or run.is_unhealthy:
             slug = run.server.slug
-            found.append(Notice(level="failed", about="server", slug=slug, what=what, fix=fix))
+            occurrence = f"unwell-{run.pk}"
+            found.append(
+                Notice(
+                    level="failed",
+                    about="server",
+                    slug=slug,
+                    what=what,
+                    fix=fix,
+                    since=run.health.unhealthy_since or run.health.spins_since,
+                    occurrence=occurrence,
+                )
+            )
     return found
 
 
@@ -138,15 +182,46 @@ def alerts_html(person: User, notices: list[Notice]) -> str:
     return render_to_string("alerts/_live_open.html", page(person, notices))
 
 
+@dataclass(frozen=True, kw_only=True)
+class AlertGroup:
+    """Open alerts of one severity, and what is seen now and told of by no alert (yet)."""
+
+    key: str
+    title: str
+    alerts: tuple[Alert, ...]
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def count(self) -> int:
+        return len(self.alerts) + len(self.notices)
+
+
 def page(person: User, notices: list[Notice]) -> dict[str, Any]:
     last = Alert.objects.exclude(cleared_at=None).order_by("-cleared_at").first()
+    groups = _group(list(Alert.objects.open().with_details()), notices)
     return {
         "person": person,
         "over": last.cleared_at.isoformat() if last and last.cleared_at else "",
-        "open": Alert.objects.open().with_details(),
-        # Seen now, and told of by no alert (yet).
-        "notices": [notice for notice in notices if notice.alert is None],
+        "groups": groups,
     }
+
+
+def _group(alerts: list[Alert], notices: list[Notice]) -> list[AlertGroup]:
+    """The worst first, and what somebody looks after already at the end."""
+    known = tuple(each for each in alerts if each.acknowledged_at)
+    untold = [notice for notice in notices if notice.alert is None]
+    levels = {Severity.CRITICAL: "failed", Severity.WARNING: "attention"}
+    found = [
+        AlertGroup(
+            key=severity,
+            title=severity.label,
+            alerts=tuple(a for a in alerts if a.severity == severity and not a.acknowledged_at),
+            notices=tuple(each for each in untold if each.level == levels.get(severity)),
+        )
+        for severity in reversed(Severity)
+    ]
+    found.append(AlertGroup(key="known", title="Acknowledged", alerts=known))
+    return [group for group in found if group.count]
 
 
 def render_channels() -> str:
@@ -170,7 +245,11 @@ class Shown:
 
 
 def list_channels() -> list[Shown]:
-    found = NotificationChannel.objects.select_related("box", "created_by").order_by("name")
+    found = (
+        NotificationChannel.objects.filter_team()
+        .select_related("box", "created_by")
+        .order_by("name")
+    )
     words = dict(AlertKind.choices)
     return [
         Shown(

@@ -108,6 +108,11 @@ class ExternalFindings:
         """Nobody has started anything that a person could take up."""
         return not (self.engines or self.others)
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it was looked at, and nothing is there to go on from."""
+        return self.is_empty and self.is_known
+
 
 def found_on(box: Box, person: User) -> ExternalFindings:
     box_samples.note_look(box.slug)

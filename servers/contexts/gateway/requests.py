@@ -15,6 +15,8 @@ from servers.state import box_samples
 
 type Key = tuple[str, int | None]
 
+RECENT = 3  # on the gateway's own page
+
 
 def names_mark() -> str:
     """Another text whenever the gateway would pass on, start or refuse something else."""
@@ -39,14 +41,16 @@ def names_mark() -> str:
 
 
 def parts(keys: set[Key], person: User, page: str) -> list[str]:
-    if page != "gateway" or not person.may_chat:
+    if page not in ("gateway", "requests") or not person.may_chat:
         return []
     everything = ("everything", None) in keys
     found: list[str] = []
     if everything or ("requests", None) in keys:
-        latest = {"requests": Request.objects.visible_to(person)[:LATEST], "person": person}
+        count = RECENT if page == "gateway" else LATEST
+        latest = {"requests": Request.objects.visible_to(person)[:count], "person": person}
         found.append(render_to_string("gateway/_live.html", latest))
-    if everything or any(kind in ("server", "servers") for kind, _pk in keys):
+    is_about_names = everything or any(kind in ("server", "servers") for kind, _pk in keys)
+    if page == "gateway" and is_about_names:
         found.append(render_to_string("gateway/_live_names_mark.html", {"mark": names_mark()}))
     return found
 

@@ -47,9 +47,13 @@ class OrphanActions:
     is_blind: bool  # the box's processes cannot be seen from where its watcher runs
 
     @property
-    def holds_more(self) -> bool:
-        """Whether a verdict tells of memory that nothing in the list accounts for."""
-        return not self.left and any(cure.verdict in ALARMS for cure in self.cures)
+    def told_cures(self) -> tuple[Cure, ...]:
+        """Without those of memory that something in the list of orphans holds."""
+        return tuple(each for each in self.cures if each.verdict != "residual" or not self.left)
+
+    @property
+    def has_advice(self) -> bool:
+        return bool(self.told_cures or self.left or self.is_blind)
 
 
 # What somebody with an account on the box could do; the others go with starting and stopping.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from servers.judge.messages import Sentence, say
@@ -34,12 +35,20 @@ class Notice:
     slug: str  # of the server or box
     what: str  # what happened
     fix: str = ""  # what to do next
+    since: datetime | None = None
+    occurrence: str = ""  # what tells this time from the next; "" where only an alert does
     # Of the alert that tells the same; "" where none ever does.
     kind: str = ""
     subject: str = ""
     alert: int | None = None  # its key, where there is one
     code: str = ""  # of the message, with what it was filled in with
     params: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def mark(self) -> str:
+        """Its name for good: the same again has another one, where that can be told."""
+        about = self.occurrence or f"{self.kind}-{self.subject or self.what}"
+        return f"{self.about}-{self.slug}-{about}"[:300]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +64,7 @@ class AttentionAlert:
     title: str
     fix: str
     is_known: bool  # somebody has acknowledged it
+    raised_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +93,23 @@ def with_alerts(notices: Iterable[Notice], alerts: Iterable[AttentionAlert]) -> 
         if not same:
             found.append(notice)
         elif not all(each.is_known for each in same):
-            found.append(replace(notice, alert=same[0].pk))
+            found.append(replace(notice, alert=same[0].pk, since=same[0].raised_at))
     return found + [_of_alert(each) for each in left if not each.is_known]
+
+
+# An alert is raised when its case has lasted; the notice stood there before.
+_EARLIER = timedelta(minutes=15)
+
+
+def drop_dismissed(notices: Iterable[Notice], dismissed: Mapping[str, datetime]) -> list[Notice]:
+    """Without those that a person has dismissed, unless they have come anew. `dismissed` is by mark."""
+    return [each for each in notices if not _is_dismissed(each, dismissed.get(each.mark))]
+
+
+def _is_dismissed(notice: Notice, at: datetime | None) -> bool:
+    if at is None:
+        return False
+    return bool(notice.occurrence) or notice.since is None or notice.since < at + _EARLIER
 
 
 def _is_same(notice: Notice, alert: AttentionAlert) -> bool:
@@ -109,6 +134,8 @@ def _of_alert(alert: AttentionAlert) -> Notice:
         kind=alert.kind,
         subject=alert.subject,
         alert=alert.pk,
+        since=alert.raised_at,
+        occurrence=f"alert-{alert.pk}",
     )
 
 

@@ -8,9 +8,10 @@ from datetime import date, timedelta
 HEIGHT = 120  # px of the tallest bar
 TOP, BOTTOM, AXIS, RIGHT = 8, 22, 56, 16  # px around the bars
 _ROOM = 640  # px for all bars
-_WIDEST = 40
+_WIDEST = 72
 _LINES = 3
 _LABELS = 8  # days that are written below the bars, about
+LABEL = 52  # px that one of them takes, with room beside it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ def chart(days: Mapping[date, tuple[int, int]], since: date, until: date) -> Usa
     most = max((read + written for read, written in days.values()), default=0)
     top = _round_up(most)
     step = min(_WIDEST, _ROOM / count)
-    every = max(1, math.ceil(count / _LABELS))
+    every = max(1, math.ceil(count / _LABELS), math.ceil(LABEL / step))
     bars = []
     for number in range(count):
         day = since + timedelta(days=number)

@@ -18,6 +18,7 @@ class Query:
     is_pattern: bool = False  # a regular expression, as Python writes them
     is_exact: bool = False  # whether upper and lower case differ
     level: Level = Level.INFO  # this one or worse; INFO: any
+    worst: Level = Level.ERROR  # and no worse than this
     rank: str = ""  # as logtext names ranks; "": any
 
 
@@ -44,7 +45,8 @@ class Scan:
         wanted = enumerate(texts, first)
         if self._query.level > Level.INFO:
             found = zip(wanted, parsing.levels(texts), strict=True)
-            wanted = (each for each, level in found if level >= self._query.level)  # type: ignore[assignment]
+            least, most = self._query.level, self._query.worst
+            wanted = (each for each, level in found if least <= level <= most)  # type: ignore[assignment]
         for number, text in wanted:
             if self._holds(text) and self._is_of_rank(text):
                 yield number

@@ -57,6 +57,13 @@ class GpuMemory:
         return self.kind == "unified"
 
     @property
+    def in_use(self) -> int | None:
+        """What no program can have of it; of unified memory, page cache can be had."""
+        if self.ledger is not None and self.ledger.available is not None:
+            return max(0, self.ledger.total - self.ledger.available)
+        return self.used
+
+    @property
     def is_interesting(self) -> bool:
         """Whether it has something that a person should look at first."""
         is_told = self.verdict is not None and self.verdict.level != ""

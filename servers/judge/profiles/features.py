@@ -126,6 +126,12 @@ def _metrics(facts: LaunchFacts) -> MissingFeature | None:
     return None
 
 
+def calls_tools(subject: Subject, missing: tuple[MissingFeature, ...]) -> bool:
+    """Whether calls of tools come as such. `missing` is what it lacks."""
+    is_known = LaunchFacts(subject).engine in ("vllm", "sglang", "llamacpp")
+    return is_known and all(each.key != "tools" for each in missing)
+
+
 def takes_pictures(subject: Subject) -> bool | None:
     """Whether questions to this launch may hold pictures; None when nobody can tell.
 

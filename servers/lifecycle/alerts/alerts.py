@@ -9,6 +9,7 @@ from servers import events
 from servers.judge.alerts.case import AGAIN, COMES_BACK, AlertCase
 from servers.models import Alert, AuditEntry, Box, Notification, NotificationChannel, Run, User
 from servers.models.alerts.alert import What
+from servers.models.alerts.choices import is_wanted
 
 # What happened so long ago is kept, and not sent any more: nobody was there to see it.
 NEWS = timedelta(hours=6)
@@ -39,6 +40,7 @@ def raise_alert(box: Box, case: AlertCase) -> Alert | None:
                 severity=case.severity,
                 raised_at=at,
                 cleared_at=at if case.is_event else None,
+                told_at=now if now - at < NEWS else None,
                 **_words(case),
             )
             if now - at < NEWS:
@@ -54,7 +56,11 @@ def worsen(alert: Alert, case: AlertCase) -> None:
     with transaction.atomic():
         still = Alert.objects.open().filter(pk=alert.pk).exclude(severity=case.severity)
         if not still.update(
-            severity=case.severity, acknowledged_by=None, acknowledged_at=None, **_words(case)
+            severity=case.severity,
+            acknowledged_by=None,
+            acknowledged_at=None,
+            told_at=timezone.now(),
+            **_words(case),
         ):
             return
         alert.refresh_from_db()
@@ -146,9 +152,17 @@ def _words(case: AlertCase) -> dict[str, str]:
     }
 
 
+def _is_wanted(owner: User, alert: Alert) -> bool:
+    choices = getattr(owner, "notification_choices", None)
+    return bool(choices and owner.may_view and is_wanted(alert, owner, choices.mail))
+
+
 def _send(alert: Alert, what: What) -> None:
+    channels = NotificationChannel.objects.filter(is_enabled=True)
     wanted = [
-        each for each in NotificationChannel.objects.filter(is_enabled=True) if each.wants(alert)
+        each
+        for each in channels.select_related("owner__notification_choices")
+        if (_is_wanted(each.owner, alert) if each.owner else each.wants(alert))
     ]
     Notification.objects.bulk_create(
         [Notification(alert=alert, channel=each, what=what) for each in wanted],

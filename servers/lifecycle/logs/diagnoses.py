@@ -74,6 +74,11 @@ class FailureReport:
     differences: tuple[Difference, ...]  # between the two launches
     attempts: int  # to start the same checkpoint that the person may see, with this one
 
+    @property
+    def best_fix(self) -> FixStep | None:
+        """The first that is a change of the profile, which a click makes."""
+        return next((step for step in self.steps if step.change is not None), None)
+
 
 def look(box: Box) -> None:
     """Diagnose what has failed on this box and was not looked at. Short; for every round."""
@@ -183,7 +188,7 @@ def explain_failure(run: Run, person: User) -> FailureReport:
         steps=tuple(_steps(run, failure.remedies, groups)) if failure else (),
         sources=failure.sources if failure else (),
         last_good=good,
-        changed=tuple(_list_changes(good, run)) if good else (),
+        changed=tuple(list_changes(good, run)) if good else (),
         differences=tuple(engines_change.compare_launches(good.launch, run.launch)) if good else (),
         attempts=attempts.list_attempts(run.version.launch.checkpoint, person).count(),
     )
@@ -204,6 +209,14 @@ def change(run: Run, number: int) -> LaunchChange | None:
         if step.number == number:
             return step.change
     return None
+
+
+def find_first_change(run: Run) -> LaunchChange | None:
+    """What the best remedy that is a change of its profile changes; None without one."""
+    failure = failure_catalog.by_id().get(run.log.cause)
+    groups = run.log.diagnosis.get("groups", {})
+    steps = _steps(run, failure.remedies, groups) if failure else ()
+    return next((step.change for step in steps if step.change), None)
 
 
 def _steps(run: Run, remedies: tuple[Remedy, ...], groups: dict[str, str]) -> Iterator[FixStep]:
@@ -235,7 +248,8 @@ def _last_good(run: Run) -> Run | None:
     return before.select_related("version", "plan__repeats__start", "start").order_by("-pk").first()
 
 
-def _list_changes(good: Run, run: Run) -> Iterator[ChangedSince]:
+def list_changes(good: Run, run: Run) -> Iterator[ChangedSince]:
+    """What is different around a run from an earlier one: the launch is compared by itself."""
     revisions = good.start.checkpoint_revision, run.start.checkpoint_revision
     ids = ("image id", good.image_id, run.image_id), ("checkpoint", *revisions)
     for what, before, after in ids:

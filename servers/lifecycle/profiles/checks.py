@@ -9,6 +9,7 @@ from servers.judge.profiles.admission import LastGoodRun, weigh
 from servers.judge.profiles.facts import LaunchFacts, LintFinding, Subject
 from servers.judge.profiles.features import MissingFeature
 from servers.judge.profiles.lint import lint
+from servers.judge.weights.fit.demand import read_context
 from servers.judge.weights.fit.estimate import estimate as judged
 from servers.judge.weights.fit.result import Estimate, PastMeasurement, on_this_box
 from servers.launch.engines import parameters
@@ -86,6 +87,8 @@ class Chat:
     lacks: tuple[MissingFeature, ...]
     saved: frozenset[str]  # keys
     takes_pictures: bool | None  # None: nobody can tell
+    calls_tools: bool
+    context: int | None  # tokens of the longest request; None: nobody can tell
 
 
 def find_abilities(server: Server) -> Chat:
@@ -104,6 +107,8 @@ def find_abilities(server: Server) -> Chat:
         lacks=found,
         saved=frozenset(lack.key for lack in found if lack.key not in keys),
         takes_pictures=features.takes_pictures(subject),
+        calls_tools=features.calls_tools(subject, found),
+        context=read_context(LaunchFacts(subject)),
     )
 
 

@@ -17,7 +17,7 @@ from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import Place
 from servers.lifecycle.profiles import path_reports
 from servers.lifecycle.runs import gpu_assignment, port_holders
-from servers.lifecycle.weights import checkpoints
+from servers.lifecycle.weights import checkpoints, inventory
 from servers.models import (
     Box,
     CheckpointFacts,
@@ -108,6 +108,11 @@ class LaunchContext:
             return found
         said = self.knowledge.answers.get(self.checkpoint_question)
         return checkpoints.build_facts(self.source, self.box, said)
+
+    def find_stored(self) -> StoredCheckpoint | None:
+        """What of the disks' inventory its checkpoint leads to."""
+        stored = self.knowledge.list_stored(self.box)
+        return next((each for each in stored if inventory.names(self.launch, each, self.box)), None)
 
     @property
     def checkpoint_question(self) -> str:

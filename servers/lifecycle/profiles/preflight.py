@@ -74,6 +74,43 @@ class PreflightResult:
     def count(self) -> Count:
         return Count(errors=self._levels["error"], warnings=self._levels["warning"])
 
+    def _is_of_fit(self, said: str) -> bool:
+        return self.fit is not None and said in self.fit.says
+
+    @property
+    def shown_faults(self) -> list[LintFinding]:
+        """Beside what the memory fit says, which stands apart with its bar."""
+        return [each for each in self.faults if not self._is_of_fit(each.says)]
+
+    @property
+    def warnings(self) -> list[LintFinding | PreflightItem]:
+        """In the same way."""
+        found = [each for each in self.findings if each.severity == "warning"]
+        shown = [each for each in found if not self._is_of_fit(each.says)]
+        return [*shown, *self._list_items("warning")]
+
+    @property
+    def rest(self) -> list[LintFinding | PreflightItem]:
+        """What nobody has to act on: hints, what is not known, what is in order."""
+        hints = [each for each in self.findings if each.severity == "info"]
+        return [*hints, *self._list_items("unknown", "ok")]
+
+    def _list_items(self, *levels: str) -> list[PreflightItem]:
+        shown = [each for each in self.items if each.level in levels]
+        return [each for each in shown if each.id != "memory" or self.fit is None]
+
+    @property
+    def tone(self) -> str:
+        """How loud a page says it."""
+        return "failed" if self.count.errors else "attention" if self.count.warnings else "ready"
+
+    @property
+    def headline(self) -> str:
+        """ "2 errors, 1 warning"; "No errors"."""
+        levels = {"error": self.count.errors, "warning": self.count.warnings}
+        said = [f"{n} {word}{'s' if n > 1 else ''}" for word, n in levels.items() if n]
+        return ", ".join(said if self.count.errors else ["No errors", *said])
+
     @property
     def summary(self) -> str:
         """How many checks and rules found what, in a few words."""
@@ -86,7 +123,10 @@ class PreflightResult:
     @cached_property
     def _levels(self) -> Counter[str]:
         rules = [each.severity for each in self.findings if each.severity != "info"]
-        return Counter([*(item.level for item in self.items), *rules])
+        # What a finding says of the memory, the memory's own item says, too.
+        is_told = any(self._is_of_fit(each.says) for each in self.findings)
+        items = [each for each in self.items if each.id != "memory" or not is_told]
+        return Counter([*(each.level for each in items), *rules])
 
     def to_json(self) -> dict[str, Any]:
         return {

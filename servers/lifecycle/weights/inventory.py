@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import Max, QuerySet
 from django.utils import timezone
 
+from servers.host.kernel.resources import HostDisk
 from servers.host.weights.inventory import FolderInventory as Looked
 from servers.host.weights.stored import Checkpoint
 from servers.judge.runs import limits
@@ -41,6 +42,7 @@ class ModelFolder:
 class ModelUse:
     profile: Profile
     last_started: datetime | None
+    is_running: bool = False
 
 
 def roots(box: Box) -> list[ModelFolder]:
@@ -75,9 +77,13 @@ def _root(text: str, *, is_usual: bool, box: Box, allowed: limits.Limits) -> Mod
     return ModelFolder(path=path, is_usual=is_usual, refused=refused)
 
 
-def report(root: ModelFolder, looked: Looked | None) -> dict[str, Any]:
+def report(
+    root: ModelFolder, looked: Looked | None, disk: HostDisk | None = None
+) -> dict[str, Any]:
     """What ModelInventory.roots keeps of one of them; None: it was not looked into."""
-    told = {"path": root.path, "is_usual": root.is_usual, "refused": root.refused}
+    told: dict[str, Any] = {"path": root.path, "is_usual": root.is_usual, "refused": root.refused}
+    if disk is not None:
+        told["disk"] = {"free": disk.free, "total": disk.total, "device": disk.device}
     if looked is None:
         return told | {"found": 0, "hidden": [], "is_cut": False, "absent": False}
     return told | {
@@ -140,14 +146,16 @@ def _values(found: Checkpoint) -> dict[str, Any]:
 def uses(box: Box, person: User) -> dict[int, list[ModelUse]]:
     """By a stored checkpoint's key, the profiles that name it, as far as this person sees them."""
     stored = list(box.checkpoints.defer("texts", "config"))
-    last = dict(
-        Run.objects.filter(server__box=box)
-        .values_list("version__profile")
-        .annotate(at=Max("created_at"))
-    )
+    runs = Run.objects.filter(server__box=box)
+    last = dict(runs.values_list("version__profile").annotate(at=Max("created_at")))
+    running = set(runs.active().values_list("version__profile", flat=True))
     found: dict[int, list[ModelUse]] = {}
     for profile in _filter_placed(Profile.objects.seen_by(person)):
-        use = ModelUse(profile=profile, last_started=last.get(profile.pk))
+        use = ModelUse(
+            profile=profile,
+            last_started=last.get(profile.pk),
+            is_running=profile.pk in running,
+        )
         launches = _launches(profile, box)
         for each in stored:
             if any(names(launch, each, box) for launch in launches):
@@ -199,13 +207,18 @@ def launch(stored: StoredCheckpoint) -> Launch:
     flags: tuple[str, ...] = ()
     if engine != "llamacpp" and room is not None and (room.gpus or 1) > 1:
         flags = ("--tensor-parallel-size", str(room.gpus))
-    common: dict[str, Any] = {"engine": engine, "image": _image(engine, stored.box), "flags": flags}
-    if stored.is_hub and engine != "llamacpp":
+    image = _image(engine, stored.box)
+    return Launch(engine=engine, image=image, flags=flags, **describe_source(stored))
+
+
+def describe_source(stored: StoredCheckpoint) -> dict[str, Any]:
+    """What a launch says of it: its name at the Hub, or its path and the folder to mount."""
+    if stored.is_hub and stored.format != "gguf":
         revision = "" if "main" in stored.refs else stored.revision
-        return Launch(checkpoint=stored.name, revision=revision, **common)
+        return {"checkpoint": stored.name, "revision": revision, "volumes": ()}
     folder = _to_mount(stored)
     # The same path inside, so that it reads as it does on the box.
-    return Launch(checkpoint=stored.path, volumes=(f"{folder}:{folder}:ro",), **common)
+    return {"checkpoint": stored.path, "revision": "", "volumes": (f"{folder}:{folder}:ro",)}
 
 
 def _image(engine: str, box: Box) -> str:

@@ -73,6 +73,8 @@ class Alert(models.Model):
     advice = models.TextField(blank=True)
     raised_at = models.DateTimeField(default=timezone.now, db_index=True)
     cleared_at = models.DateTimeField(null=True, db_index=True)  # None: it still is so
+    # When it was told last, raised or worse; None: it was no news any more.
+    told_at = models.DateTimeField(null=True, db_index=True)
     acknowledged_by = models.ForeignKey(
         User, null=True, on_delete=models.SET_NULL, related_name="+"
     )
@@ -130,6 +132,11 @@ class ChannelKind(models.TextChoices):
     PING = "ping", "Sign of life"
 
 
+class NotificationChannelQuerySet(models.QuerySet["NotificationChannel"]):
+    def filter_team(self) -> Self:
+        return self.filter(owner=None)
+
+
 class NotificationChannel(models.Model):
     """An address that alerts go to; or one that is asked every minute, and misses a silent box."""
 
@@ -144,6 +151,10 @@ class NotificationChannel(models.Model):
     box = models.ForeignKey(  # only what concerns it; None: every box
         Box, null=True, blank=True, on_delete=models.CASCADE, related_name="channels"
     )
+    # Whose own mail it is, by what they have chosen; None: the team's.
+    owner = models.OneToOneField(
+        User, null=True, on_delete=models.CASCADE, related_name="notification_channel"
+    )
     least = models.CharField(max_length=10, choices=Severity, default=Severity.INFO)
     kinds: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)  # []: all
     is_enabled = models.BooleanField(default=True)
@@ -154,6 +165,8 @@ class NotificationChannel(models.Model):
     tried_at = models.DateTimeField(null=True)
     delivered_at = models.DateTimeField(null=True)
     error = models.TextField(blank=True)  # of the newest; "": it was taken
+
+    objects = NotificationChannelQuerySet.as_manager()
 
     class Meta:
         ordering = ["name"]

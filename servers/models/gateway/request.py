@@ -95,7 +95,7 @@ class Request(models.Model):
         LegacyPort, null=True, on_delete=models.SET_NULL, related_name="requests"
     )
     source = models.GenericIPAddressField(null=True)
-    server = models.CharField(max_length=63, blank=True)  # "": none was found
+    server = models.CharField(max_length=80, blank=True)  # "": none was found
     model = models.CharField(max_length=200, blank=True)  # as it was asked for
     path = models.CharField(max_length=200)
     status = models.PositiveSmallIntegerField()  # 0: it ended before there was one

@@ -111,7 +111,7 @@ class Usage(models.Model):
     key = models.ForeignKey(Key, null=True, on_delete=models.SET_NULL, related_name="+")
     person = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     model = models.CharField(max_length=200, blank=True)  # as it was asked for
-    server = models.CharField(max_length=63, blank=True)  # "": none was found
+    server = models.CharField(max_length=80, blank=True)  # "": none was found
     requests = models.PositiveBigIntegerField(default=0)
     failed = models.PositiveBigIntegerField(default=0)
     cancelled = models.PositiveBigIntegerField(default=0)

@@ -279,12 +279,12 @@ class Run(models.Model):
     def without_lines(self) -> str:
         """What stands where its lines would, as long as none is stored."""
         if self.keeps_no_log:
-            return "Its log cannot be read here: above it says why."
+            return "Its log cannot be read here: the overview says why."
         if self.is_active:
             return "Nothing yet. Lines appear here as the engine writes them."
         if self.container_id:
             return "No line of it was stored."
-        return "It had no container, and so no log."
+        return "No log: the container was not created."
 
     @property
     def sleeps(self) -> bool:

@@ -16,6 +16,7 @@ from servers.models.profiles.profile import Profile
 
 if TYPE_CHECKING:
     from servers.models.runs.ownership import ExternalServer, ManagedServer
+    from servers.models.runs.run import Run
 
 
 class ServerQuerySet[S: "Server"](models.QuerySet[S]):
@@ -32,13 +33,18 @@ class ServerQuerySet[S: "Server"](models.QuerySet[S]):
         """Those on the dashboard, with everything that a card shows, in one query."""
         return self.present().with_details().order_by("box__slug", "slug")
 
-    def failures(self) -> list[tuple[str, str]]:
-        """Slug and sentence of each server whose latest run failed."""
+    def for_person(self, person: User) -> Self:
+        """Each with whether it is one of this person's favourites."""
+        fans = self.model.fans.through._default_manager.filter(
+            server=models.OuterRef("pk"), user=person
+        )
+        return self.annotate(is_favourite=models.Exists(fans))
+
+    def failures(self) -> "list[tuple[str, Run]]":
+        """Slug and run of each server whose latest run failed, the newest first."""
         failed = self.present().filter(run__state="failed").order_by("-run__ended_at")
         return [
-            (server.slug, server.run.why)
-            for server in failed.select_related("run__log")
-            if server.run
+            (server.slug, server.run) for server in failed.select_related("run__log") if server.run
         ]
 
     def with_details(self) -> Self:
@@ -101,6 +107,8 @@ class Server(models.Model):
     took_over: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
     # Who has stopped it although requests may start it: they do not, until somebody lets them.
     held_back_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    # Whose dashboard shows it first.
+    fans = models.ManyToManyField(User, related_name="favourite_servers", blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     removed_at = models.DateTimeField(null=True)
 

@@ -59,19 +59,33 @@ def alert_acknowledge(request: PersonRequest, pk: int) -> HttpResponse:
     return respond_done()
 
 
+@require_POST
+@allow(Permission.VIEW)
+def notice_dismiss(request: PersonRequest) -> HttpResponse:
+    """From this person's dashboard and count; the page of alerts goes on showing it."""
+    needs.dismiss(request.user, request.POST.get("mark", ""))
+    events.publish_person_change(request.user.pk)
+    return respond_done()
+
+
 @require_GET
 @allow(Permission.ADMINISTER)
 def list_channels(request: PersonRequest) -> HttpResponse:
-    return _page(request, NotificationChannelForm())
+    context: dict[str, Any] = {
+        "channels": needs.list_channels(),
+        "url": settings.PUBLIC_URL,
+        "mails": bool(settings.DEFAULT_FROM_EMAIL),
+    }
+    return render(request, "alerts/channels.html", context)
 
 
 @sensitive_post_parameters("address", "key")
-@require_POST
+@require_http_methods(["GET", "POST"])
 @allow(Permission.ADMINISTER)
 def add_channel(request: PersonRequest) -> HttpResponse:
-    form = NotificationChannelForm(request.POST)
-    if not form.is_valid():
-        return _page(request, form)
+    form = NotificationChannelForm(request.POST or None)
+    if request.method == "GET" or not form.is_valid():
+        return render(request, "alerts/channel.html", {"form": form})
     me = request.user
     form.instance.created_by = me
     with transaction.atomic():
@@ -87,7 +101,7 @@ def add_channel(request: PersonRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @allow(Permission.ADMINISTER)
 def edit_channel(request: PersonRequest, pk: int) -> HttpResponse:
-    channel = get_object_or_404(NotificationChannel, pk=pk)
+    channel = get_object_or_404(NotificationChannel.objects.filter_team(), pk=pk)
     name = channel.name
     form = NotificationChannelForm(request.POST or None, instance=channel)
     if request.method == "POST" and form.is_valid() and _save(request, form):
@@ -116,7 +130,7 @@ def _save(request: PersonRequest, form: NotificationChannelForm) -> bool:
 @require_POST
 @allow(Permission.ADMINISTER)
 def delete_channel(request: PersonRequest, pk: int) -> HttpResponse:
-    channel = get_object_or_404(NotificationChannel, pk=pk)
+    channel = get_object_or_404(NotificationChannel.objects.filter_team(), pk=pk)
     with transaction.atomic():
         AuditEntry.note(request.user, "delete notification channel", channel)
         channel.delete()
@@ -128,18 +142,8 @@ def delete_channel(request: PersonRequest, pk: int) -> HttpResponse:
 @require_POST
 @allow(Permission.ADMINISTER)
 def test_channel(request: PersonRequest, pk: int) -> HttpResponse:
-    channel = get_object_or_404(NotificationChannel, pk=pk)
+    channel = get_object_or_404(NotificationChannel.objects.filter_team(), pk=pk)
     me = request.user
     channel_actions.ask_for_test(channel, by=me)
     AuditEntry.note(me, "test notification channel", channel)
     return respond_done()
-
-
-def _page(request: PersonRequest, form: NotificationChannelForm) -> HttpResponse:
-    context: dict[str, Any] = {
-        "channels": needs.list_channels(),
-        "form": form,
-        "url": settings.PUBLIC_URL,
-        "mails": bool(settings.DEFAULT_FROM_EMAIL),
-    }
-    return render(request, "alerts/channels.html", context)

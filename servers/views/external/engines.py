@@ -31,7 +31,11 @@ def show_found(request: PersonRequest) -> HttpResponse:
 def box_found(request: PersonRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     person = request.user
-    context = {"box": box, "findings": found.found_on(box, person)}
+    context = {
+        "box": box,
+        "boxes": Box.objects.all(),
+        "findings": found.found_on(box, person),
+    }
     return render(request, "external/page.html", context)
 
 

@@ -23,6 +23,11 @@ from servers.views.responses import send_file
 
 PER_PAGE = 25
 EARLIER = 10
+ABOUT = (
+    "Programs find x-inferdash-capture in the answer. Secrets of known shapes are masked; the first "
+    "256 KiB of a question and of an answer are kept, without pictures and other files. Answers that "
+    "are not finished when capture ends are not kept, and the playground’s conversations never are."
+)
 
 
 @require_http_methods(["GET", "POST"])
@@ -41,6 +46,7 @@ def capture(request: PersonRequest) -> HttpResponse:
         "gateway/capture.html",
         {
             "form": form,
+            "about_capture": ABOUT,
             "on": list(captures.active()),
             "exchanges": page,
             "kept": kept.count(),

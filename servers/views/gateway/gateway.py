@@ -1,42 +1,60 @@
-"""Pages of the gateway: its address, keys, usage, legacy ports."""
+"""Pages of the gateway: its address and models, who has asked what, legacy ports."""
 
-from collections.abc import AsyncIterator, Sequence
-from datetime import date, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 
-from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.db.models import Count, Max
-from django.http import HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers import events
-from servers.contexts.gateway import requests
-from servers.forms.keys import KeyForm
+from servers.contexts.gateway import model_rows, requests
+from servers.contexts.gateway.requests import RECENT
 from servers.forms.legacy_port import LegacyPortForm
 from servers.gateway.clients import clients
 from servers.gateway.routes import list_models, look
-from servers.judge.gateway import usage_chart
-from servers.launch import numbers
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.runs import port_holders
-from servers.models import AuditEntry, Box, Key, LegacyPort, Permission, Request, Role, Usage
+from servers.models import AuditEntry, Box, LegacyPort, Permission, Request
 from servers.models.gateway.request import LATEST
-from servers.models.gateway.usage import COUNTS, GROUPS, ServedNames
-from servers.views import spreadsheet
 from servers.views.access import PersonRequest, allow
+from servers.views.gateway.usage import build_usage
 
 
 @require_GET
 @allow(Permission.CHAT)
 def gateway(request: PersonRequest) -> HttpResponse:
+    person = request.user
+    if "q" in request.GET or "page" in request.GET:
+        return redirect(f"{reverse('requests')}?{request.GET.urlencode()}")
+    used = use_from(request)
+    return render(
+        request,
+        "gateway/page.html",
+        {
+            **used,
+            "models": model_rows.list_models(used["ready"], used["absent"], person),
+            # It tells of memory, and of who has started what.
+            "on_request": scale_to_zero.list_on_demand() if person.may_view else [],
+            "requests": Request.objects.visible_to(person)[:RECENT],
+            "person": person,
+            "usage": build_usage(request) if person.may_operate else None,
+            "mark": requests.names_mark(),
+        },
+    )
+
+
+@require_GET
+@allow(Permission.CHAT)
+def list_requests(request: PersonRequest) -> HttpResponse:
     text = request.GET.get("q", "")[:200]
     page = Paginator(
         Request.objects.visible_to(request.user).search(text, also_causes=request.user.may_view),
@@ -44,16 +62,12 @@ def gateway(request: PersonRequest) -> HttpResponse:
     ).get_page(request.GET.get("page"))
     return render(
         request,
-        "gateway/page.html",
+        "gateway/requests.html",
         {
-            **use_from(request),
-            # It tells of memory, and of who has started what.
-            "on_request": scale_to_zero.list_on_demand() if request.user.may_view else [],
             "requests": page,
             "person": request.user,
             "text": text,
             "is_latest": not text and page.number == 1,
-            "mark": requests.names_mark(),
         },
     )
 
@@ -75,132 +89,6 @@ def use_from(request: PersonRequest) -> dict[str, Any]:
         "absent": absent,
         "has_own_authority": settings.OWN_TLS is not None,
     }
-
-
-@require_http_methods(["GET", "POST"])
-@allow(Permission.ACCOUNT)
-def keys(request: PersonRequest) -> HttpResponse:
-    person = request.user
-    form = KeyForm(request.POST or None, person=person)
-    made, token = None, ""
-    if request.method == "POST" and form.is_valid():
-        with transaction.atomic():
-            made, token = Key.make(
-                person,
-                form.cleaned_data["name"],
-                Role(form.cleaned_data["role"]),
-                expires_at=form.cleaned_data["expires_at"],
-                only_asks=form.cleaned_data.get("only_asks", False),
-                models_allowed=form.cleaned_data["models_allowed"],
-                requests_per_minute=form.cleaned_data["requests_per_minute"],
-            )
-            AuditEntry.note(person, "make key", made, may=made.scope)
-        form = KeyForm(person=person)
-    found = Key.objects.select_related("person")
-    shown = found if person.may_administer else found.filter(person=person)
-    return render(
-        request,
-        "people/keys.html",
-        {
-            "form": form,
-            "made": made,
-            "token": token,
-            "has_own_authority": settings.OWN_TLS is not None,
-            "site": request.build_absolute_uri("/").rstrip("/"),
-            **(use_from(request) if made and made.may(Permission.CHAT) else {}),
-            "mine": [key for key in shown if key.person_id == person.pk],
-            "others": [key for key in shown if key.person_id != person.pk],
-        },
-    )
-
-
-@require_POST
-@allow(Permission.ACCOUNT)
-def key_revoke(request: PersonRequest, pk: int) -> HttpResponse:
-    """One's own, and as an admin anybody's."""
-    person = request.user
-    found = Key.objects.all() if person.may_administer else Key.objects.filter(person=person)
-    key = get_object_or_404(found, pk=pk)
-    if Key.objects.revoke(key):
-        AuditEntry.note(person, "revoke key", key)
-        messages.success(request, f"{key.name} is revoked: nothing can be done with it any more.")
-    else:
-        messages.info(request, f"{key.name} was revoked already.")
-    return redirect("keys")
-
-
-# Days, with today.
-SPANS = {1: "Today", 7: "7 days", 30: "30 days", 365: "A year"}
-USUALLY = 7
-MODEL = "model"
-_BY = {MODEL: "Model", "server": "Server", "key": "Key", "person": "Person"}
-# What stands in place of a name.
-_NAMELESS = {
-    MODEL: "no model named",
-    "server": "no server found",
-    "key": "no key",
-    "person": "no person",
-}
-
-
-@require_GET
-@allow(Permission.OPERATE)
-def usage(request: PersonRequest) -> HttpResponse:
-    days, by = _days(request), request.GET.get("by", "")
-    by = by if by in GROUPS else MODEL
-    today = timezone.localdate()
-    since = today - timedelta(days=days - 1)
-    used = Usage.objects.from_day(since)
-    rows = used.by_model() if by == MODEL else used.added_up(by)
-    totals = {name: sum(row[name] for row in rows) for name in COUNTS}
-    most = max((row["read"] + row["written"] for row in rows), default=0)
-    for row in rows:
-        row["share"] = round(100 * (row["read"] + row["written"]) / most, 1) if most else 0
-    return render(
-        request,
-        "gateway/usage.html",
-        {
-            "rows": rows,
-            "totals": totals,
-            "chart": usage_chart.chart(used.by_day(), since, today) if days > 1 and rows else None,
-            "by": by,
-            "by_words": _BY[by],
-            "nameless": _NAMELESS[by],
-            "days": days,
-            "spans": [(n, words, urlencode({"days": n, "by": by})) for n, words in SPANS.items()],
-            "groups": [(n, words, urlencode({"days": days, "by": n})) for n, words in _BY.items()],
-        },
-    )
-
-
-@require_GET
-@allow(Permission.OPERATE)
-async def usage_csv(request: PersonRequest) -> StreamingHttpResponse:
-    days = _days(request)
-    today = timezone.localdate()
-    head = ["day", "model", "requested as", "server", "key", "person", *COUNTS]
-    rows = _rows(today - timedelta(days=days - 1))
-    return spreadsheet.download(f"inferdash-usage-{today:%Y%m%d}-{days}d.csv", head, rows)
-
-
-async def _rows(since: date) -> AsyncIterator[Sequence[object]]:
-    for row in await sync_to_async(_read)(since):
-        yield ["" if cell is None else cell for cell in row]
-
-
-def _read(since: date) -> list[tuple[object, ...]]:
-    used = Usage.objects.from_day(since).order_by("day", "pk")
-    served = ServedNames(used)
-    names = ("key__name", "person__username", *COUNTS)
-    return [
-        (day, served.name(server, model, day), model, server, *rest)
-        for day, model, server, *rest in used.values_list("day", "model", "server", *names)
-    ]
-
-
-def _days(request: PersonRequest) -> int:
-    said = numbers.whole(request.GET.get("days", ""))
-    return said if said in SPANS else USUALLY
 
 
 LATELY = timedelta(days=30)
@@ -249,6 +137,6 @@ def close_legacy_port(request: PersonRequest, pk: int) -> HttpResponse:
     with transaction.atomic():
         AuditEntry.note(request.user, "close legacy port", port)
         port.delete()
-        transaction.on_commit(partial(partial(events.publish_change, "ports")))
+        transaction.on_commit(partial(events.publish_change, "ports"))
     messages.success(request, f"Port {port.port} is closed.")
     return redirect("legacy_ports")

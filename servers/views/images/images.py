@@ -1,12 +1,14 @@
 """Pages of images: what lies in the boxes' Docker, who uses it, what is newer, registry credentials."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -15,6 +17,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from servers import events
 from servers.contexts.images import inventory as image_context
+from servers.contexts.lists import Choice, DiskUse
 from servers.forms.image import RegistryCredentialForm
 from servers.judge.images import names
 from servers.judge.images.names import ARCHITECTURES
@@ -29,6 +32,7 @@ from servers.models import (
     HostResources,
     ImageFacts,
     ImageInventory,
+    ImageJob,
     Permission,
     RegistryCredential,
     StoredImage,
@@ -37,7 +41,7 @@ from servers.models import (
     User,
 )
 from servers.views.access import PersonRequest, allow
-from servers.views.responses import respond_done
+from servers.views.responses import render_form, respond_done
 
 SORTS = {"name": "name", "size": "size", "made": "newest", "used": "last used"}
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,6 +53,8 @@ class ImageRow:
     uses: Uses
     version: str  # "vLLM 0.32.0", "vLLM"; "" for what holds no engine
     how: str  # how its version is known, "" where it was asked
+    flags: int  # that it has said of itself
+    has_newer: bool = False  # its registry has a newer build of one of its tags
     is_asked: bool
     is_other_kind: bool  # made for other processors than its box's
 
@@ -72,24 +78,22 @@ class TagUpdate:
 
 @dataclass(frozen=True, kw_only=True)
 class BoxImages:
-    """The images of one box."""
+    """What is known of Docker's disk of one box."""
 
     box: Box
     inventory: ImageInventory | None
     checks: TagChecks | None
-    rows: list[ImageRow]  # with an engine in them, or used by inferdash, after the filter
-    others: list[ImageRow]
-    told: list[TagUpdate]
     count: int
+    newer: int  # tags with a newer build
+    disk: DiskUse | None
 
     @property
     def size(self) -> int | None:
         """Bytes of all of them, each layer once; None while nobody has added it up."""
         return self.inventory.layers if self.inventory else None
 
-    @property
-    def others_size(self) -> int:
-        return sum(row.image.size for row in self.others)
+
+ENGINE_IMAGES, OTHERS = "", "others"
 
 
 @require_GET
@@ -98,38 +102,68 @@ def images(request: PersonRequest) -> HttpResponse:
     text = request.GET.get("q", "")[:200]
     sort = request.GET.get("sort", "")
     sort = sort if sort in SORTS else "name"
-    person = request.user
+    show = OTHERS if request.GET.get("show") == OTHERS else ENGINE_IMAGES
+    inventories, checks = ImageInventory.objects.by_box(), TagChecks.objects.by_box()
+    resources = HostResources.objects.by_box()
+    boxes, every, told = [], list[ImageRow](), list[TagUpdate]()
+    for box in Box.objects.all():
+        known, updates = resources.get(box.pk), list_tag_updates(box, request.user)
+        of_box = _mark_newer(rows(box, request.user, known), updates)
+        seen = inventories.get(box.pk)
+        boxes.append(
+            BoxImages(
+                box=box,
+                inventory=seen,
+                checks=checks.get(box.pk),
+                count=len(of_box),
+                newer=sum(each.news.has_newer for each in updates),
+                disk=_find_disk(known, (seen.layers if seen else None) or 0),
+            )
+        )
+        every += of_box
+        told += updates
+    counts = Counter(ENGINE_IMAGES if _is_listed(row) else OTHERS for row in every)
+    kinds = {ENGINE_IMAGES: "With an engine", OTHERS: "Others"}
+    shown = [row for row in every if _is_listed(row) == (show == ENGINE_IMAGES) and _has(row, text)]
     return render(
         request,
         "images/list.html",
         {
-            "shown": list(_list_by_box(person, text, sort)),
+            "boxes": boxes,
+            "rows": sorted(shown, key=_KEYS[sort]),
+            "told": told,
+            "show": show,
+            "choices": [
+                Choice(key=key, words=words, count=counts[key])
+                for key, words in kinds.items()
+                if counts[OTHERS]
+            ],
+            "jobs": list_jobs(request.user),
             "text": text,
             "sort": sort,
             "sorts": SORTS.items(),
-            "is_filtered": bool(text),
             "mark": image_context.images_mark(),
             "jobs_mark": image_context.jobs_mark(),
         },
     )
 
 
-def _list_by_box(person: User, text: str, sort: str) -> Iterator[BoxImages]:
-    inventories, checks = ImageInventory.objects.by_box(), TagChecks.objects.by_box()
-    resources = HostResources.objects.by_box()
-    for box in Box.objects.all():
-        every = rows(box, person, resources.get(box.pk))
-        shown = [row for row in every if _has(row, text)]
-        shown.sort(key=_KEYS[sort])
-        yield BoxImages(
-            box=box,
-            inventory=inventories.get(box.pk),
-            checks=checks.get(box.pk),
-            rows=[row for row in shown if _is_listed(row)],
-            others=[row for row in shown if not _is_listed(row)],
-            told=list_tag_updates(box, person),
-            count=len(every),
-        )
+def list_jobs(person: User) -> QuerySet[ImageJob]:
+    """What goes on and what has ended lately."""
+    found = ImageJob.objects.for_page().seen_by(person)
+    return found.select_related("box", "asked_by", "version__profile")
+
+
+def _mark_newer(found: list[ImageRow], updates: list[TagUpdate]) -> list[ImageRow]:
+    newer = {each.news.reference for each in updates if each.news.has_newer}
+    return [replace(row, has_newer=not newer.isdisjoint(row.image.tags)) for row in found]
+
+
+def _find_disk(known: HostResources | None, size: int) -> DiskUse | None:
+    disk = (known.found.get("disks") or {}).get("images") if known else None
+    if not disk:
+        return None
+    return DiskUse(path=disk["path"], total=disk["total"], free=disk["free"], known=size)
 
 
 def rows(box: Box, person: User, resources: HostResources | None) -> list[ImageRow]:
@@ -163,6 +197,7 @@ def _row(image: StoredImage, uses: Uses, facts: ImageFacts | None, machine: str)
         version=version,
         how=how,
         is_asked=is_asked,
+        flags=facts.count if facts is not None and not facts.error else 0,
         is_other_kind=bool(machine and image.architecture and image.architecture != machine),
     )
 
@@ -256,16 +291,20 @@ def images_news(_request: PersonRequest, slug: str) -> HttpResponse:
 @require_GET
 @allow(Permission.ADMINISTER)
 def list_credentials(request: PersonRequest) -> HttpResponse:
-    return _page(request, RegistryCredentialForm())
+    context = {
+        "logins": RegistryCredential.objects.select_related("created_by", "tested_on"),
+        "jobs_mark": image_context.jobs_mark(),
+    }
+    return render(request, "images/logins.html", context)
 
 
 @sensitive_post_parameters("password")
-@require_POST
+@require_http_methods(["GET", "POST"])
 @allow(Permission.ADMINISTER)
 def login_add(request: PersonRequest) -> HttpResponse:
-    form = RegistryCredentialForm(request.POST)
-    if not form.is_valid():
-        return _page(request, form)
+    form = RegistryCredentialForm(request.POST or None)
+    if request.method == "GET" or not form.is_valid():
+        return render_form(request, "images/login.html", {"form": form})
     me = request.user
     form.instance.created_by = me
     with transaction.atomic():
@@ -292,7 +331,7 @@ def login_edit(request: PersonRequest, pk: int) -> HttpResponse:
             AuditEntry.note(request.user, "change registry credential", name, changed=changed)
         messages.success(request, f"The credential of {form.instance} is changed.")
         return redirect("registry_logins")
-    return render(request, "images/login.html", {"form": form, "pk": pk, "name": name})
+    return render_form(request, "images/login.html", {"form": form, "pk": pk, "name": name})
 
 
 @require_POST
@@ -313,12 +352,3 @@ def login_delete(request: PersonRequest, pk: int) -> HttpResponse:
 def login_test(request: PersonRequest, pk: int) -> HttpResponse:
     verbs.ask_for_test(get_object_or_404(RegistryCredential, pk=pk), by=request.user)
     return respond_done()
-
-
-def _page(request: PersonRequest, form: RegistryCredentialForm) -> HttpResponse:
-    context = {
-        "logins": RegistryCredential.objects.select_related("created_by", "tested_on"),
-        "form": form,
-        "jobs_mark": image_context.jobs_mark(),
-    }
-    return render(request, "images/logins.html", context)

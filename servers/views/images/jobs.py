@@ -21,7 +21,7 @@ from servers.lifecycle.images import build_names, inventory, work
 from servers.lifecycle.jobs import commands
 from servers.models import Box, ImageInventory, ImageJob, JobLog, Permission, TagNews
 from servers.views.access import PersonRequest, allow
-from servers.views.images.images import list_tag_updates
+from servers.views.images.images import list_jobs, list_tag_updates
 from servers.views.profiles.profiles import find, save_launch
 from servers.views.responses import respond_done, respond_text, send_file
 
@@ -33,9 +33,7 @@ _LINES = 2000  # of a log at once
 @allow(Permission.VIEW)
 def image_jobs(request: PersonRequest) -> HttpResponse:
     """What goes on and what has ended lately; a page asks for it whenever that changes."""
-    found = ImageJob.objects.for_page().seen_by(request.user)
-    jobs_told = found.select_related("box", "asked_by", "version__profile")
-    return render(request, "images/_jobs.html", {"jobs": jobs_told})
+    return render(request, "images/_jobs.html", {"jobs": list_jobs(request.user)})
 
 
 @require_GET
@@ -92,8 +90,8 @@ def _find_job(request: PersonRequest, pk: int) -> ImageJob:
 
 @require_POST
 @allow(Permission.EDIT)
-def image_pull(request: PersonRequest, slug: str) -> HttpResponse:
-    box = get_object_or_404(Box, slug=slug)
+def image_pull(request: PersonRequest) -> HttpResponse:
+    box = get_object_or_404(Box, slug=request.POST.get("box", ""))
     form = PullForm(request.POST)
     if not form.is_valid():
         said = " ".join(str(each) for each in form.errors.get("reference", ()))

@@ -3,6 +3,8 @@
 They write what is wanted; the box's watcher does it, after a look of its own.
 """
 
+from typing import Any
+
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
@@ -24,24 +26,63 @@ from servers.state import box_samples
 from servers.views.access import PersonRequest, allow
 from servers.views.responses import respond_requested, respond_text
 
+# In the order of what they would give away.
+PERMISSIONS = (
+    "privileged",
+    "host_network",
+    "host_ipc",
+    "host_pid",
+    "open_ports",
+    "cap_add",
+    "security_opt",
+    "devices",
+    "mount_roots",
+    "volumes",
+    "pids_limit",
+    "reclaim",
+    "token_realms",
+)
+
 
 @require_GET
 @allow(Permission.VIEW)
 def box(request: PersonRequest, slug: str) -> HttpResponse:
     found = get_object_or_404(Box, slug=slug)
-    return render(
-        request,
-        "memory/page.html",
-        {
-            "box": found,
-            "panel": pages.panel(found),
-            "care": care.care_of(found, request.user),
-            "others": workloads.others_of(found, request.user),
-            "limits": sorted(found.facts.get("limits", {}).items()),
-            "openings": found.facts.get("openings", []),
-            "servers": Server.objects.for_dashboard().filter(box=found),
-        },
-    )
+    context = {
+        "care": care.care_of(found, request.user),
+        "others": workloads.others_of(found, request.user),
+        "servers": Server.objects.for_dashboard().filter(box=found),
+        "person": request.user,
+    }
+    return _render_tab(request, found, "overview", context)
+
+
+@require_GET
+@allow(Permission.VIEW)
+def box_hardware(request: PersonRequest, slug: str) -> HttpResponse:
+    """Its clocks, limits, links, identifiers and set-up, and what is checked of them."""
+    return _render_tab(request, get_object_or_404(Box, slug=slug), "hardware", {})
+
+
+@require_GET
+@allow(Permission.VIEW)
+def box_permissions(request: PersonRequest, slug: str) -> HttpResponse:
+    """What box.toml lets containers do, and which of it is wider than need be."""
+    found = get_object_or_404(Box, slug=slug)
+    limits: dict[str, Any] = found.facts.get("limits", {})
+    names = [*(each for each in PERMISSIONS if each in limits), *sorted({*limits} - {*PERMISSIONS})]
+    context = {
+        "limits": [(name, limits[name]) for name in names],
+        "openings": found.facts.get("openings", []),
+    }
+    return _render_tab(request, found, "permissions", context)
+
+
+def _render_tab(
+    request: PersonRequest, box: Box, tab: str, context: dict[str, Any]
+) -> HttpResponse:
+    shared = {"box": box, "panel": pages.panel(box), "tab": tab}
+    return render(request, f"memory/{tab}.html", shared | context)
 
 
 @require_GET

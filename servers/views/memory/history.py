@@ -12,6 +12,7 @@ from django.shortcuts import aget_object_or_404, get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
+from servers.contexts import pages
 from servers.contexts.memory import history as chunks
 from servers.judge.memory import history as judge
 from servers.judge.memory.history import Point, Times
@@ -27,8 +28,18 @@ MOST_POINTS = 1000
 MOST_RUNS = 200
 MOST_ALERTS = 200
 DAY = 86400.0
+# Of engines, in the order of the page.
+CHARTS = ("requests", "tokens", "prompts", "first", "inter", "kv", "prefix")
+# What the names of GPUs have in common, and nobody needs to tell them apart.
+_EDITIONS = ("NVIDIA ", " Blackwell", " Server Edition", " Workstation Edition", " Generation")
 # What a range is chosen by: seconds and words.
-SPANS = ((3600, "1 h"), (86400, "24 h"), (7 * 86400, "7 d"), (30 * 86400, "30 d"))
+SPANS = (
+    (3600, "1 h"),
+    (6 * 3600, "6 h"),
+    (86400, "24 h"),
+    (7 * 86400, "7 d"),
+    (30 * 86400, "30 d"),
+)
 
 
 @require_GET
@@ -39,7 +50,8 @@ def history(request: PersonRequest, slug: str) -> HttpResponse:
     tables = (HistoryChunk, FiguresChunk)
     oldest = [moment for each in tables if (moment := chunks.find_oldest(each, box))]
     newest = [moment for each in tables if (moment := chunks.find_newest(each, box))]
-    told = {"box": box, "gpus": gpus, "spans": SPANS, "engines": metrics.servers_of(box)}
+    told = {"box": box, "panel": pages.panel(box), "tab": "history", "charts": CHARTS}
+    told |= {"gpus": gpus, "spans": SPANS, "engines": metrics.servers_of(box)}
     told |= {"oldest": min(oldest, default=0), "newest": max(newest, default=0)}
     return render(request, "memory/history.html", told)
 
@@ -47,15 +59,23 @@ def history(request: PersonRequest, slug: str) -> HttpResponse:
 def _gpus(box: Box) -> list[tuple[str, str]]:
     """What a person may choose from: the name in points, and a title."""
     titles = {
-        str(each.get("uuid")): f"GPU {each['index']} {each.get('name') or ''}".strip()
+        str(each.get("uuid")): f"GPU {each['index']} {shorten(each.get('name') or '')}".strip()
         for each in box.gpus or []
     }
     recorded = chunks.list_keys(HistoryChunk, box)
-    found = (
-        (key, titles.get(key, f"{key.removeprefix('GPU-')[:8]}, no longer there"))
-        for key in recorded
-    )
-    return sorted(found, key=lambda each: (each[0] not in titles, each[1]))
+    here = sorted((key for key in recorded if key in titles), key=lambda key: titles[key])
+    gone = sorted(key for key in recorded if key not in titles)
+    return [
+        *((key, titles[key]) for key in here),
+        *((key, f"Removed GPU {number}") for number, key in enumerate(gone, start=1)),
+    ]
+
+
+def shorten(name: str) -> str:
+    """ "RTX PRO 6000" of "NVIDIA RTX PRO 6000 Blackwell Server Edition"."""
+    for words in _EDITIONS:
+        name = name.replace(words, "")
+    return name
 
 
 @require_GET
@@ -79,6 +99,7 @@ def history_points(request: PersonRequest, slug: str) -> JsonResponse:
         "first": chunks.find_oldest(HistoryChunk, box),
         "runs": _runs(box, since, until),
         "alerts": _alerts(box, since, until),
+        "reboots": _reboots(box, since, until),
         "engines": metrics.of_box(box, since, until, MOST_POINTS, request.GET.get("server", "")),
         **judge.columns(points, begins, until, width),
     }
@@ -147,6 +168,18 @@ def _alerts(box: Box, since: int, until: int) -> list[dict[str, Any]]:
             "end": durations.to_timestamp(alert.cleared_at),
         }
         for alert in alerts.filter(raised_at__lte=began).order_by("-raised_at")[:MOST_ALERTS]
+    ]
+
+
+def _reboots(box: Box, since: int, until: int) -> list[dict[str, Any]]:
+    within = (datetime.fromtimestamp(since, UTC), datetime.fromtimestamp(until, UTC))
+    return [
+        {
+            "at": durations.to_timestamp(each.booted_at),
+            "words": f"{box.slug} restarts",
+            "url": reverse("box", args=[box.slug]),
+        }
+        for each in box.reboots.filter(booted_at__range=within).order_by("booted_at")
     ]
 
 

@@ -1,38 +1,59 @@
-"""Admins' pages for people: invite, role, disable, new password, activity."""
-
-from collections.abc import AsyncIterator
+"""Admins' pages of people: invite, role, disable, new password."""
 
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.db import transaction
-from django.db.models import Q, QuerySet
-from django.http import HttpResponse, StreamingHttpResponse
+from django.db.models import Q
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_POST
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers import events
 from servers.forms.people import RoleForm
 from servers.models import AuditEntry, Invite, Permission, Role, User
-from servers.views import spreadsheet
 from servers.views.access import PersonRequest, allow
-from servers.views.people.settings import page
+from servers.views.responses import render_form
 
 LAST_ADMIN = (
     "{} is the last active admin, so nothing was changed. Make somebody else an admin first."
 )
 
 
-@require_POST
+NO_ROLE = "There is no such role. Choose one of the list."
+
+
+@require_GET
+@allow(Permission.ADMINISTER)
+def list_people(request: PersonRequest) -> HttpResponse:
+    return _page(request)
+
+
+def _page(request: PersonRequest, *, link: tuple[Invite, str] | None = None) -> HttpResponse:
+    """With a link that was just made: it is shown this once."""
+    invites = Invite.objects.open().select_related("person", "created_by").order_by("expires_at")
+    context = {
+        "people": User.objects.order_by("-is_active", "-role", "username"),
+        "roles": Role.choices,
+        "invites": invites,
+        "new_link": link and {"is_for": link[0], "address": _address(request, link[1])},
+    }
+    return render(request, "people/settings/people.html", context)
+
+
+def _address(request: PersonRequest, token: str) -> str:
+    return request.build_absolute_uri(reverse("join", args=[token]))
+
+
+@require_http_methods(["GET", "POST"])
 @allow(Permission.ADMINISTER)
 def person_invite(request: PersonRequest) -> HttpResponse:
-    form = RoleForm(request.POST)
-    if not form.is_valid():
-        messages.error(request, "There is no such role. Choose one of the list.")
-        return redirect("settings")
-    with transaction.atomic():
-        made = Invite.make(role=form.cleaned_data["role"], by=request.user)
-        AuditEntry.note(request.user, "invite", made[0])
-    return page(request, link=made)
+    form = RoleForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        with transaction.atomic():
+            made = Invite.make(role=form.cleaned_data["role"], by=request.user)
+            AuditEntry.note(request.user, "invite", made[0])
+        return _page(request, link=made)
+    return render_form(request, "people/settings/invite.html", {"form": form})
 
 
 @require_POST
@@ -44,7 +65,7 @@ def invite_end(request: PersonRequest, pk: int) -> HttpResponse:
         messages.success(request, f"The link for {invite} has ended.")
     else:
         messages.info(request, f"The link for {invite} was used or over already.")
-    return redirect("settings")
+    return redirect("settings_people")
 
 
 @require_POST
@@ -53,11 +74,11 @@ def person_reset(request: PersonRequest, pk: int) -> HttpResponse:
     person = get_object_or_404(User, pk=pk)
     if not person.is_active:
         messages.error(request, f"{person} is disabled. Enable the account first.")
-        return redirect("settings")
+        return redirect("settings_people")
     with transaction.atomic():
         made = Invite.make(role=Role(person.role), by=request.user, person=person)
         AuditEntry.note(request.user, "reset link", person)
-    return page(request, link=made)
+    return _page(request, link=made)
 
 
 @require_POST
@@ -66,8 +87,8 @@ def person_role(request: PersonRequest, pk: int) -> HttpResponse:
     person = get_object_or_404(User, pk=pk)
     form = RoleForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "There is no such role. Choose one of the list.")
-        return redirect("settings")
+        messages.error(request, NO_ROLE)
+        return redirect("settings_people")
     role: Role = form.cleaned_data["role"]
     with transaction.atomic():
         changed = User.objects.change(pk, role=role)
@@ -82,7 +103,7 @@ def person_role(request: PersonRequest, pk: int) -> HttpResponse:
         messages.success(request, f"{person} is now {role.with_article}.")
     else:
         messages.error(request, LAST_ADMIN.format(person))
-    return redirect("settings")
+    return redirect("settings_people")
 
 
 @require_POST
@@ -90,7 +111,7 @@ def person_role(request: PersonRequest, pk: int) -> HttpResponse:
 def person_active(request: PersonRequest, pk: int) -> HttpResponse:
     """Disable a person, or let a disabled one in again, as the form says."""
     person = get_object_or_404(User, pk=pk)
-    enables = request.POST.get("active") == "yes"
+    enables = "yes" in (request.POST.get("active"), request.GET.get("active"))
     with transaction.atomic():
         changed = User.objects.change(pk, is_active=enables)
         if changed:
@@ -100,47 +121,13 @@ def person_active(request: PersonRequest, pk: int) -> HttpResponse:
     if changed:
         events.publish_person_change(pk)
         done = "may log in again" if enables else "is disabled; their sessions have ended"
-        messages.success(request, f"{person} {done}.")
+        undo = "" if enables else reverse("person_active", query={"active": "yes"}, args=[pk])
+        messages.success(request, f"{person} {done}.", extra_tags=undo)
     else:
         messages.error(request, LAST_ADMIN.format(person))
-    return redirect("settings")
+    return redirect("settings_people")
 
 
 def _end_links(which: Q) -> None:
     """Else somebody who is shown out keeps a link to come back by."""
     Invite.objects.filter(which).end()
-
-
-PER_PAGE = 100
-
-
-@require_GET
-@allow(Permission.ADMINISTER)
-def activity(request: PersonRequest) -> HttpResponse:
-    q = request.GET.get("q", "")
-    page = Paginator(_filter_entries(q), PER_PAGE).get_page(request.GET.get("page"))
-    return render(request, "people/activity.html", {"entries": page, "q": q})
-
-
-@require_GET
-@allow(Permission.ADMINISTER)
-async def activity_csv(request: PersonRequest) -> StreamingHttpResponse:
-    entries = _filter_entries(request.GET.get("q", ""))
-    head = ["when", "who", "what", "to what", "more"]
-    return spreadsheet.download("inferdash-activity.csv", head, _rows(entries))
-
-
-def _filter_entries(q: str) -> QuerySet[AuditEntry]:
-    found = AuditEntry.objects.select_related("by")
-    for word in q.split():
-        found = found.filter(
-            Q(by__username__icontains=word) | Q(action__icontains=word) | Q(subject__icontains=word)
-        )
-    return found
-
-
-async def _rows(entries: QuerySet[AuditEntry]) -> AsyncIterator[list[str]]:
-    async for entry in entries.aiterator():
-        more = ", ".join(f"{key} {value}" for key, value in entry.detail.items())
-        who = entry.by.username if entry.by else "inferdash"
-        yield [entry.at.isoformat(), who, entry.action, entry.subject, more]

@@ -11,7 +11,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
 from servers import lifecycle, tasks
-from servers.forms import environment as form
+from servers.contexts.profiles.gpu_choice import describe_gpus
+from servers.forms import environment as start_form
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.judge.profiles import vocabulary
@@ -22,7 +23,9 @@ from servers.lifecycle.profiles import checks, preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext, describe_subject
 from servers.lifecycle.runs import gpu_conflicts
 from servers.models import Box, Permission, Profile, ProfileVersion, Server
+from servers.state import box_samples
 from servers.views.access import PersonRequest, allow
+from servers.views.profiles.profile_form import render_form
 from servers.views.profiles.profiles import find, save_launch
 from servers.views.responses import ask_in_dialog
 from servers.views.runs import starts
@@ -37,27 +40,35 @@ TRIES = 20
 def profile_check(request: PersonRequest) -> HttpResponse:
     """What the form's launch would run into, and the command that it amounts to."""
     form, profile = _form(request)
-    if not form.is_valid():
-        context = {"form": form, "faults": form.faults()}
-        context["marks"] = _marks(form, _read_vocabulary(form, profile))
-        return render(request, "profiles/_check.html", context)
-    start = _read_context(form, profile)
+    is_valid, box = form.is_valid(), form.read_box()
+    start = _read_context(form, profile) if is_valid else None
+    sample = None
+    if box is not None:
+        sample = start.sample if start is not None else box_samples.newest(box.slug)
+    beside = {
+        "form": form,
+        "sections": form.sections(),
+        "choice": describe_gpus(box, str(form["gpus"].value() or ""), sample) if box else None,
+        "box": box,
+    }
+    if not is_valid:
+        found = {"faults": form.faults(), "marks": _marks(form, _read_vocabulary(form, profile))}
+        return render(request, "profiles/form/check.html", found | beside)
     marks = _marks(form, start)
-    around: dict[str, Any] = {"box": None}
+    around: dict[str, Any] = {}
     if start is not None:
         tasks.look_at_mounts(start)
         checked = preflight.check(start)
         around = {
             "asks_checkpoint": start.lacks_checkpoint_facts,
             "preview": lifecycle.preview(start),
-            "box": start.box,
             "image": start.image,
+            "stored": start.find_stored(),
         }
     else:
         checked = preflight.anywhere(form.unsaved_launch())
-    found = {"form": form, "marks": marks, "checked": checked}
-    found |= {"findings": checked.findings, "fit": checked.fit}
-    return render(request, "profiles/_check.html", found | around | _places(start))
+    found = {"marks": marks, "checked": checked, "fit": checked.fit}
+    return render(request, "profiles/form/check.html", found | beside | around | _places(start))
 
 
 def _vocabulary(form: ProfileForm) -> Launch:
@@ -160,7 +171,6 @@ def _places(context: LaunchContext | None) -> dict[str, Any]:
 def profile_fix_form(request: PersonRequest, rule: str) -> HttpResponse:
     """The form again, with a finding's fix applied to what is typed. Nothing is saved."""
     form, profile = _form(request)
-    context: dict[str, Any] = {"form": form, "profile": profile, "has_box": Box.objects.exists()}
     if form.is_valid():
         launch, start = form.unsaved_launch(), _read_context(form, profile)
         if rule == checks.RULE and start is not None:
@@ -172,8 +182,8 @@ def profile_fix_form(request: PersonRequest, rule: str) -> HttpResponse:
             changed = replace(fix.apply(launch), secret_env={})
             kept = {name: typed[name] for name in fix.apply(launch).secret_env}
             values = form.collect_typed() | initial(changed, secrets=kept)
-            context["form"] = ProfileForm(person=request.user, profile=profile, initial=values)
-    return render(request, "profiles/form.html", context)
+            form = ProfileForm(person=request.user, profile=profile, initial=values)
+    return render_form(request, form, profile, is_changed=True)
 
 
 @require_POST
@@ -232,7 +242,7 @@ def _objection(
     faults = checked.faults if found is None else checked.lasting
     if not errors and not faults and found is not None:
         asked = starts.question(request, server, found, checked, is_of_profile=is_of_profile)
-        if asked is not None or form.read_start(request.POST).answer:
+        if asked is not None or start_form.read_start(request.POST).answer:
             return asked
     if errors or checked.faults:
         if starts.despite(request) and person.may_edit:

@@ -10,10 +10,12 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
+from servers.contexts.profiles.import_summary import summarise_document, summarise_draft
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.launch.commandline.draft import Draft, DraftError, UnknownEngineError, draft
 from servers.launch.commandline.environment_draft import HF_TOKENS
+from servers.launch.commandline.import_notes import ImportNote
 from servers.launch.commandline.inspect import without_keys
 from servers.launch.commandline.paste import read
 from servers.launch.commandline.tokens import (
@@ -29,7 +31,7 @@ from servers.launch.recipes.document import Document
 from servers.launch.recipes.mapping import DocumentError
 from servers.models import Box, Permission, Run
 from servers.views.access import PersonRequest, allow
-from servers.views.profiles.profile_form import of_document
+from servers.views.profiles.profile_form import find_free_name, of_document, render_form
 from servers.views.threads import run_apart
 
 # Both stand at the beginning of a line in every profile's YAML, and together nowhere else.
@@ -37,15 +39,6 @@ _OWN = re.compile(r"(?ms)\A(?=.*^\s*\"?engine\"?:)(?=.*^\s*\"?checkpoint\"?:)")
 # The three that every model file of github.com/vllm-project/recipes has.
 _OF_VLLM_PROJECT = re.compile(r"(?ms)\A(?=.*^meta:)(?=.*^model:)(?=.*^variants:)")
 _GENERATIONS = {"9": "hopper", "10": "blackwell", "12": "blackwell"}
-
-# Of a remark's kind, in the order in which a person should read them. What is otherwise than in the
-# paste, be it changed or left out, is one list.
-HEADINGS = {
-    "unresolved": "To fill in",
-    "trusts": "Security review",
-    "assumed": "Import notes",
-    "ignored": "Import notes",
-}
 
 
 @require_http_methods(["GET", "POST"])
@@ -68,7 +61,7 @@ async def profile_paste(request: PersonRequest) -> HttpResponse:
             }
             if chosen is not None and not _asks(request, chosen, context):
                 made = await run_apart(_draft, request, chosen, text)
-                return await sync_to_async(_filled_form)(request, made)
+                return await sync_to_async(_filled_form)(request, chosen, made)
         except PasteError as error:
             context |= {"error": str(error), "line": _line(text, error.line)}
         except UnknownEngineError as error:
@@ -118,11 +111,7 @@ def _name_candidate(each: LaunchCommand | Document) -> tuple[str, str]:
 
 def _form_of_document(request: PersonRequest, found: Document) -> HttpResponse:
     form = ProfileForm(person=request.user, initial=of_document(found, found.launch))
-    return render(
-        request,
-        "profiles/form.html",
-        {"form": form, "has_box": Box.objects.exists(), "remarks": []},
-    )
+    return render_form(request, form, imported=summarise_document(found))
 
 
 def _draft(request: PersonRequest, command: LaunchCommand, text: str) -> Draft:
@@ -156,26 +145,19 @@ def _values(request: PersonRequest, command: LaunchCommand) -> dict[str, str]:
     return {name: request.POST.get(f"value-{name}", "").strip() for name in command.unresolved}
 
 
-def _filled_form(request: PersonRequest, made: Draft) -> HttpResponse:
+def _filled_form(request: PersonRequest, command: LaunchCommand, made: Draft) -> HttpResponse:
     values = initial(made.launch, secrets=made.secrets)
-    form = ProfileForm(person=request.user, initial={"name": made.name, **values, "message": ""})
-    said: dict[str, list[str]] = {heading: [] for heading in HEADINGS.values()}
-    for remark in made.remarks:
-        said[HEADINGS[remark.kind]].append(remark.says)
-    image = made.launch.image
+    form = ProfileForm(person=request.user, initial={"name": find_free_name(made.name), **values})
+    image, further = made.launch.image, list[ImportNote]()
     if not Run.objects.filter(version__spec__image=image, ready_at__isnull=False).exists():
-        said[HEADINGS["trusts"]].append(f"The image {image}, which has never served anything here.")
-    remarks = [(heading, lines) for heading, lines in said.items() if lines]
-    return render(
+        says = f"The image {image}, which has never served anything here."
+        further.append(ImportNote(kind="trusts", says=says))
+    return render_form(
         request,
-        "profiles/form.html",
-        {
-            "form": form,
-            "has_box": Box.objects.exists(),
-            "remarks": remarks,
-            "pasted": request.POST.get("text", ""),
-            "pasted_engine": request.POST.get("engine", ""),
-        },
+        form,
+        imported=summarise_draft(command, made, further),
+        pasted=request.POST.get("text", ""),
+        pasted_engine=request.POST.get("engine", ""),
     )
 
 

@@ -1,5 +1,6 @@
 """The form that makes and changes profiles."""
 
+import itertools
 from typing import Any
 
 from django.contrib import messages
@@ -10,6 +11,7 @@ from django.utils.text import slugify
 from django.views.decorators.http import require_http_methods
 
 from servers import events
+from servers.contexts.profiles.gpu_choice import describe_gpus
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.launch.engines import change
@@ -25,10 +27,13 @@ from servers.models import (
     StoredCheckpoint,
     User,
 )
+from servers.models.people.key import MASK
 from servers.models.profiles.versioned import Stale
+from servers.state import box_samples
 from servers.views.access import PersonRequest, allow
 from servers.views.profiles.profiles import describe_unversioned, find
 from servers.views.profiles.recipes import find_recipe
+from servers.views.runs import starts
 
 
 @require_http_methods(["GET", "POST"])
@@ -41,8 +46,44 @@ def profile_new(request: PersonRequest) -> HttpResponse:
     )
     if request.method == "POST" and form.is_valid():
         made = create(form, by=person)
-        return redirect("profile", slug=made.slug)
-    return render(request, "profiles/form.html", {"form": form, "has_box": Box.objects.exists()})
+        return _go_on(request, made)
+    return render_form(request, form)
+
+
+def render_form(
+    request: PersonRequest, form: ProfileForm, profile: Profile | None = None, **more: object
+) -> HttpResponse:
+    box = form.read_box()
+    context = {
+        "form": form,
+        "profile": profile,
+        "box": box,
+        "sections": form.sections(),
+        "choice": describe_gpus(box, str(form["gpus"].value() or ""), box_samples.newest(box.slug))
+        if box
+        else None,
+        "has_box": Box.objects.exists(),
+        "mask": MASK,
+        "may_start": find_startable(request.user, profile),
+    }
+    return render(request, "profiles/form.html", context | more)
+
+
+def find_startable(person: User, profile: Profile | None) -> bool:
+    """Whether a save may go on to a start: of a new profile, or of the only server of one."""
+    if not person.may_operate:
+        return False
+    servers = list(profile.servers.select_related("run")[:2]) if profile else []
+    return profile is None or (len(servers) == 1 and servers[0].can_start)
+
+
+def _go_on(request: PersonRequest, saved: Profile) -> HttpResponse:
+    """To the profile; after “Save and start” to its server, whose page begins the start."""
+    server = saved.servers.first()
+    if "start" not in request.POST or server is None or not request.user.may_operate:
+        return redirect("profile", slug=saved.slug)
+    starts.plan_start(request, server)
+    return redirect("server", slug=server.slug)
 
 
 def _read_source(request: PersonRequest) -> dict[str, Any] | None:
@@ -51,7 +92,7 @@ def _read_source(request: PersonRequest) -> dict[str, Any] | None:
     if pk.isdecimal() and len(pk) < 10:
         found = get_object_or_404(StoredCheckpoint.objects.select_related("box"), pk=pk)
         return {
-            "name": inventory.title(found),
+            "name": find_free_name(inventory.title(found)),
             "box": found.box,
             **initial(inventory.launch(found)),
         }
@@ -72,12 +113,19 @@ def _of_recipe(request: PersonRequest) -> dict[str, Any] | None:
 def of_document(document: Document, launch: Launch) -> dict[str, Any]:
     """The form's values; of secrets the names alone."""
     return {
-        "name": document.name,
+        "name": find_free_name(document.name),
         "notes": document.notes,
         "source": document.source.url,
         "tags": " ".join(document.tags),
         **initial(launch, secrets=dict.fromkeys(document.secrets, "")),
     }
+
+
+def find_free_name(name: str) -> str:
+    """The name, with a number behind it where a profile has it already."""
+    taken = set(Profile.objects.values_list("slug", flat=True))
+    tried = (f"{name[:90]} {number}" if number > 1 else name for number in itertools.count(1))
+    return next(each for each in tried if slugify(each)[:63] not in taken)
 
 
 def create(form: ProfileForm, *, by: User) -> Profile:
@@ -97,18 +145,18 @@ def create(form: ProfileForm, *, by: User) -> Profile:
 def profile_edit(request: PersonRequest, slug: str) -> HttpResponse:
     found = find(request, slug)
     form = ProfileForm(request.POST or None, person=request.user, profile=found)
-    context = {"form": form, "profile": found, "has_box": True}
+    more: dict[str, object] = {}
     if request.method == "POST" and form.is_valid():
         try:
             _save(request, found, form)
         except Stale:
             found = find(request, slug)
             form.build_upon(found)
-            context |= {"profile": found, "conflict": _theirs_and_mine(found, form)}
+            more["conflict"] = _theirs_and_mine(found, form)
         else:
             events.publish_change("servers")
-            return redirect("profile", slug=found.slug)
-    return render(request, "profiles/form.html", context)
+            return _go_on(request, found)
+    return render_form(request, form, found, **more)
 
 
 def _save(request: PersonRequest, found: Profile, form: ProfileForm) -> None:

@@ -98,6 +98,10 @@ def profile(request: PersonRequest, slug: str) -> HttpResponse:
             "runs": Run.objects.filter(server__profile=found).select_related(
                 "server", "version", "log", "health"
             )[:LATEST],
+            # The one button of the page that is meant first.
+            "first_start": next(
+                (each for each in servers if each.can_start and request.user.may_operate), None
+            ),
             "servers": [{"server": server, **_build_known(found, server)} for server in servers],
             # What holds everywhere, for one that is on no box.
             "checked": preflight.anywhere(found.launch) if not servers else None,

@@ -8,7 +8,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
-from servers.launch.engines import ENGINES, change, choices
+from servers.launch.engines import change
 from servers.launch.recipes import document
 from servers.launch.recipes.catalogue import Catalogue, Overlay, Recipe, catalogue
 from servers.launch.recipes.document import HardwareFit
@@ -37,8 +37,7 @@ def read_catalogue() -> Catalogue:
 def recipes(request: PersonRequest) -> HttpResponse:
     """Those that fit a box come first; ?all= shows the others too."""
     known = read_catalogue()
-    engine = request.GET.get("engine", "")
-    rows = [_row(each) for each in known.recipes if engine in ("", each.published.launch.engine)]
+    rows = [_row(each) for each in known.recipes]
     rows.sort(key=lambda row: (not row.fits_somewhere, row.recipe.published.name))
     shows_all = "all" in request.GET or not any(row.fits_somewhere for row in rows)
     return render(
@@ -48,8 +47,6 @@ def recipes(request: PersonRequest) -> HttpResponse:
             "rows": [row for row in rows if shows_all or row.fits_somewhere],
             "hidden": 0 if shows_all else sum(not row.fits_somewhere for row in rows),
             "broken": known.broken,
-            "engine": engine if engine in ENGINES else "",
-            "engines": choices(),
         },
     )
 

@@ -1,4 +1,4 @@
-"""Pages of servers: the dashboard, one server, reboots, placements."""
+"""Pages of servers: the dashboard, the list, reboots, placements."""
 
 from dataclasses import asdict
 
@@ -13,9 +13,9 @@ from django.views.decorators.http import require_GET, require_POST
 from servers import events
 from servers.contexts import pages
 from servers.contexts.alerts import needs
+from servers.contexts.people import recent
 from servers.contexts.runs import reboots
 from servers.forms.profile_values import opens_the_box
-from servers.launch import numbers
 from servers.launch.engines import parameters
 from servers.lifecycle.runs.ownership import require_managed
 from servers.lifecycle.weights import checkpoints
@@ -25,43 +25,14 @@ from servers.models import (
     Key,
     Permission,
     Profile,
-    PromptRun,
     Reboot,
-    Run,
     Server,
 )
-from servers.models.runs.run import PARTS
 from servers.state import box_samples
 from servers.views.access import PersonRequest, allow
 from servers.views.people import encryption
 from servers.views.profiles.profiles import find
 from servers.views.responses import respond_done
-
-EARLIER = 50  # runs in the table
-
-
-@require_GET
-@allow(Permission.VIEW)
-def server(request: PersonRequest, slug: str) -> HttpResponse:
-    found = get_object_or_404(Server.objects.with_details(), slug=slug)
-    run = _find_run(found, request.GET.get("run", ""))
-    runs = found.runs.select_related("started_by", "stopped_by", "version", *PARTS)[:EARLIER]
-    return render(
-        request,
-        "runs/page.html",
-        {
-            **pages.head(found, run, request.user, request.get_host()),
-            "runs": runs,
-            "rounds": PromptRun.objects.filter(run=run).select_related("prompt_set", "by"),
-        },
-    )
-
-
-def _find_run(server: Server, asked: str) -> Run | None:
-    if not asked:
-        return server.run
-    runs = server.runs.select_related("started_by", "stopped_by", "version", *PARTS)
-    return get_object_or_404(runs, pk=numbers.whole(asked))
 
 
 @require_GET
@@ -88,16 +59,17 @@ def dashboard(request: PersonRequest) -> HttpResponse:
         return redirect("chat")
     boxes = list(Box.objects.all())
     samples = {box.slug: box_samples.newest(box.slug) for box in boxes}
-    servers = list(Server.objects.for_dashboard())
+    servers = list(Server.objects.for_dashboard().for_person(request.user))
     return render(
         request,
         "dashboard.html",
         {
             "person": request.user,
             "servers": servers,
-            "panels": pages.panels(boxes, samples),
-            "notices": needs.attention(boxes, samples),
+            "panels": pages.panels(boxes, samples, is_folded=len(boxes) > pages.UNFOLDED),
+            "notices": needs.list_for(request.user, needs.attention(boxes, samples)),
             "ending_keys": list(Key.objects.ending_soon(request.user)),
+            "recent": recent.list_recent(request.user),
             "reboots": reboots.lines(),
             "is_open_unencrypted": settings.IS_OPEN_UNENCRYPTED,
             "certificate_days": encryption.days_left(),
@@ -108,9 +80,20 @@ def dashboard(request: PersonRequest) -> HttpResponse:
 @require_GET
 @allow(Permission.VIEW)
 def list_servers(request: PersonRequest) -> HttpResponse:
-    """The dashboard's cards, without the boxes above them."""
-    servers = list(Server.objects.for_dashboard())
+    servers = list(Server.objects.for_dashboard().for_person(request.user))
     return render(request, "runs/list.html", {"person": request.user, "servers": servers})
+
+
+@require_POST
+@allow(Permission.VIEW)
+def server_favourite(request: PersonRequest, slug: str) -> HttpResponse:
+    found, person = get_object_or_404(Server, slug=slug), request.user
+    if request.POST.get("is") == "yes":
+        found.fans.add(person)
+    else:
+        found.fans.remove(person)
+    events.publish_person_change(person.pk)
+    return respond_done()
 
 
 @require_POST

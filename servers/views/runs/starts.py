@@ -12,6 +12,21 @@ from servers.models.runs.ownership import ManagedRun, ManagedServer
 from servers.views.access import PersonRequest
 from servers.views.responses import ask_in_dialog
 
+_ASKED = "asked_start"  # in the session: the slug of a server
+
+
+def plan_start(request: PersonRequest, server: Server) -> None:
+    """Let the server's page, which is shown next, begin its start: a save has asked for it."""
+    request.session[_ASKED] = server.slug
+
+
+def take_planned(request: PersonRequest, server: Server) -> bool:
+    """Whether its page is to begin a start, once."""
+    if request.session.get(_ASKED) != server.slug:
+        return False
+    del request.session[_ASKED]
+    return request.user.may_operate and server.can_start
+
 
 def despite(request: PersonRequest) -> str:
     """Why somebody starts it although something is known to fail."""

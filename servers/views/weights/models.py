@@ -1,14 +1,11 @@
 """Pages of models: what lies on the boxes' disks, whether it is whole, and its deletion."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID, uuid4
 
+from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import Q, QuerySet
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -16,67 +13,25 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers import events, tasks
-from servers.judge.weights import checkpoints as judge
+from servers.contexts.weights import models as model_context
+from servers.contexts.weights.models import CheckpointRow
 from servers.launch.commandline.paste import read
 from servers.launch.commandline.tokens import PasteError
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.profiles import attempts
 from servers.lifecycle.profiles.attempts import OUTCOMES, AttemptFilter
-from servers.lifecycle.weights import deletion, inventory
-from servers.lifecycle.weights.inventory import ModelUse
-from servers.models import Box, Download, Job, ModelInventory, Permission, StoredCheckpoint, User
+from servers.lifecycle.weights import deletion
+from servers.models import (
+    Box,
+    Download,
+    HostResources,
+    ModelInventory,
+    Permission,
+    StoredCheckpoint,
+)
 from servers.state import answers
 from servers.views.access import PersonRequest, allow
-from servers.views.responses import respond_done
-
-STATES = {
-    "complete": "complete",
-    "partial": "not complete",
-    "without weights": "without weights",
-}
-WHOSE = {"unused": "in no profile", "twice": "duplicates"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckpointRow:
-    stored: StoredCheckpoint
-    uses: list[ModelUse]
-    copies: list[StoredCheckpoint]  # the same weights elsewhere on this box
-    room: judge.WeightsFit | None
-
-    @property
-    def quantization(self) -> str:
-        return judge.quantization(self.stored.config)
-
-    @property
-    def context(self) -> int | None:
-        return judge.context(self.stored.config)
-
-    @property
-    def architecture(self) -> str:
-        return judge.architecture(self.stored.config)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoxModels:
-    """The models of one box."""
-
-    box: Box
-    inventory: ModelInventory | None
-    rows: list[CheckpointRow]
-    size: int  # bytes of all of them on the disks, those that are filtered away included
-    count: int
-    deletions: list[Job]  # that go on, or were refused
-
-    @property
-    def told_roots(self) -> list[dict[str, Any]]:
-        """Without the usual folders that this box happens not to have."""
-        known = self.inventory.roots if self.inventory else []
-        return [each for each in known if not (each["is_usual"] and each["absent"])]
-
-    @property
-    def hidden(self) -> list[str]:
-        return [path for each in self.told_roots for path in each["hidden"]]
+from servers.views.responses import render_question, respond_done
 
 
 @require_GET
@@ -84,85 +39,40 @@ class BoxModels:
 def models(request: PersonRequest) -> HttpResponse:
     text = request.GET.get("q", "")[:200]
     state = request.GET.get("state", "")
-    state = state if state in STATES or state in WHOSE else ""
-    person = request.user
-    seen = ModelInventory.objects.by_box()
-    inventories = [
-        _list_models(box, seen.get(box.pk), person, text, state) for box in Box.objects.all()
-    ]
+    state = state if state in model_context.STATES else ""
+    seen, resources = ModelInventory.objects.by_box(), HostResources.objects.by_box()
+    rows: list[CheckpointRow] = []
+    boxes = []
+    for box in Box.objects.all():
+        of_box = model_context.build_rows(box, request.user)
+        boxes.append(
+            model_context.describe_box(box, seen.get(box.pk), resources.get(box.pk), of_box)
+        )
+        rows += of_box
+    is_it = model_context.STATES[state][1]
     return render(
         request,
         "weights/list.html",
         {
-            "inventories": inventories,
+            "boxes": boxes,
+            "rows": model_context.choose(filter(is_it, rows), text),
+            "count": len(rows),
             "text": text,
             "state": state,
-            "states": (STATES | WHOSE).items(),
-            "is_filtered": bool(text or state),
+            "choices": model_context.list_choices(rows),
             "mark": ModelInventory.objects.mark(),
             "downloads": Download.objects.for_page(),
+            "hub": settings.HUB,
         },
     )
-
-
-def _list_models(
-    box: Box, seen: ModelInventory | None, person: User, text: str, state: str
-) -> BoxModels:
-    everything = list(box.checkpoints.defer("texts"))
-    shown = _filter_checkpoints(box.checkpoints.defer("texts"), text, state)
-    rows = _rows(box, shown, everything, person)
-    if state == "unused":
-        rows = [row for row in rows if not row.uses]
-    if state == "twice":
-        rows = [row for row in rows if row.copies]
-    return BoxModels(
-        box=box,
-        inventory=seen,
-        rows=rows,
-        size=sum(each.size for each in everything),
-        count=len(everything),
-        deletions=list(deletion.list_deletions(box)),
-    )
-
-
-def _filter_checkpoints(
-    found: QuerySet[StoredCheckpoint], text: str, state: str
-) -> QuerySet[StoredCheckpoint]:
-    for word in text.split():
-        found = found.filter(Q(name__icontains=word) | Q(path__icontains=word))
-    return found.filter(state=state) if state in STATES else found
-
-
-def _rows(
-    box: Box,
-    shown: Iterable[StoredCheckpoint],
-    everything: list[StoredCheckpoint],
-    person: User,
-) -> list[CheckpointRow]:
-    used = inventory.uses(box, person)
-    return [
-        CheckpointRow(
-            stored=each,
-            uses=used.get(each.pk, []),
-            copies=[
-                other
-                for other in everything
-                if each.fingerprint
-                and other.fingerprint == each.fingerprint
-                and other.pk != each.pk
-            ],
-            room=judge.room(each.weights, box.gpus),
-        )
-        for each in shown
-    ]
 
 
 @require_GET
 @allow(Permission.VIEW)
 def model(request: PersonRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(StoredCheckpoint.objects.select_related("box"), pk=pk)
-    everything = list(found.box.checkpoints.defer("texts"))
-    row = _rows(found.box, [found], everything, request.user)[0]
+    rows = model_context.build_rows(found.box, request.user)
+    row = next(each for each in rows if each.stored.pk == pk)
     return render(
         request,
         "weights/model.html",
@@ -205,13 +115,13 @@ def model_delete(request: PersonRequest, pk: int) -> HttpResponse:
     stored = _find(pk)
     if request.method == "POST":
         return _request_deletion(request, stored)
-    query = f"asked={uuid4()}"
+    query = f"asked={uuid4()}{'&dialog' if 'HX-Request' in request.headers else ''}"
     context = {
         "stored": stored,
         "missers": deletion.missers(stored, request.user),
         "look": f"{reverse('model_delete_look', args=[pk])}?{query}",
     }
-    return render(request, "weights/delete.html", context)
+    return render_question(request, f"Delete {stored.name}?", "weights/_delete.html", context)
 
 
 def _request_deletion(request: PersonRequest, stored: StoredCheckpoint) -> HttpResponse:
@@ -238,7 +148,8 @@ def model_delete_look(request: PersonRequest, pk: int) -> HttpResponse:
     if said is None:
         tasks.ask_about_stored(stored, asked)
         said = answers.wait_for_answer(asked, seconds=ANSWERS_WITHIN)
-    return render(request, "weights/_delete_look.html", {"stored": stored, "said": said})
+    context = {"stored": stored, "said": said, "is_dialog": "dialog" in request.GET}
+    return render(request, "weights/_delete_look.html", context)
 
 
 def _find(pk: int) -> StoredCheckpoint:

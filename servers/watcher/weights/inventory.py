@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.files.paths import PathError
+from servers.host.kernel import resources
 from servers.host.weights.hub import HubError, RemoteModel
 from servers.host.weights.inventory import Inventory
 from servers.host.weights.stored import Checkpoint
@@ -79,7 +80,8 @@ class ModelScan:
             if not go_on():
                 return
             looked = None if root.refused else self._inventory.look(root.path, files)
-            reports.append(inventory.report(root, looked))
+            disk = resources.disk(root.path, root=settings.HOST_ROOT) if looked else None
+            reports.append(inventory.report(root, looked, disk))
             # One folder may lie below another.
             found |= {each.path: each for each in (looked.found if looked else ())}
         inventory.keep(self.box, found.values())

@@ -7,13 +7,13 @@ export const TOO_SLOW = "too_slow"; // this page’s own: nobody has refused any
 /** @type {Record<string, (refused: Gateway.Refusal) => string>} */
 const KNOWN = {
   no_key: () => "Type a key, or make one.",
-  invalid_api_key: () => "Make a key that may ask models, and type it above. A key that was just revoked counts for 5 s more.",
-  model_not_allowed: () => "Choose a model that this key may ask, or make a key for this one.",
+  invalid_api_key: () => "Make a key that may use models, and type it above. A key that was just revoked counts for 5 s more.",
+  model_not_allowed: () => "Choose a model that this key may use, or make a key for this one.",
   model_not_found: () => "Reload this page: the name is not served any more. Then choose another one.",
   model_not_ready: ({ retryAfter }) =>
     retryAfter ? `It is on its way: test again in ${retryAfter} s.` : "Test again when it is ready.",
   model_not_started: () => "Test again when that is out of its way.",
-  rate_limited: ({ retryAfter }) => `Test again in ${retryAfter} s, or make a key that may ask more often.`,
+  rate_limited: ({ retryAfter }) => `Test again in ${retryAfter} s, or make a key with a higher limit.`,
   no_such_path: () => "Choose a model whose engine has it.",
   [TOO_SLOW]: () => "The server’s page says what it has to do, and how far a start is. Test again when it has less to do, or is ready.",
   engine_lost: () => "The server’s page says why it ended. Start it again, then test again.",

@@ -38,7 +38,7 @@ export class Models {
       ),
     );
     if (before && !listed.some(({ id }) => id === before)) {
-      groups.unshift(group("not for this key, or not there now", [option(before, { why: "Not among the models that this key may ask now." })]));
+      groups.unshift(group("not for this key, or not there now", [option(before, { why: "Not among the models that this key may use now." })]));
     }
     if (!groups.length) groups.push(option("", { why: "No model to ask: no server is ready, and none is started by a request." }, "none"));
     this.select.replaceChildren(...groups);

@@ -1,13 +1,15 @@
 // @ts-check
 // A set of prompts, asked of one server one after another; and the chosen rounds of it side by side.
 
-import { receive } from "./chat/answering.js";
 import { CsrfToken } from "../page/dom.js";
 import { Parameters } from "./chat/params.js";
 import { Presets } from "./chat/presets.js";
 import { Servers, Standing } from "./chat/servers.js";
+import { Side } from "./chat/side.js";
+import { offerServers } from "./chat/server-select.js";
 import { newAnswer } from "./chat/store.js";
-import { TITLES, Turn } from "./compare/turns.js";
+import { TITLES } from "./compare/titles.js";
+import { fetchPart, quietly } from "../page/fetch-part.js";
 import { byId, find, partsOf, told } from "../page/parts.js";
 
 /**
@@ -30,7 +32,8 @@ import { byId, find, partsOf, told } from "../page/parts.js";
 
 const page = byId("prompts", HTMLElement);
 const $ = partsOf({
-  "chat-params": HTMLDetailsElement,
+  "chat-params": HTMLElement,
+  "chat-params-button": HTMLElement,
   "chat-params-form": HTMLFormElement,
   "chat-presets": HTMLElement,
   "chat-servers": HTMLElement,
@@ -43,6 +46,11 @@ const $ = partsOf({
   "round-server": HTMLSelectElement,
   "round-stop": HTMLElement,
 });
+
+/** @type {Told[]} */
+const kept = told("rounds-told");
+// What shows answers is large, and a set that was never asked has none.
+const parts = kept.length ? await fetchPart("shows answers", () => import("./compare/turns.js")) : null;
 
 // A round as a column of turns: its prompts in the order of all, each with its answer.
 class Round {
@@ -110,7 +118,7 @@ class Round {
 class Prompts {
   /** @type {Round[]} */
   rounds = [];
-  /** @type {Turn<Round>[]} */
+  /** @type {import("./compare/turns.js").Turn<Round>[]} */
   turns = [];
   /** Of all rounds. @type {string[]} */
   prompts = [];
@@ -122,7 +130,8 @@ class Prompts {
   constructor() {
     this.csrf = new CsrfToken(page, $("round-form"));
     this.parameters = new Parameters($("chat-params-form"));
-    this.servers = new Servers({ list: $("chat-servers"), select: $("round-server"), here: page.dataset.here ?? "", preselected: page.dataset.preselected ?? "" });
+    this.servers = new Servers({ list: $("chat-servers"), here: page.dataset.here ?? "", preselected: page.dataset.preselected ?? "" });
+    offerServers(this.servers, $("round-server"));
     this.presets = new Presets({
       root: $("chat-presets"), url: page.dataset.presets, csrf: this.csrf, servers: this.servers,
       now: () => ({ params: this.parameters.values, tools: null, schema: null }),
@@ -136,12 +145,10 @@ class Prompts {
   }
 
   draw() {
-    /** @type {Told[]} */
-    const rounds = told("rounds-told");
     // As the newest has them; then what only the others have.
-    const prompts = [...new Set(rounds.flatMap((each) => each.prompts))];
-    this.rounds = rounds.map((each, at) => new Round(each, TITLES.charAt(at), prompts));
-    this.turns = this.rounds.length ? prompts.map((_text, at) => new Turn(at, this.rounds, (round) => this.actions(round))) : [];
+    const prompts = [...new Set(kept.flatMap((each) => each.prompts))];
+    this.rounds = kept.map((each, at) => new Round(each, TITLES.charAt(at), prompts));
+    this.turns = parts ? prompts.map((_text, at) => new parts.Turn(at, this.rounds, (round) => this.actions(round))) : [];
     $("chat-transcript").replaceChildren(...this.turns.map(({ root }) => root));
     this.prompts = prompts;
   }
@@ -162,7 +169,7 @@ class Prompts {
       this.begin();
     });
     $("round-stop").addEventListener("click", () => this.stop());
-    $("round-on").addEventListener("click", () => this.open && this.ask(this.open));
+    $("round-on").addEventListener("click", () => this.open && quietly(this.ask(this.open)));
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && this.asking && !event.defaultPrevented) this.stop();
     });
@@ -205,11 +212,12 @@ class Prompts {
     const round = this.rounds.find(({ id }) => String(id) === page.dataset.begun);
     if (!round) return;
     window.history.replaceState(null, "", page.dataset.address ?? "");
-    if (round === this.open) this.ask(round);
+    if (round === this.open) quietly(this.ask(round));
   }
 
   /** @param {Round} round */
   async ask(round) {
+    const { receive } = await fetchPart("asks", () => import("./chat/answering.js"));
     this.asking = new AbortController();
     const { signal } = this.asking;
     this.parameters.values = round.params;
@@ -219,7 +227,7 @@ class Prompts {
     const all = round.prompts.length;
     for (const place of round.missing) {
       this.say(`Asking ${round.slug}: prompt ${place + 1} of ${all}. Esc stops.`);
-      const problem = await this.one(round, place, request, signal);
+      const problem = await this.one(round, place, { params: request, signal, receive });
       if (signal.aborted || problem) {
         this.end(problem || `Stopped: ${counted(round)}.`);
         return;
@@ -232,10 +240,9 @@ class Prompts {
   /**
    * @param {Round} round
    * @param {number} place
-   * @param {Record<string, unknown>} params
-   * @param {AbortSignal} signal
+   * @param {{params: Record<string, unknown>, signal: AbortSignal, receive: typeof import("./chat/answering.js").receive}} how
    */
-  async one(round, place, params, signal) {
+  async one(round, place, { params, signal, receive }) {
     const message = newAnswer(round);
     round.found.set(place, message);
     round.lay();
@@ -320,5 +327,5 @@ async function post(url, body, csrf) {
   return { message: `inferdash could not take this (${response.status}). Reload the page, then try again.` };
 }
 
-$("chat-params").open = window.matchMedia("(min-width: 74.01rem)").matches;
+new Side({ panel: $("chat-params"), button: $("chat-params-button"), place: page, name: "params" });
 new Prompts();

@@ -14,6 +14,7 @@ import { isAbort } from "./chat/stream-reader.js";
 
 const ABOUT_KEYS = new Set(["no_key", "invalid_api_key", "model_not_allowed", "rate_limited"]);
 const PREFIX = "ifd_";
+const PLACE = /ifd_(?:…|[\w-]+)/g; // of a key in the lines
 // For a question, and for one whose server starts first.
 const LIMIT = { seconds: 60, words: "60 s" };
 const LIMIT_STARTING = { seconds: 600, words: "10 min" };
@@ -29,7 +30,7 @@ const buttons = all(use, "[data-test]", HTMLButtonElement);
 let running = null;
 let listing = Promise.resolve();
 
-const keysPage = use.querySelector("#use-key-note a")?.getAttribute("href") ?? "";
+const keysPage = use.dataset.keys ?? "";
 
 function key() {
   return keyField.value.trim();
@@ -46,7 +47,7 @@ function lack() {
 function complain(text) {
   problem.textContent = text;
   keyField.setAttribute("aria-invalid", String(Boolean(text)));
-  keyField.parentElement?.classList.toggle("has-error", Boolean(text));
+  keyField.closest(".field")?.classList.toggle("has-error", Boolean(text));
 }
 
 // The names that the key may ask, as soon as there is one.
@@ -65,7 +66,7 @@ keyField.addEventListener("input", () => complain(""));
 keyField.addEventListener("change", () => whenReleased(() => (listing = list())));
 find(use, "#use-form", HTMLFormElement).addEventListener("submit", (event) => {
   event.preventDefault();
-  buttons.find((each) => each.closest("details")?.open)?.click();
+  buttons.find((each) => !each.closest("section")?.hidden)?.click();
 });
 for (const button of buttons) {
   button.addEventListener("click", () => (running ? running.abort() : test(button)));
@@ -258,10 +259,26 @@ const note = find(use, "#use-reach", HTMLElement);
 note.textContent = reach(use.dataset.address ?? location.origin, location.origin);
 note.hidden = !note.textContent;
 
-// What is shown on the page anyway need not be typed.
-if (use.dataset.key) {
-  keyField.value = find(document, use.dataset.key, HTMLElement).textContent.trim();
+// What is shown on the page anyway need not be typed, and stands in the lines as it is.
+/** @param {HTMLElement} shown */
+function take(shown) {
+  keyField.value = shown.textContent.trim();
+  complain("");
+  for (const lines of all(use, ".client pre", HTMLElement)) fill(lines, keyField.value);
   listing = list();
-} else {
-  window.addEventListener("pagehide", () => (keyField.value = ""));
 }
+
+/** @param {Node} node @param {string} token */
+function fill(node, token) {
+  if (node instanceof Text) node.data = node.data.replace(PLACE, () => token);
+  for (const each of node.childNodes) fill(each, token);
+}
+
+if (use.dataset.key) take(find(document, use.dataset.key, HTMLElement));
+else window.addEventListener("pagehide", () => (keyField.value = ""));
+
+// One that was made on this page.
+new MutationObserver(() => {
+  const shown = use.querySelector("#token");
+  if (shown instanceof HTMLElement) take(shown);
+}).observe(find(use, "#new-key", HTMLElement), { childList: true });

@@ -2,7 +2,9 @@
 // What an engine writes of its own work, over time, beneath the log: tokens a second, requests,
 // the KV cache. A click goes to that place of the log. uPlot is fetched when there is something.
 
+import { fetchStyle } from "../page/fetch-part.js";
 import { find } from "../page/parts.js";
+import { remember, remembered } from "./choices.js";
 import { heading, resolved } from "../memory/plot.js";
 
 /** @import uPlot from "../../vendor/uplot/uPlot.esm.js" */
@@ -44,7 +46,7 @@ export class LogFigures {
   /** @type {Plotted[]} */
   plots = [];
 
-  /** @param {HTMLElement} panel @param {{show(number: number): void}} on */
+  /** @param {HTMLDetailsElement} panel @param {{show(number: number): void}} on */
   constructor(panel, on) {
     this.panel = panel;
     this.on = on;
@@ -52,7 +54,12 @@ export class LogFigures {
     this.summary = find(panel, ".log-figures-now", HTMLElement);
     this.resizing = new ResizeObserver(() => this.#resize());
     this.resizing.observe(this.body);
-    this.recolour = () => this.#rebuild();
+    this.recolour = () => panel.open && this.#rebuild();
+    panel.addEventListener("toggle", () => {
+      remember("figures", panel.open);
+      this.#draw();
+    });
+    panel.open = remembered("figures") === "yes";
     document.addEventListener("themechange", this.recolour);
   }
 
@@ -78,8 +85,12 @@ export class LogFigures {
     this.summary.textContent = summary(figures);
     if (keys === Object.keys(figures).join() && this.plots.length) {
       for (const { plot, lines } of this.plots) plot.setData(columns(figures, lines));
-      return;
-    }
+    } else await this.#draw();
+  }
+
+  async #draw() {
+    if (!this.panel.open || !this.figures) return this.#clear();
+    await fetchStyle("memory/plots.css");
     this.uPlot ??= (await import("../page/uplot.js")).default;
     this.#rebuild();
   }

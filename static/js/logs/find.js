@@ -15,6 +15,7 @@ const BLOCK = 1024; // lines that the server takes at once, at most
  *   ask(wish: Log.Wish): void,
  *   show(number: number): void,
  *   here(): number,
+ *   range(): {level: string, worst: string},
  *   mark(marker: Log.Marker | null): void,
  *   changed(): void,
  *   closed(): void,
@@ -53,7 +54,6 @@ export class LogFind {
       regex: find(form, "[name=regex]", HTMLInputElement),
       exact: find(form, "[name=exact]", HTMLInputElement),
       only: find(form, "[name=only]", HTMLInputElement),
-      level: find(form, "[name=level]", HTMLSelectElement),
       rank: find(form, "[name=rank]", HTMLSelectElement),
     };
     this.id = 0;
@@ -200,14 +200,14 @@ export class LogFind {
   // What the form asks for; null when that is every line.
   /** @returns {Log.Query | null} */
   #asked() {
-    const { text, regex, exact, level, rank } = this.fields;
+    const { text, regex, exact, rank } = this.fields;
     const typed = exact.checked || regex.checked ? text.value : text.value.toLowerCase();
-    if (!typed && level.value === "info" && !rank.value) return null;
+    if (!typed && !rank.value) return null;
     return {
       text: typed,
       regex: regex.checked,
       case: exact.checked,
-      level: level.value,
+      ...this.on.range(),
       rank: rank.value,
     };
   }

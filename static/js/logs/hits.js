@@ -14,8 +14,8 @@ export class LogHits extends LogModel {
   // Hits come in ascending order here, so that positions stay.
   /** @param {number[]} numbers */
   grow(numbers) {
-    const isOther = numbers[0] !== this.numbers[0] || numbers.length < this.numbers.length;
-    if (isOther) this.reset();
+    const isLonger = numbers === this.numbers || this.numbers.every((number, at) => numbers[at] === number);
+    if (!isLonger) this.reset();
     this.numbers = numbers;
     this.upto = numbers.length;
   }
@@ -41,6 +41,11 @@ export class LogHits extends LogModel {
       ...line,
       number: this.numbers[first - 1 + index] ?? line.number,
     }));
+  }
+
+  /** @param {number} number */
+  has(number) {
+    return this.numbers[this.position(number) - 1] === number;
   }
 
   /** @param {number} number */

@@ -1,20 +1,20 @@
 // @ts-check
-// What stands beside the log: marks at errors and warnings, phases of the start, the evidence of a
-// diagnosis; where they are in all of it, what their rows show, and the ranks to choose from.
+// What is known of a log's lines: errors and warnings, phases of the start, the evidence of a diagnosis.
+// Their rows show it, a lane beside them where they are in all of it, the menu lists them.
 
-import { LogFigures } from "./figures.js";
 import { around, find } from "../page/parts.js";
 
 const AGAIN = 5000; // ms between two looks while the log grows
 const MARK = 4; // px; what is nearer shares a mark
+const NEAR = 12; // px; so far from a mark the pointer may be
 const LONGEST = 70; // characters in the list of places
 
 /** @type {Record<Log.Kind, {mark: string, words: string}>} */
 const KINDS = {
-  evidence: { mark: "✕", words: "The diagnosis goes by this line" },
-  phase: { mark: "▸", words: "" },
-  error: { mark: "✕", words: "An error" },
-  warning: { mark: "!", words: "A warning" },
+  evidence: { mark: "CAUSE", words: "The diagnosis goes by this line" },
+  phase: { mark: "PHASE", words: "" },
+  error: { mark: "ERROR", words: "an error" },
+  warning: { mark: "WARN", words: "a warning" },
   harmless: { mark: "", words: "" },
 };
 
@@ -24,9 +24,11 @@ const KINDS = {
  *   ask(wish: Log.Wish): void,
  *   show(number: number): void,
  *   share(number: number): number,
+ *   text(number: number): string,
+ *   bad(errors: number[], warnings: number[], evidence: number[]): void,
  *   changed(): void,
  * }} On
- * @typedef {{number: number, kind: Log.Kind, words: string, count: number}} Mark
+ * @typedef {{number: number, at: number, kind: Log.Kind, words: string, count: number}} Mark
  */
 
 export class LogOutline {
@@ -34,6 +36,8 @@ export class LogOutline {
   timer;
   /** @type {Log.Outline | null} */
   outline = null;
+  /** Loaded when there are some. @type {import("./figures.js").LogFigures | undefined} */
+  figures;
   said = "";
 
   /** @param {HTMLElement} log @param {On} on */
@@ -41,23 +45,23 @@ export class LogOutline {
     this.on = on;
     this.log = log;
     this.gutter = find(log, ".log-gutter", HTMLElement);
+    this.tip = find(log, ".log-tip", HTMLElement);
     this.places = find(log, ".log-places", HTMLElement);
     this.ranks = find(log, ".log-rank", HTMLElement);
-    this.list = find(this.places, "select", HTMLSelectElement);
-    this.list.addEventListener("change", () => {
-      const number = Number(this.list.value);
-      this.list.value = "";
-      if (number) this.on.show(number);
+    this.places.addEventListener("click", (event) => {
+      const place = around(event, "[data-line]", HTMLElement);
+      if (place) this.on.show(Number(place.dataset.line));
     });
     this.gutter.addEventListener("click", (event) => {
-      const mark = around(event, "a", HTMLElement);
-      if (!mark || event.ctrlKey || event.metaKey) return;
-      event.preventDefault();
-      this.on.show(Number(mark.dataset.line));
+      const mark = this.#near(event);
+      if (mark) this.on.show(mark.number);
     });
-    this.figures = new LogFigures(find(log, ".log-figures", HTMLElement), on);
+    this.gutter.addEventListener("pointermove", (event) => this.#tip(this.#near(event)));
+    this.gutter.addEventListener("pointerleave", () => this.#tip(null));
     /** @type {Map<number, Log.Note>} */
     this.notes = new Map();
+    /** From the top down. @type {Mark[]} */
+    this.marks = [];
     this.greys = true;
     this.toggle = find(log, "[data-action=harmless]", HTMLElement);
   }
@@ -77,7 +81,7 @@ export class LogOutline {
 
   close() {
     this.forget();
-    this.figures.close();
+    this.figures?.close();
   }
 
   forget() {
@@ -86,10 +90,12 @@ export class LogOutline {
     this.notes = new Map();
     this.said = "";
     this.outline = null;
-    this.figures.forget();
+    this.figures?.forget();
     this.toggle.hidden = true;
     this.gutter.replaceChildren();
-    this.places.hidden = true;
+    this.marks = [];
+    this.#tip(null);
+    this.places.replaceChildren();
   }
 
   ask() {
@@ -109,7 +115,7 @@ export class LogOutline {
       this.outline = outline;
       this.toggle.hidden = !outline.harmless.length;
       this.#offerRanks(outline.ranks);
-      this.figures.tell(outline.figures);
+      this.#tellFigures(outline.figures);
       this.#show();
     } else this.#draw();
   }
@@ -128,8 +134,18 @@ export class LogOutline {
     const bad = { errors: errors.filter(isBad), warnings: warnings.filter(isBad), phases, evidence };
     this.#note(bad, harmless);
     this.#offerPlaces(bad);
+    this.on.bad(bad.errors, bad.warnings, evidence.map(([number]) => number));
     this.on.changed();
     this.#draw();
+  }
+
+  /** @param {Log.Figures} figures */
+  async #tellFigures(figures) {
+    if (!figures.t && !this.figures) return;
+    const { LogFigures } = await import("./figures.js");
+    if (!this.outline) return; // another run has come meanwhile
+    this.figures ??= new LogFigures(find(this.log, ".log-figures", HTMLDetailsElement), this.on);
+    this.figures.tell(this.outline.figures);
   }
 
   #later() {
@@ -160,20 +176,12 @@ export class LogOutline {
     const all = [
       ["Why it failed", evidence],
       ["Phases", phases],
-      ["First error", errors.slice(0, 1).map((number) => [number, "an error"])],
-      ["Last error", errors.length > 1 && last ? [[last, "an error"]] : []],
-      ["First warning", warnings.slice(0, 1).map((number) => [number, "a warning"])],
+      ["First error", errors.slice(0, 1).map((number) => [number, ""])],
+      ["Last error", errors.length > 1 && last ? [[last, ""]] : []],
+      ["First warning", warnings.slice(0, 1).map((number) => [number, ""])],
     ];
-    const groups = all.filter(([, places]) => places.length);
-    this.places.hidden = !groups.length;
-    this.list.replaceChildren(
-      new Option("Go to …", ""),
-      ...groups.map(([label, places]) => {
-        const group = document.createElement("optgroup");
-        group.label = label;
-        group.append(...places.map(([number, words]) => new Option(place(number, words), String(number))));
-        return group;
-      }),
+    this.places.replaceChildren(
+      ...all.flatMap(([label, places]) => places.map(([number, words]) => place(label, number, words))),
     );
   }
 
@@ -186,6 +194,27 @@ export class LogOutline {
     this.ranks.hidden = !ranks.length;
   }
 
+  /** @param {MouseEvent} event */
+  #near({ clientY }) {
+    const at = clientY - this.gutter.getBoundingClientRect().top;
+    /** @param {Mark} mark */
+    const far = (mark) => Math.abs(mark.at + MARK / 2 - at);
+    const nearest = this.marks.toSorted((one, other) => far(one) - far(other))[0];
+    return nearest && far(nearest) <= NEAR ? nearest : null;
+  }
+
+  /** @param {Mark | null} mark */
+  #tip(mark) {
+    this.tip.hidden = !mark;
+    this.gutter.classList.toggle("is-near", mark !== null);
+    if (!mark) return;
+    const { number, kind, words, count, at } = mark;
+    const text = kind === "phase" ? words : this.on.text(number).slice(0, 2 * LONGEST) || words;
+    const more = count > 1 ? `, and ${count - 1} more near it` : "";
+    this.tip.textContent = `Line ${number.toLocaleString()}: ${text}${more}`;
+    this.tip.style.insetBlockStart = `${Math.max(at - MARK, 0)}px`;
+  }
+
   #draw() {
     const height = this.gutter.parentElement?.clientHeight ?? 0;
     /** @type {Map<number, Mark>} */
@@ -195,9 +224,10 @@ export class LogOutline {
       const at = Math.floor((this.on.share(number) * (height - MARK)) / MARK) * MARK;
       const before = marks.get(at);
       if (before && rank(before.kind) <= rank(kind)) before.count += 1;
-      else marks.set(at, { number, kind, words, count: (before?.count ?? 0) + 1 });
+      else marks.set(at, { number, at, kind, words, count: (before?.count ?? 0) + 1 });
     }
-    this.gutter.replaceChildren(...[...marks].map(([at, mark]) => element(at, mark, this.log.dataset.run)));
+    this.marks = [...marks.values()];
+    this.gutter.replaceChildren(...this.marks.map(element));
   }
 }
 
@@ -206,20 +236,25 @@ function rank(kind) {
   return Object.keys(KINDS).indexOf(kind);
 }
 
-/** @param {number} number @param {string} words */
-function place(number, words) {
+/** @param {string} label @param {number} number @param {string} words */
+function place(label, number, words) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.role = "menuitem";
+  button.dataset.line = String(number);
   const text = words.length > LONGEST ? `${words.slice(0, LONGEST)}…` : words;
-  return `${number.toLocaleString()}  ${text}`;
+  const name = label === "Phases" ? text : text ? `${label}: ${text}` : label;
+  const line = document.createElement("span");
+  line.className = "log-place-line";
+  line.textContent = number.toLocaleString();
+  button.append(name, line);
+  return button;
 }
 
-/** @param {number} at @param {Mark} mark @param {string | undefined} run */
-function element(at, { number, kind, words, count }, run) {
-  const link = document.createElement("a");
-  link.href = `/runs/${run}/#L${number}`;
-  link.tabIndex = -1;
-  link.className = `is-${kind}`;
-  link.dataset.line = String(number);
-  link.style.insetBlockStart = `${at}px`;
-  link.title = `Line ${number.toLocaleString()}: ${words}${count > 1 ? `, and ${count - 1} more near it` : ""}`;
-  return link;
+/** @param {Mark} mark */
+function element({ at, kind }) {
+  const made = document.createElement("i");
+  made.className = `is-${kind}`;
+  made.style.insetBlockStart = `${at}px`;
+  return made;
 }

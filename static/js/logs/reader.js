@@ -1,17 +1,27 @@
 // @ts-check
-// A run's log as it is read: what is loaded, shown, found, followed. The template holds the toolbar.
+// A run's log as it is read: what is loaded, shown, found, followed.
 
+import "../page/menu.js";
+import { chosen, remember, remembered, tick } from "./choices.js";
 import { LogFind } from "./find.js";
+import { LogFull } from "./full.js";
 import { LogHits } from "./hits.js";
+import { actionOf } from "./keys.js";
+import { LogLevels } from "./levels.js";
 import { LogModel } from "./model.js";
 import { LogNewer, LogStatus } from "./status.js";
 import { LogOutline } from "./outline.js";
 import { explain } from "./row.js";
 import { LogSocket } from "./socket.js";
 import { LogTarget } from "./target.js";
+import { plain } from "./terminal.js";
 import { LogView } from "./view.js";
-import { all, around, find } from "../page/parts.js";
+import { around, find } from "../page/parts.js";
+import { whenReleased } from "../page/pointer-guard.js";
 
+/** @import { LogDownload } from "./download.js" */
+/** @import { Choice } from "./choices.js" */
+/** @import { State } from "./socket.js" */
 /** @import { Anchor } from "./view.js" */
 
 const TAIL = 2000;
@@ -19,10 +29,11 @@ const WINDOW = 1000;
 // Farther behind than this (a tab that slept), the end is worth more than the way there.
 const FAR = 5000;
 const ANSWER_WITHIN = 10_000;
-
 class LogReader {
   /** @type {LogSocket | undefined} */
   socket;
+  /** @type {LogDownload | undefined} */
+  download;
   /** When lines were asked for that have not come. @type {number | null} */
   awaited = null;
   /** What to show as soon as it is here. @type {{number: number, target: [number, number] | null} | null} */
@@ -43,9 +54,16 @@ class LogReader {
       wants: (where) => this.#want(where),
       followed: this.#tellFollowing,
     });
+    this.levels = new LogLevels(root, {
+      changed: () => {
+        if (this.find.isActive) this.find.search(false);
+        else this.#showHits();
+      },
+    });
     this.find = new LogFind(find(root, ".log-find", HTMLFormElement), {
       ask: (wish) => this.socket?.send(wish),
       show: (number) => this.#goTo(number),
+      range: () => this.levels.range,
       here: () => (this.isOnly ? 0 : (this.view.anchor()?.number ?? this.model.number(this.model.last))),
       mark: (mark) => {
         this.view.mark = mark;
@@ -58,8 +76,11 @@ class LogReader {
       ask: (wish) => this.socket?.send(wish),
       show: (number) => this.#goTo(number),
       share: (number) => this.model.position(number) / Math.max(this.model.upto, 1),
+      text: (number) => plain(this.model.line(number)?.text ?? ""),
+      bad: (errors, warnings, evidence) => this.levels.tell(errors, warnings, evidence),
       changed: () => this.view.redraw(),
     });
+    this.full = new LogFull(root, (yes) => tick(root, "full", yes));
     this.view.note = (number) => this.outline.note(number);
     this.target = new LogTarget(root, {
       ask: (wish) => this.socket?.send(wish),
@@ -69,9 +90,7 @@ class LogReader {
     this.newer = new LogNewer(root, () => !this.view.isFollowing || this.isOnly || this.target.lines !== null);
     root.addEventListener("click", this);
     root.addEventListener("keydown", this);
-    this.#set("wrap", remembered("log.wrap") !== "no");
-    this.#set("times", remembered("log.times") === "yes");
-    this.#set("harmless", remembered("log.harmless") !== "no");
+    for (const [name, yes] of chosen(root)) this.#set(name, yes);
     this.#open();
   }
 
@@ -81,20 +100,20 @@ class LogReader {
     this.target.close();
     this.outline.close();
     this.newer.close();
+    this.full.close();
     this.root.removeEventListener("click", this);
     this.root.removeEventListener("keydown", this);
   }
 
   // Another run has come: its log in place of this one.
   renew() {
-    for (const link of all(this.root, ".log-download", HTMLAnchorElement)) {
-      const path = link.getAttribute("href") ?? "";
-      link.href = path.replace(/\/runs\/\d+\//, `/runs/${this.root.dataset.run}/`);
-    }
+    const link = find(this.root, ".log-download", HTMLAnchorElement);
+    link.href = link.pathname.replace(/\/runs\/\d+\//, `/runs/${this.root.dataset.run}/`);
     this.scroller.setAttribute("aria-label", `Log of run ${this.root.dataset.run}`);
     this.socket?.close();
     this.target.forget();
-    this.status.lines(1); // until its first word tells
+    this.levels.forget();
+    this.status.lines(1, null); // until its first word tells
     this.#open();
   }
 
@@ -122,7 +141,7 @@ class LogReader {
     this.#tellFollowing();
     this.socket = new LogSocket(this.root.dataset.run ?? "", {
       message: (message) => this.#message(message),
-      state: (name, words) => this.isComplete && name === "open" ? undefined : this.status.state(name, words),
+      state: (name, words) => (this.isComplete && name === "open" ? undefined : this.#tell(name, words)),
     });
   }
 
@@ -131,11 +150,18 @@ class LogReader {
     if (Array.isArray(message)) this.#pushed(...message);
     else if (message.window) this.#window(...message.window);
     else if (message.found) this.find.found(message.found);
-    else if (message.outline) this.outline.tell(message.outline);
+    else if (message.outline) this.#tellOutline(message.outline);
     else if (message.picked) this.#picked(message.picked);
     else if (message.hello) this.#hello(message.hello);
     else if (message.complete !== undefined) this.#complete(message.empty);
     else if (message.gap || message.anew) this.#reopen();
+  }
+
+  // It marks lines, and gives the tools above them more words.
+  /** @param {Log.Outline} outline */
+  #tellOutline(outline) {
+    const { run } = this.root.dataset;
+    whenReleased(() => run === this.root.dataset.run && this.root.isConnected && this.outline.tell(outline));
   }
 
   // The first word on every connection.
@@ -156,7 +182,7 @@ class LogReader {
     this.find.again();
     this.outline.ask();
     this.view.draw();
-    this.status.lines(lines, empty);
+    this.#tellLines(empty);
     if (complete) this.#complete();
   }
 
@@ -169,8 +195,8 @@ class LogReader {
   /** @param {string} [empty] */
   #complete(empty) {
     this.isComplete = true;
-    this.status.lines(this.model.upto, empty);
-    this.status.state("complete", "complete");
+    this.#tellLines(empty);
+    this.#tell("complete", "complete");
     this.outline.grew();
   }
 
@@ -191,7 +217,7 @@ class LogReader {
     this.outline.grew();
     if (this.view.isFollowing) this.status.seen = this.model.upto;
     this.#tellFollowing();
-    this.status.lines(this.model.upto);
+    this.#tellLines();
   }
 
   /** @param {number} first @param {Log.Raw[]} raw */
@@ -203,10 +229,10 @@ class LogReader {
     this.#shown(anchor);
   }
 
-  // Some were asked for by the view, some to be copied.
+  // Some were asked for by the view, some to be copied or saved.
   /** @param {Log.Picked[]} raw */
   #picked(raw) {
-    if (this.target.copied(raw) || !this.isOnly) return;
+    if (this.target.copied(raw) || this.download?.took(raw) || !this.isOnly) return;
     this.awaited = null;
     const anchor = this.view.anchor();
     this.hits.picked(raw);
@@ -222,20 +248,30 @@ class LogReader {
 
   // What was found has changed, or whether only that is shown.
   #showHits() {
-    const { isOnly } = this.find;
+    const isOnly = this.find.isOnly || this.levels.isActive;
     const here = this.view.anchor()?.number;
-    if (isOnly) this.hits.grow(this.find.numbers);
+    const wasFollowing = this.view.isFollowing;
+    if (isOnly) this.hits.grow(this.find.isOnly ? this.find.numbers : this.levels.numbers);
     if (isOnly !== this.isOnly) {
       this.isOnly = isOnly;
       this.view.model = isOnly ? this.hits : this.model;
-      this.view.isFollowing = !isOnly;
+      this.view.isFollowing = isOnly ? wasFollowing && !this.find.isOnly : !here;
       this.awaited = null;
-      if (isOnly) this.scroller.scrollTop = 0;
+      if (this.find.isOnly) this.scroller.scrollTop = 0;
       this.view.redraw(null);
-      if (!isOnly && here) this.#goTo(here, null);
+      if (here) this.#goNear(here);
     } else if (isOnly) this.view.draw();
     this.#tellFollowing();
-    this.status.lines(this.model.upto);
+    this.#tellLines();
+  }
+
+  /** @param {number} number where somebody was before others were shown */
+  #goNear(number) {
+    if (!this.isOnly) return this.#goTo(number, null);
+    if (this.find.isOnly) return;
+    const { numbers } = this.hits;
+    const nearest = numbers[Math.min(this.hits.position(number), numbers.length) - 1];
+    if (nearest) this.#goTo(nearest, null);
   }
 
   // Asks for lines that are not here, one window at a time.
@@ -271,13 +307,17 @@ class LogReader {
   #goTo(number, target = [number, number]) {
     this.goal = null;
     this.target.follow(target);
-    const isHit = this.isOnly && this.find.has(number);
-    if (this.isOnly && !isHit) this.find.showAll();
+    if (this.isOnly && !this.hits.has(number)) this.#showAll();
     if (this.view.show(number, target)) return;
     this.goal = { number, target };
     this.view.follow(false);
     this.awaited = null;
     this.#want({ near: this.view.model.position(number) });
+  }
+
+  #showAll() {
+    this.levels.showAll();
+    if (this.isOnly) this.find.showAll();
   }
 
   #toStart() {
@@ -297,23 +337,32 @@ class LogReader {
     this.#tellFollowing();
   }
 
-  /** @param {string} name @param {boolean} yes */
+  /** @param {Choice} name @param {boolean} yes */
   #set(name, yes) {
-    this.root.querySelector(`[data-action=${name}]`)?.setAttribute("aria-pressed", String(yes));
+    if (name === "full") return this.full.set(yes);
+    if (name === "every-line" || name === "fold") return this.#roll(name, yes);
+    tick(this.root, name, yes);
     if (name === "wrap") this.view.wrap(yes);
     else if (name === "harmless") this.outline.grey(yes);
-    else if (name === "times") {
-      this.root.classList.toggle("has-times", yes);
+    else {
+      this.root.classList.toggle(`has-${name}`, yes);
       this.view.relayout();
     }
-    remember(`log.${name}`, yes ? "yes" : "no");
   }
 
-  // "every-line" or "fold": how many rows a line gets.
-  /** @param {"every-line" | "fold"} name @param {boolean} yes @param {number} line */
+  /** @param {Choice} name */
+  #turn(name) {
+    const item = find(this.root, `[role=menuitemcheckbox][data-action=${name}]`, HTMLElement);
+    const yes = item.ariaChecked !== "true";
+    this.#set(name, yes);
+    if (name !== "full" && name !== "every-line") remember(name, yes);
+  }
+
+  // How many rows a line gets.
+  /** @param {"every-line" | "fold"} name @param {boolean} yes @param {number} [line] */
   #roll(name, yes, line) {
     const anchor = this.view.anchor();
-    find(this.root, `[data-action=${name}].log-toggle`, HTMLElement).setAttribute("aria-pressed", String(yes));
+    tick(this.root, name, yes);
     if (name === "fold") this.model.foldPeriodic(yes);
     else this.model.showEveryLine(yes);
     if (this.isOnly) return;
@@ -323,34 +372,53 @@ class LogReader {
 
   /** @param {MouseEvent} event */
   #click(event) {
-    const link = around(event, ".log-number", HTMLElement);
-    if (link) return this.#mark(event, Number(link.dataset.number));
+    const isPlain = !event.ctrlKey && !event.metaKey && !event.button;
+    const link = around(event, ".log-number, .log-download", HTMLElement);
+    if (link && isPlain) {
+      event.preventDefault();
+      return link.dataset.number ? this.#mark(Number(link.dataset.number), event.shiftKey) : void this.#askForFile();
+    }
     const button = around(event, "[data-action]", HTMLElement);
-    if (!button || !this.root.contains(button)) return;
-    const isPressed = button.getAttribute("aria-pressed") === "true";
-    const line = Number(button.dataset.line);
-    switch (button.dataset.action) {
+    if (button) this.#act(button.dataset.action ?? "", Number(button.dataset.line), button);
+  }
+
+  // What a button or a key stands for.
+  /** @param {string} action @param {number} [line] @param {HTMLElement} [button] */
+  #act(action, line = 0, button = this.root) {
+    switch (action) {
       case "find":
-        return this.find.isOpen ? this.find.close() : this.find.open();
+      case "leave":
+        if (this.find.isOpen) return this.find.close();
+        return action === "find" ? this.find.open() : this.full.set(false);
+      case "text":
+        return this.find.open();
+      case "line":
+        return this.find.open("line");
       case "next":
         return this.find.step(1);
       case "previous":
         return this.find.step(-1);
+      case "errors":
+        return this.levels.toggle("error");
       case "wrap":
       case "times":
+      case "raw":
       case "harmless":
-        return this.#set(button.dataset.action, !isPressed);
+      case "full":
+        return this.#turn(action);
       case "every-line":
-        return this.#roll("every-line", line ? true : !isPressed, line);
       case "fold":
-        return this.#roll("fold", line ? false : !isPressed, line);
+        return line ? this.#roll(action, action === "every-line", line) : this.#turn(action);
       case "start":
         return this.#toStart();
-      case "end":
       case "follow":
-        return this.#toEnd();
+      case "end":
+        return action === "follow" && this.view.isFollowing && !this.isComplete ? this.view.follow(false) : this.#toEnd();
       case "copy":
-        return this.target.copy(this.root.classList.contains("has-times"));
+      case "print":
+        return this.target.copy(remembered("times") === "yes", action);
+      case "copy-view":
+        return void this.target.copyShown(this.view.visible().map((row) => row.line));
       case "copy-link":
         return this.target.copyLink();
       case "newer":
@@ -362,19 +430,26 @@ class LogReader {
     }
   }
 
-  /** @param {MouseEvent} event @param {number} number */
-  #mark(event, number) {
-    if (event.ctrlKey || event.metaKey || event.button) return;
-    event.preventDefault();
-    if (this.isOnly) this.find.showAll();
-    this.target.mark(number, event.shiftKey);
+  async #askForFile() {
+    const { LogDownload } = await import("./download.js");
+    this.download ??= new LogDownload(this.root, {
+      ask: (wish) => this.socket?.send(wish),
+      shown: () => (this.isOnly ? this.hits.numbers : null),
+    });
+    this.download.ask();
+  }
+
+  /** @param {number} number @param {boolean} isMore */
+  #mark(number, isMore) {
+    if (this.isOnly) this.#showAll();
+    this.target.mark(number, isMore);
   }
 
   /** @param {number} number */
   #showWhole(number) {
     const row = this.view.model.row(number);
     if (!row) return;
-    row.isWhole = true;
+    row.line.isWhole = true; // the line's: rows are made anew
     this.view.changed([row]);
   }
 
@@ -387,43 +462,25 @@ class LogReader {
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    if (event.altKey || event.metaKey) return;
-    const key = event.ctrlKey ? `ctrl-${event.key}` : event.key;
-    if (key === "ctrl-f") this.find.open();
-    else if (event.ctrlKey || around(event, "input, select, textarea", HTMLElement)) return;
-    else if (key === "/") this.find.open();
-    else if (key === ":") this.find.open("line");
-    else if (key === "Escape" && this.find.isOpen) this.find.close();
-    else if (key === "n") this.find.step(1);
-    else if (key === "N") this.find.step(-1);
-    else if (key === "g" || key === "Home") this.#toStart();
-    else if (key === "G" || key === "End") this.#toEnd();
-    else return;
+    const action = actionOf(event);
+    if (!action || (action === "leave" && !this.find.isOpen && !this.full.isOn)) return;
     event.preventDefault();
     event.stopPropagation();
+    this.#act(action);
+  }
+
+  /** @param {State} name @param {string} words */
+  #tell(name, words) {
+    this.status.state(name, words);
+    this.#tellFollowing();
+  }
+
+  /** @param {string} [empty] */
+  #tellLines(empty) {
+    this.status.lines(this.model.upto, this.isOnly ? this.hits.upto : null, empty);
   }
 
   #tellFollowing = () => this.status.following(this.view.isFollowing, this.model.upto);
-}
-
-// What a person has chosen of how logs look, in this browser.
-// Storage may be switched off in this browser: choices then last for one page.
-/** @param {string} key */
-function remembered(key) {
-  try {
-    return localStorage.getItem(key);
-  } catch {
-    return null;
-  }
-}
-
-/** @param {string} key @param {string} value */
-function remember(key, value) {
-  try {
-    localStorage.setItem(key, value);
-  } catch {
-    // See above.
-  }
 }
 
 // <run-log>: a run's log, live.

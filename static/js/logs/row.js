@@ -1,14 +1,16 @@
 // @ts-check
 // One row's element. Untrusted text goes in by textContent and by nothing else.
 
+import { prefix } from "./prefix.js";
 import { runs } from "./terminal.js";
 
 // Laying out a line of a megabyte takes a second; the rest of it is a click away.
 const LONG = 4000;
-/** @type {Record<string, [mark: string, words: string]>} */
+// Where a line names no level.
+/** @type {Record<string, [word: string, title: string]>} */
 const STREAMS = {
-  e: ["e", "standard error"],
-  i: ["•", "a note by inferdash"],
+  e: ["stderr", "standard error"],
+  i: ["note", "a note by inferdash"],
 };
 
 // mark(number, text): where in it the searched text begins and ends, by turns; null: nowhere.
@@ -24,7 +26,10 @@ export function rowElement(row, mark, address, note) {
   const element = make("div", `log-row log-row-${line.stream}`);
   const said = note?.(line.number);
   if (said) element.classList.add(`is-${said.kind}`);
-  element.append(numbered(line, address), timed(line.at), marked(line.stream, said), text(row, mark));
+  const all = runs(line.text);
+  const before = prefix(all.map((run) => run.text).join(""));
+  const level = levelled(line.stream, before.level, said);
+  element.append(numbered(line, address), timed(line.at), level, text(row, all, before, mark));
   if (said?.kind === "harmless") element.append(harmless(row, said.words));
   if (row.refreshes > 1) element.append(refreshed(row));
   return element;
@@ -58,18 +63,19 @@ function timed(at) {
   const when = new Date(at);
   /** @param {number} value */
   const two = (value) => String(value).padStart(2, "0");
-  const clock = [when.getHours(), when.getMinutes(), when.getSeconds()].map(two).join(":");
-  const time = make("time", "log-time", `${clock}.${at.slice(20, 23)}`);
+  const time = make("time", "log-time", [when.getHours(), when.getMinutes(), when.getSeconds()].map(two).join(":"));
   time.dateTime = at;
   time.title = `${when.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" })} · ${at}`;
   return time;
 }
 
-/** @param {string} stream @param {Log.Note | undefined} said */
-function marked(stream, said) {
-  const [mark, words] = said ? [said.mark, said.words] : (STREAMS[stream] ?? ["", ""]);
-  const element = make("span", "log-stream", mark);
-  if (words) element.title = words;
+// What is known of the line wins over what it says of itself.
+/** @param {string} stream @param {string} level @param {Log.Note | undefined} said */
+function levelled(stream, level, said) {
+  const [word, title] = level ? [level, STREAMS[stream]?.[1] ?? ""] : (STREAMS[stream] ?? ["", ""]);
+  const element = make("span", "log-level", said?.mark || word);
+  element.title = said?.mark ? said.words : title;
+  if (!said && level) element.classList.add(`is-${level.toLowerCase()}`);
   return element;
 }
 
@@ -81,7 +87,7 @@ function harmless(row, why) {
   button.dataset.action = "why";
   button.dataset.line = String(row.line.number);
   button.title = why;
-  tell(button, Boolean(row.isExplained));
+  tell(button, Boolean(row.line.isExplained));
   return button;
 }
 
@@ -94,9 +100,9 @@ function tell(button, yes) {
 // Says the reason, or keeps it to itself again; the button stays, and with it the focus.
 /** @param {Log.Row} row @param {HTMLElement} button */
 export function explain(row, button) {
-  row.isExplained = !row.isExplained;
+  row.line.isExplained = !row.line.isExplained;
   row.height = undefined;
-  tell(button, row.isExplained);
+  tell(button, row.line.isExplained);
 }
 
 /** @param {Log.Row} row */
@@ -112,14 +118,14 @@ function refreshed(row) {
   return button;
 }
 
-/** @param {Log.Row} row @param {Log.Marker | null} mark */
-function text(row, mark) {
+/** @param {Log.Row} row @param {Log.Run[]} all @param {Log.Prefix} before @param {Log.Marker | null} mark */
+function text(row, all, before, mark) {
   const element = make("span", "log-text");
-  const all = runs(row.line.text);
-  const shown = row.isWhole ? all : cut(all, LONG);
-  for (const run of mark ? split(shown, (whole) => mark(row.line.number, whole)) : shown) {
-    element.append(styled(run));
-  }
+  const shown = row.line.isWhole ? all : cut(all, LONG);
+  let parts = shown;
+  for (const [from, to, part] of before.parts) parts = split(parts, [from, to], { part });
+  if (mark) parts = split(parts, mark(row.line.number, shown.map((run) => run.text).join("")), { isFound: true });
+  for (const run of parts) element.append(styled(run));
   const left = row.line.text.length - LONG;
   if (shown !== all) {
     const button = make("button", "log-whole", `… ${left.toLocaleString()} more characters`);
@@ -144,10 +150,9 @@ function cut(all, most) {
   return all;
 }
 
-// Splits runs where the searched text begins and ends.
-/** @param {Log.Run[]} all @param {(shown: string) => number[]} mark */
-function split(all, mark) {
-  const edges = mark(all.map((run) => run.text).join(""));
+// Splits runs at edges, where something begins and ends by turns: that in between is `more`.
+/** @param {Log.Run[]} all @param {number[]} edges @param {Partial<Log.Run>} more */
+function split(all, edges, more) {
   if (!edges.length) return all;
   /** @type {Log.Run[]} */
   const found = [];
@@ -157,41 +162,42 @@ function split(all, mark) {
     let rest = run.text;
     for (let next = edges[edge]; next !== undefined && next < start + rest.length; next = edges[edge]) {
       const length = next - start;
-      if (length) found.push({ ...run, text: rest.slice(0, length), isFound: edge % 2 === 1 });
+      if (length) found.push({ ...run, text: rest.slice(0, length), ...(edge % 2 && more) });
       rest = rest.slice(length);
       start += length;
       edge += 1;
     }
-    if (rest) found.push({ ...run, text: rest, isFound: edge % 2 === 1 });
+    if (rest) found.push({ ...run, text: rest, ...(edge % 2 && more) });
     start += rest.length;
   }
   return found;
 }
 
 /** @param {Log.Run} run */
-function styled({ text, style, isFound }) {
+function styled({ text, style, isFound, part }) {
   /** @type {Node} */
   let node = document.createTextNode(text);
-  /** @type {string[]} */
-  const names = classes(style);
-  if (names.length) {
-    const span = make("span", names.join(" "));
-    // Through the object model, which the page's security policy allows; never by attribute.
-    if (typeof style.color === "string") span.style.setProperty("--log-color", style.color);
-    if (typeof style.background === "string") {
-      span.style.setProperty("--log-background", style.background);
-    }
-    span.append(node);
-    node = span;
+  if (isFound) {
+    const mark = document.createElement("mark");
+    mark.append(node);
+    node = mark;
   }
-  if (!isFound) return node;
-  const mark = document.createElement("mark");
-  mark.append(node);
-  return mark;
+  const names = classes(style);
+  if (part) names.push(`log-${part}`);
+  if (!names.length) return node;
+  const span = make("span", names.join(" "));
+  // Through the object model, which the page's security policy allows; never by attribute.
+  if (typeof style.color === "string") span.style.setProperty("--log-color", style.color);
+  if (typeof style.background === "string") {
+    span.style.setProperty("--log-background", style.background);
+  }
+  span.append(node);
+  return span;
 }
 
 /** @param {Log.Style} style */
 function classes(style) {
+  /** @type {string[]} */
   const names = [];
   for (const name of /** @type {const} */ (["bold", "dim", "italic", "underline", "strike", "inverse"])) {
     if (style[name]) names.push(`log-${name}`);

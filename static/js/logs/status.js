@@ -7,11 +7,14 @@ import { find } from "../page/parts.js";
 
 export class LogStatus {
   seen = 0; // up to where the reader has followed
+  isComplete = false;
 
   /** @param {HTMLElement} root */
   constructor(root) {
     this.said = find(root, ".log-status", HTMLElement);
+    this.size = find(root, ".log-size", HTMLElement);
     this.follow = find(root, "[data-action=follow]", HTMLElement);
+    this.news = find(root, ".log-follow", HTMLElement);
     this.empty = find(root, ".log-empty", HTMLElement);
   }
 
@@ -19,21 +22,27 @@ export class LogStatus {
   state(name, words) {
     this.said.dataset.state = name;
     this.said.textContent = words;
+    this.isComplete = name === "complete";
   }
 
   /** @param {boolean} isFollowing @param {number} upto */
   following(isFollowing, upto) {
-    const news = upto - this.seen;
     if (isFollowing) this.seen = upto;
-    this.follow.hidden = isFollowing || upto === 0;
-    const words = news > 0 && !isFollowing ? `, ${news.toLocaleString()} new lines` : "";
-    this.follow.textContent = `▼ follow${words}`;
+    const count = upto - this.seen;
+    this.news.hidden = isFollowing || count <= 0;
+    this.news.textContent = `▼ ${count.toLocaleString()} new ${count === 1 ? "line" : "lines"}`;
+    // Of what has ended, the end is all there is to go to.
+    find(this.follow, "span", HTMLElement).textContent = this.isComplete ? "To end" : "Follow";
+    if (this.isComplete) this.follow.removeAttribute("aria-pressed");
+    else this.follow.setAttribute("aria-pressed", String(isFollowing));
   }
 
-  /** @param {number} count @param {string} [words] what stands there while it is none */
-  lines(count, words) {
+  /** @param {number} count @param {number | null} shown null: all @param {string} [words] what stands there while it is none */
+  lines(count, shown, words) {
     if (words) this.empty.textContent = words;
     this.empty.hidden = count > 0;
+    const all = `${count.toLocaleString()} ${count === 1 ? "line" : "lines"}`;
+    this.size.textContent = !count ? "" : shown === null ? all : `${shown.toLocaleString()} of ${all}`;
   }
 }
 

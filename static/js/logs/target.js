@@ -4,6 +4,7 @@
 import { copy } from "../page/clipboard.js";
 import { plain } from "./terminal.js";
 import { byId, find } from "../page/parts.js";
+import { complain, toast } from "../page/toast.js";
 
 const MOST = 1000; // lines copied at once, as many as the server hands out
 const SAID_FOR = 1500; // ms
@@ -24,6 +25,8 @@ export class LogTarget {
   /** @type {Lines | null} */
   awaited = null;
   hasTimes = false;
+  /** @type {"copy" | "print"} */
+  how = "copy";
 
   /** @param {HTMLElement} log @param {On} on */
   constructor(log, on) {
@@ -77,10 +80,11 @@ export class LogTarget {
   }
 
   // With their numbers; lines that are not loaded are asked for first.
-  /** @param {boolean} hasTimes */
-  copy(hasTimes) {
+  /** @param {boolean} hasTimes @param {"copy" | "print"} [how] */
+  copy(hasTimes, how = "copy") {
     if (!this.lines) return;
     this.hasTimes = hasTimes;
+    this.how = how;
     /** @type {number[]} */
     const numbers = [];
     const [from, to] = this.lines;
@@ -110,7 +114,16 @@ export class LogTarget {
       const time = this.hasTimes ? `  ${at}` : "";
       return `${String(number).padStart(width)}${time}  ${plain(text)}\n`;
     });
-    await this.#say(await copy(words.join("")), "copy");
+    if (this.how === "print") print(words.join(""));
+    else await this.#say(await copy(words.join("")), "copy");
+  }
+
+  // What can be seen, as the engine wrote it.
+  /** @param {Log.Line[]} lines */
+  async copyShown(lines) {
+    const isCopied = await copy(lines.map(({ text }) => `${plain(text)}\n`).join(""));
+    if (isCopied) toast(`${lines.length} ${lines.length === 1 ? "line" : "lines"} copied.`);
+    else complain("The browser does not let this page copy.");
   }
 
   /** @param {boolean} isCopied @param {string} action */
@@ -136,6 +149,17 @@ export class LogTarget {
     button.dataset.words = count === 1 ? "Copy line" : count > MOST ? `Copy the first ${most}` : "Copy lines";
     button.textContent = button.dataset.words;
   }
+}
+
+// These lines and nothing else of the page.
+/** @param {string} text */
+function print(text) {
+  const sheet = document.createElement("pre");
+  sheet.className = "log-print";
+  sheet.textContent = text;
+  document.body.append(sheet);
+  addEventListener("afterprint", () => sheet.remove(), { once: true });
+  window.print();
 }
 
 /** @param {Lines} lines */

@@ -3,6 +3,7 @@
 
 import { rowElement } from "./row.js";
 import { find } from "../page/parts.js";
+import { whenReleased } from "../page/pointer-guard.js";
 
 /** @import { LogModel } from "./model.js" */
 
@@ -33,6 +34,8 @@ export class LogView {
     this.block = find(scroller, ".log-rows", HTMLElement);
     /** @type {Map<Log.Row, HTMLElement>} */
     this.elements = new Map();
+    /** Drawn before, of rows that were made anew: by line. @type {Map<number, HTMLElement>} */
+    this.former = new Map();
     this.isFollowing = true;
     this.isWrapped = false;
     this.address = ""; // of the page that shows this run for ever
@@ -45,12 +48,19 @@ export class LogView {
     this.lastTop = 0;
     this.rowHeight = 18;
     scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    // Who selects text wants it to stay.
+    this.selected = () => {
+      const selection = document.getSelection();
+      if (selection && !selection.isCollapsed && this.block.contains(selection.anchorNode)) this.follow(false);
+    };
+    document.addEventListener("selectionchange", this.selected);
     this.resized = new ResizeObserver(() => this.relayout());
     this.resized.observe(scroller);
   }
 
   close() {
     this.resized.disconnect();
+    document.removeEventListener("selectionchange", this.selected);
     if (this.frame !== undefined) cancelAnimationFrame(this.frame);
   }
 
@@ -73,7 +83,7 @@ export class LogView {
   relayout() {
     const anchor = this.#anchor();
     for (const row of this.model.rows.all) row.height = undefined;
-    this.#forget();
+    this.#renew();
     this.#measureRow();
     this.#draw(anchor);
   }
@@ -82,13 +92,21 @@ export class LogView {
   // the anchor before the model changes.
   /** @param {Anchor | null} [anchor] */
   redraw(anchor = this.#anchor()) {
-    this.#forget();
+    this.#renew();
     this.#draw(anchor);
   }
 
   // The line that the reader looks at, and how far below the top edge it is.
   anchor() {
     return this.#anchor();
+  }
+
+  // The rows that can be seen, from the first that is whole.
+  visible() {
+    const { scrollTop, clientHeight } = this.scroller;
+    const rows = this.model.rows.all;
+    const from = this.#at(scrollTop);
+    return rows.slice(this.#top(from) < scrollTop ? from + 1 : from, this.#at(scrollTop + clientHeight - 1) + 1);
   }
 
   // These rows show something else now.
@@ -117,7 +135,7 @@ export class LogView {
     this.isFollowing = false;
     this.on.followed(false);
     this.target = target;
-    this.#forget();
+    this.#renew();
     this.#draw({ number, offset: Math.round(this.scroller.clientHeight / 3) });
     return true;
   }
@@ -136,9 +154,16 @@ export class LogView {
     this.draw();
   }
 
+  // What looks the same afterwards stays in its place: a button there may be pressed just now.
+  #renew() {
+    for (const [row, element] of this.elements) this.former.set(row.line.number, element);
+    this.elements.clear();
+  }
+
   #forget() {
     this.block.replaceChildren();
     this.elements.clear();
+    this.former.clear();
   }
 
   #measureRow() {
@@ -201,19 +226,25 @@ export class LogView {
     const { scroller, model } = this;
     const rows = model.rows.all;
     this.#layOut();
-    if (this.isFollowing) scroller.scrollTop = scroller.scrollHeight;
+    if (this.isFollowing) this.#toEnd();
     else if (anchor) this.#scrollTo(anchor);
     if (rows.length) {
       this.#fill();
       if (this.isWrapped && this.#measure()) {
         this.#layOut();
-        if (this.isFollowing) scroller.scrollTop = scroller.scrollHeight;
+        if (this.isFollowing) this.#toEnd();
         else if (anchor) this.#scrollTo(anchor);
         this.#fill();
       }
     } else this.#forget();
     this.lastTop = scroller.scrollTop;
     this.#askForMore();
+  }
+
+  #toEnd() {
+    whenReleased(() => {
+      if (this.isFollowing) this.scroller.scrollTop = this.scroller.scrollHeight;
+    });
   }
 
   /** @param {Anchor} anchor */
@@ -237,18 +268,26 @@ export class LogView {
       elements.delete(row);
     }
     const isTarget = this.#targeted();
+    const shown = [...wanted].map((row) => elements.get(row) ?? this.#element(row, isTarget(row)));
+    for (const element of this.former.values()) element.remove();
+    this.former.clear();
     let next = block.firstChild;
-    for (const row of wanted) {
-      let element = elements.get(row);
-      if (!element) {
-        element = rowElement(row, this.mark, this.address, this.note);
-        element.classList.toggle("is-target", isTarget(row));
-        elements.set(row, element);
-      }
+    for (const element of shown) {
       if (element === next) next = next.nextSibling;
       else block.insertBefore(element, next);
     }
     block.style.transform = `translateY(${this.#top(from)}px)`;
+  }
+
+  /** @param {Log.Row} row @param {boolean} isTarget */
+  #element(row, isTarget) {
+    const fresh = rowElement(row, this.mark, this.address, this.note);
+    fresh.classList.toggle("is-target", isTarget);
+    const former = this.former.get(row.line.number);
+    const element = former?.isEqualNode(fresh) ? former : fresh;
+    if (element === former) this.former.delete(row.line.number);
+    this.elements.set(row, element);
+    return element;
   }
 
   #targeted() {

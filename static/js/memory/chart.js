@@ -5,26 +5,11 @@
 import uPlot from "../page/uplot.js";
 
 import { resolved } from "./plot.js";
+import { history } from "./points.js";
 
 const SECONDS = 900;
 const GIB = 2 ** 30;
 const GAP = 5; // seconds without a point break the line
-
-/** @typedef {{t: number[], gpus: Record<string, {util: Past.Values, used: Past.Values}>}} Told */
-
-/** The charts of a box share one answer, by its address. @type {Map<string, Promise<Told>>} */
-const loading = new Map();
-
-/** @param {string} url @returns {Promise<Told>} */
-function history(url) {
-  const known = loading.get(url);
-  if (known) return known;
-  /** @type {Promise<Told>} */
-  const answer = fetch(url).then((response) => (response.ok ? response.json() : { t: [], gpus: {} }));
-  loading.set(url, answer);
-  answer.finally(() => setTimeout(() => loading.delete(url), 5000)).catch(() => {});
-  return answer;
-}
 
 class GpuChart extends HTMLElement {
   static observedAttributes = ["data-point"];
@@ -59,7 +44,11 @@ class GpuChart extends HTMLElement {
     this.load();
   }
 
-  resizing = new ResizeObserver(() => this.plot?.setSize(this.size()));
+  // Also when the row that it is in unfolds: until then nothing is drawn.
+  resizing = new ResizeObserver(() => {
+    this.plot?.setSize(this.size());
+    this.plot?.setData(this.ordered());
+  });
   recolour = () => this.draw();
 
   disconnectedCallback() {
@@ -77,7 +66,7 @@ class GpuChart extends HTMLElement {
   }
 
   async load() {
-    /** @type {Told} */
+    /** @type {import("./points.js").Told} */
     let found;
     try {
       found = await history(this.dataset.url ?? "");
@@ -119,7 +108,7 @@ class GpuChart extends HTMLElement {
   /** @param {string} point */
   append(point) {
     this.push(point);
-    if (!document.hidden) this.plot?.setData(this.ordered());
+    if (!document.hidden && this.checkVisibility()) this.plot?.setData(this.ordered());
     this.describe();
   }
 

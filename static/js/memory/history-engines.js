@@ -24,7 +24,6 @@ const ENGINES = {
   prefix: { unit: "%", by: 100, lines: [["prefix", ""]], range: [0, 100] },
 };
 const DASHES = [undefined, [4, 3]];
-const MOST = 6;
 
 // The lines of a chart. Of several servers one line each.
 /** @param {string} name @param {Past.Engines} engines @returns {Past.Line[]} */
@@ -45,51 +44,39 @@ export function lines(name, { servers }) {
     .filter(({ values }) => values.some((value) => value !== null));
 }
 
-// Draws all; `colour` resolves the shade of a line.
-/** @param {Charts} charts @param {Past.Engines} engines @param {(line: Past.Line) => string} colour */
+/** @type {Record<string, string>} */
+const TITLES = {
+  requests: "Requests", tokens: "Tokens/s", prompts: "Prompt tokens/s", first: "First token",
+  inter: "Between tokens", kv: "KV cache", prefix: "Prefix hits",
+};
+
+/** The title of a chart: of several servers each has one line of the two. @param {string} name @param {number} servers */
+function titleOf(name, servers) {
+  const { lines: figures, of = 0 } = /** @type {Chart} */ (ENGINES[name]);
+  return servers > 1 && of ? `${TITLES[name]}, ${figures[of]?.[1]}` : (TITLES[name] ?? name);
+}
+
+/**
+ * Draws all, and returns what a readout says of them; `colour` resolves the shade of a line.
+ * @param {Charts} charts @param {Past.Engines} engines @param {(line: Past.Line) => string} colour
+ * @returns {Past.Reading[]}
+ */
 export function draw(charts, engines, colour) {
-  for (const [name, chart] of Object.entries(ENGINES)) {
-    const { unit, range, least } = chart;
+  const count = Object.keys(engines.servers).length;
+  return Object.entries(ENGINES).flatMap(([name, { unit, range, least }]) => {
     const place = charts.place(`engine-${name}`);
     const shown = lines(name, engines);
     sectionOf(place).hidden = !shown.length;
-    if (!shown.length) continue;
+    if (!shown.length) return [];
+    find(sectionOf(place), "h2", HTMLElement).textContent = titleOf(name, count);
     const most = shown.reduce((high, { values }) => values.reduce((/** @type {number} */ greatest, value) => Math.max(greatest, value ?? 0), high), least ?? 0);
     charts.add(`engine-${name}`, [engines.t, ...shown.map(({ values }) => values)], {
       unit,
       range: range ?? [0, most * 1.1],
       series: shown.map((line) => ({ stroke: colour(line), width: 1.5, dash: line.dash, points: { show: false } })),
-      pointed: (index) => read(chart, place, shown, engines.t, index),
     });
-    read(chart, place, shown, engines.t, null);
-  }
-}
-
-// Says beside the title what the pointer is at.
-/**
- * @param {Chart} chart
- * @param {HTMLElement} place
- * @param {Past.Line[]} shown
- * @param {number[]} times
- * @param {number | null} index
- */
-function read({ unit, lines: figures, of = 0 }, place, shown, times, index) {
-  const title = find(sectionOf(place), "h2", HTMLElement);
-  // A title has room for so many; the pointer tells of the first ones.
-  const told = shown.slice(0, MOST).map(({ words, values }) => {
-    const at = index ?? values.findLastIndex((value) => value !== null);
-    const value = values[at];
-    return value === null || value === undefined ? "" : `${words} ${short(value)}${unit && ` ${unit}`}`;
+    // Of one server the lines have words; of several they are told apart by their shade.
+    const told = shown.map(({ words, slug, tone: shade, values }) => (count > 1 ? { words: slug, tone: shade, values } : { words: words === slug ? "" : words, tone: 0, values }));
+    return [{ title: TITLES[name] ?? name, unit, times: engines.t, lines: told }];
   });
-  const at = index === null ? undefined : times[index];
-  const when = at === undefined ? "" : `at ${new Date(at * 1000).toLocaleTimeString([], { hourCycle: "h23" })}`;
-  // Of several servers each has one line of the two.
-  const one = of && new Set(shown.map(({ slug }) => slug)).size > 1 ? `, ${figures[of]?.[1]}` : "";
-  title.textContent = [(title.dataset.title ?? "") + one, ...told, when].filter(Boolean).join(" · ");
-}
-
-/** @param {number} value */
-function short(value) {
-  if (value >= 100) return Math.round(value).toLocaleString();
-  return String(Number(value.toPrecision(2)));
 }

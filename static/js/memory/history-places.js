@@ -57,25 +57,38 @@ export function heights(stack) {
   return found;
 }
 
-// Which of a chart's marks may cross it: many lines beside each other are a bar code over the data.
-const LEAST = 24; // px between two lines
-const MOST = 16; // lines in a chart
-
 /**
- * Whether each of these places (px, from left to right) has room for a line across the chart. The
- * others are ticks at its edge: what stands closely is looked at by a shorter range.
- * @param {number[]} places @param {number} width px of the chart
- * @returns {boolean[]}
+ * Marks that would cover each other, as one: the indices of `places` (px, from left to right) in groups
+ * that reach over less than `room` each.
+ * @param {number[]} places @param {number} room
+ * @returns {number[][]}
  */
-export function spaced(places, width) {
-  const room = Math.max(LEAST, width / MOST);
-  let last = -Infinity;
-  return places.map((place) => {
-    if (place - last < room) return false;
-    last = place;
-    return true;
-  });
+export function cluster(places, room) {
+  /** @type {number[][]} */
+  const groups = [];
+  let begins = -Infinity;
+  for (const [index, place] of places.entries()) {
+    if (place - begins < room) groups.at(-1)?.push(index);
+    else {
+      groups.push([index]);
+      begins = place;
+    }
+  }
+  return groups;
 }
+
+/** @param {number} seconds @param {Intl.DateTimeFormatOptions} options */
+const local = (seconds, options) => new Date(seconds * 1000).toLocaleString("en-GB", { hourCycle: "h23", ...options });
+/** "26 Nov"; with the year where that is another one. @param {number} seconds */
+export function day(seconds) {
+  const isThisYear = new Date(seconds * 1000).getFullYear() === new Date().getFullYear();
+  return local(seconds, { day: "numeric", month: "short", ...(isThisYear ? {} : { year: "numeric" }) });
+}
+/** "18:04:09", as exactly as is asked. @param {number} seconds @param {boolean} [isExact] */
+export const clock = (seconds, isExact = true) =>
+  local(seconds, { hour: "2-digit", minute: "2-digit", ...(isExact ? { second: "2-digit" } : {}) });
+/** "26 Nov 18:04:09". @param {number} seconds @param {boolean} [isExact] */
+export const stamp = (seconds, isExact = true) => `${day(seconds)} ${clock(seconds, isExact)}`;
 
 // The range of time that a history opens with.
 const HOUR = 3600;
@@ -88,6 +101,13 @@ const UNITS = { s: 1, m: 60, h: HOUR, d: DAY };
 export function seconds(text) {
   const found = /^(\d+(?:\.\d+)?)([smhd]?)$/.exec(text.trim());
   return found ? Number(found[1]) * (UNITS[found[2] || "s"] ?? NaN) : NaN;
+}
+
+/** A span as addresses write it: "1h", "7d", "90m". @param {number} span seconds */
+export function written(span) {
+  const whole = Math.round(span);
+  const [unit, size] = Object.entries(UNITS).findLast(([, size]) => whole % size === 0) ?? ["s", 1];
+  return `${whole / size}${unit}`;
 }
 
 /** Where something was recorded: the hours that a box has been known for, a day at most. `end` is null where

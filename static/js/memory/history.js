@@ -2,7 +2,9 @@
 // <box-history>: charts over any range that is kept. The range stands in the address.
 
 import { Charts } from "./history-charts.js";
-import { heights, layers, opening, seconds, tone } from "./history-places.js";
+import { Lane } from "./history-marks.js";
+import { clock, day, layers, opening, seconds, stamp, written } from "./history-places.js";
+import { Readout } from "./history-readout.js";
 import { all, around, find } from "../page/parts.js";
 import { sectionOf } from "./plot.js";
 
@@ -10,16 +12,10 @@ const LEAST = 30; // seconds: a narrower range shows nothing
 const MOST = 400 * 86400;
 const RENEW = 10_000; // ms, or as long as a point stands for
 const HOUR = 3600;
-
-/** @param {number} seconds @param {Intl.DateTimeFormatOptions} options */
-const when = (seconds, options) => new Date(seconds * 1000).toLocaleString([], { hourCycle: "h23", ...options });
-/** @param {number} seconds */
-const exactly = (seconds) => when(seconds, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
-/** @param {number} value */
-const gib = (value) => (value >= 99.95 ? value.toFixed(0) : value.toFixed(1));
+const DAY = 86400;
 
 /** @param {number | null} at */
-const orDash = (at) => (at === null ? "–" : exactly(at));
+const orDash = (at) => (at === null ? "–" : stamp(at));
 /** @param {string} words */
 function made(words) {
   return Object.assign(document.createElement("button"), { type: "button", textContent: words });
@@ -33,6 +29,14 @@ const link = (href, textContent) => Object.assign(document.createElement("a"), {
 class BoxHistory extends HTMLElement {
   /** @type {Charts | null} */
   charts = null;
+  /** @type {Lane | null} */
+  lane = null;
+  /** @type {Readout | null} */
+  readout = null;
+  /** Keys of layers and servers that are not drawn. @type {Set<string>} */
+  hiddenKeys = new Set();
+  /** What was shown before somebody zoomed in. @type {{span: number, end: number | null} | null} */
+  unzoomed = null;
   /** @type {Past.View | null} */
   view = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -50,7 +54,12 @@ class BoxHistory extends HTMLElement {
     const places = all(this, "[data-chart]", HTMLElement);
     this.charts = new Charts(
       Object.fromEntries(places.map((place) => [place.dataset.chart, place])),
-      { chosen: (range) => this.choose(range), pointed: (index) => this.view && this.point(this.view, index) },
+      { chosen: (range) => this.choose(range), pointed: (at) => this.point(at) },
+    );
+    this.lane = new Lane(find(this, "[data-lane]", HTMLElement));
+    this.readout = new Readout(
+      { when: find(this, "[data-when]", HTMLElement), figures: find(this, "[data-figures]", HTMLElement), legend: find(this, "[data-legend]", HTMLElement) },
+      (key) => this.toggle(key),
     );
     this.readAddress();
     this.addEventListener("click", (event) => this.press(around(event, "button", HTMLElement)));
@@ -79,6 +88,7 @@ class BoxHistory extends HTMLElement {
     this.asking?.abort();
     document.removeEventListener("themechange", this.redraw);
     this.charts?.end();
+    this.lane?.end();
   }
 
   // --- the range ---
@@ -92,7 +102,11 @@ class BoxHistory extends HTMLElement {
     ({ span: this.span, end: this.end } = opening(Number(oldest), Number(newest), Date.now() / 1000));
     const span = seconds(asked.get("span") ?? "");
     if (span > 0) [this.span, this.end] = [span, null];
-    if (from > 0 && to > from) [this.span, this.end] = [to - from, to];
+    if (from > 0 && to > from) {
+      this.unzoomed = { span: this.span, end: this.end };
+      [this.span, this.end] = [to - from, to];
+    }
+    this.showReset();
     for (const name of /** @type {const} */ (["gpu", "server"])) {
       const choice = this.choice(name);
       if (choice) choice.value = this[name];
@@ -113,21 +127,42 @@ class BoxHistory extends HTMLElement {
     this.gpu = gpu;
     this.server = server;
     const [from, to] = this.range();
-    const said = new URLSearchParams(this.end === null ? { span: `${Math.round(this.span)}` } : { from: `${from}`, to: `${to}` });
+    const said = new URLSearchParams(this.end === null ? { span: written(this.span) } : { from: `${from}`, to: `${to}` });
     if (gpu) said.set("gpu", gpu);
     if (server) said.set("server", server);
     window.history.replaceState(window.history.state, "", `?${said}`);
+    this.showReset();
     this.load();
+  }
+
+  /** Into a part of what is shown: there is a way back to what was shown first. @param {{span: number, end: number | null}} range */
+  enter(range) {
+    this.unzoomed ??= { span: this.span, end: this.end };
+    this.go(range);
+  }
+
+  /** A range that is chosen, not zoomed into. @param {{span?: number, end?: number | null}} range */
+  leave(range) {
+    this.unzoomed = null;
+    this.go(range);
+  }
+
+  reset() {
+    if (this.unzoomed) this.leave(this.unzoomed);
+  }
+
+  showReset() {
+    find(this, "[data-reset]", HTMLButtonElement).disabled = !this.unzoomed;
   }
 
   /** @param {Past.Range | null} range */
   choose(range) {
-    if (range === null) return this.zoom(4);
+    if (range === null) return this.unzoomed ? this.reset() : this.zoom(4);
     // Each chart tells of a range that was drawn in one of them.
     if (this.chosen) return;
     this.chosen = true;
     queueMicrotask(() => (this.chosen = false));
-    this.go({ span: range[1] - range[0], end: range[1] });
+    this.enter({ span: range[1] - range[0], end: range[1] });
   }
 
   /** @param {number} factor @param {number} [at] */
@@ -137,7 +172,8 @@ class BoxHistory extends HTMLElement {
     const span = Math.min(MOST, Math.max(LEAST, this.span * factor));
     // What ends now and grows goes on ending now.
     const end = this.end === null && factor > 1 ? null : middle + span * (1 - at);
-    this.go({ span, end });
+    if (span >= (this.unzoomed ?? this).span) this.leave({ span, end });
+    else this.enter({ span, end });
   }
 
   /** @param {number} share */
@@ -149,7 +185,7 @@ class BoxHistory extends HTMLElement {
   /** @param {string} text */
   goTo(text) {
     const at = Date.parse(text) / 1000;
-    if (Number.isFinite(at)) this.go({ span: Math.min(this.span, HOUR), end: at + Math.min(this.span, HOUR) / 2 });
+    if (Number.isFinite(at)) this.enter({ span: Math.min(this.span, HOUR), end: at + Math.min(this.span, HOUR) / 2 });
   }
 
   // --- what people do ---
@@ -158,16 +194,18 @@ class BoxHistory extends HTMLElement {
   press(button) {
     if (!button) return;
     const { span, move, zoom, from, to } = button.dataset;
-    if (span) this.go({ span: Number(span), end: null });
+    if (span) this.leave({ span: Number(span), end: null });
     else if (move) this.move(Number(move));
     else if (zoom) this.zoom(Number(zoom));
-    else if (from) this.go({ span: Number(to) - Number(from), end: Number(to) });
+    else if (from) this.enter({ span: Number(to) - Number(from), end: Number(to) });
     else if ("now" in button.dataset) this.go({ end: null });
+    else if ("reset" in button.dataset) this.reset();
     else if ("again" in button.dataset) this.load();
   }
 
   /** @param {KeyboardEvent} event */
   key(event) {
+    if (event.key === "Escape" && this.unzoomed && !this.isOpen()) return this.reset();
     if (!around(event, "[data-chart]", HTMLElement) || event.ctrlKey || event.metaKey || event.altKey) return;
     /** @type {Record<string, () => void>} */
     const keys = {
@@ -221,12 +259,19 @@ class BoxHistory extends HTMLElement {
       if (asking.signal.aborted) return;
       this.fail(`This part of the history could not be loaded (${wordsOf(error)}). What is shown is older. `);
     }
+    find(this, "[data-loading]", HTMLElement).hidden = true;
     this.setAttribute("aria-busy", "false");
     if (this.end === null) this.timer = setTimeout(() => this.renew(), Math.max(RENEW, (this.view?.width ?? 60) * 1000));
   }
 
+  /** Whether a list that one reads is open: it would close with new marks. */
+  isOpen() {
+    return this.querySelector(":popover-open") !== null;
+  }
+
   renew() {
-    if (!document.hidden) this.load();
+    const isRead = this.isOpen() || this.charts?.at !== null;
+    if (!document.hidden && !isRead) this.load();
     else this.timer = setTimeout(() => this.renew(), RENEW);
   }
 
@@ -243,18 +288,18 @@ class BoxHistory extends HTMLElement {
 
   /** @param {Past.Found} found */
   take(found) {
-    const stack = layers(found.columns);
-    const view = { ...found, stack, heights: heights(stack), colours: [] };
+    const view = { ...found, stack: layers(found.columns), colours: new Map() };
     this.view = view;
     const isEmpty = !Object.keys(found.columns).length && !Object.keys(found.engines.servers).length;
-    const empty = find(this, "[data-empty]", HTMLElement);
-    empty.hidden = !isEmpty;
-    empty.textContent = `Nothing was recorded in this time. ${found.first ? `The oldest record is of ${exactly(found.first)}.` : ""}`;
-    find(this, ".history-charts", HTMLElement).hidden = isEmpty;
+    this.showEmpty(found, isEmpty);
+    find(this, ".history-body", HTMLElement).hidden = isEmpty;
     const width = Object.keys(found.columns).length ? found.width : found.engines.width;
     const every = width < 60 ? `${width} s` : `${+(width / 60).toFixed(1)} min`;
-    const text = `${exactly(found.from)} – ${exactly(found.to)}, a point every ${every}`;
-    const range = find(this, ".history-range", HTMLElement);
+    const { from, to } = found;
+    const isExact = to - from < 2 * HOUR;
+    const until = day(from) === day(to) ? clock(to, isExact) : stamp(to, isExact);
+    const text = `${stamp(from, isExact)} – ${until}, a point every ${every}`;
+    const range = find(this, ".history-range [role=status]", HTMLElement);
     if (range.textContent !== text) range.textContent = text;
     this.showRuns(found.runs);
     this.showAlerts(found.alerts);
@@ -262,78 +307,51 @@ class BoxHistory extends HTMLElement {
     else this.charts?.clear();
   }
 
+  // Leads to where something was recorded.
+  /** @param {Past.Found} found @param {boolean} isEmpty */
+  showEmpty(found, isEmpty) {
+    find(this, "[data-empty]", HTMLElement).hidden = !isEmpty;
+    const newest = Number(this.dataset.newest);
+    const oldest = Math.max(found.first ?? 0, newest - DAY);
+    const button = find(this, "[data-empty] button", HTMLButtonElement);
+    button.hidden = !newest;
+    button.dataset.from = String(oldest);
+    button.dataset.to = String(newest);
+    button.textContent = `Show ${stamp(oldest, false)} – ${stamp(newest, false)}`;
+  }
+
   /** @param {Past.View} view */
   draw(view) {
-    const legend = find(this, "[data-legend]", HTMLElement);
-    legend.replaceChildren(
-      ...view.stack.map((layer) => {
-        const item = document.createElement("li");
-        item.className = `part-${layer.kind}${layer.tone ? ` tone-${layer.tone}` : ""}${layer.kind === "unattributed" || layer.kind === "driver_pool" ? " is-loud" : ""}`;
-        const name = document.createElement("span");
-        name.textContent = layer.name;
-        item.append(name, document.createElement("strong"));
-        return item;
-      }),
-    );
-    this.showEngines(view);
-    view.colours = [...legend.children].map((item) => getComputedStyle(item, "::before").backgroundColor);
-    this.charts?.draw(view);
-    this.point(view, null);
+    // A chip has the colour of its layer, and the charts take it from there.
+    this.readout?.draw(view, this.hiddenKeys, []);
+    for (const chip of all(this, "[data-legend] button", HTMLElement)) {
+      view.colours.set(chip.dataset.key ?? "", getComputedStyle(chip, "::before").backgroundColor);
+    }
+    const readings = this.charts?.draw(view, this.hiddenKeys) ?? [];
+    this.readout?.draw(view, this.hiddenKeys, readings);
+    find(this, "[data-engines]", HTMLElement).hidden = !Object.keys(view.engines.servers).length;
+    this.lane?.draw(view);
+    this.point(null);
     this.describe(view);
   }
 
-  /** @param {Past.View} view @param {number | null} index */
-  point(view, index) {
-    const { stack, t, columns } = view;
-    const at = index ?? this.last(view);
-    for (const [place, item] of all(this, "[data-legend] li", HTMLElement).entries()) {
-      const value = stack[place]?.values[at] ?? null;
-      find(item, "strong", HTMLElement).textContent = value === null ? "–" : gib(value);
-    }
-    /** @param {string} name @param {number} by @param {string} unit */
-    const figure = (name, by, unit) => {
-      const value = columns[name]?.[at] ?? null;
-      return value === null ? "" : `${Math.round(value / by)} ${unit}`;
-    };
-    const titles = [
-      ["held-title", "Who held the memory, GiB", ""],
-      ["util-title", "Utilisation", figure("util", 1, "%")],
-      ["power-title", "Power", figure("power", 10, "W")],
-      ["temperature-title", "Temperature", figure("temperature", 1, "°C")],
-    ];
-    const when = index === null || t[at] === undefined ? "" : `at ${exactly(t[at])}`;
-    for (const [id, title, said] of titles) {
-      find(this, `#${id}`, HTMLElement).textContent = [title, said, when].filter(Boolean).join(" · ");
-    }
+  /** @param {string} key */
+  toggle(key) {
+    if (!this.hiddenKeys.delete(key)) this.hiddenKeys.add(key);
+    this.redraw();
   }
 
-  // Whose lines are whose, where there are several.
-  /** @param {Past.View} view */
-  showEngines(view) {
-    const slugs = Object.keys(view.engines.servers);
-    find(this, "[data-engines]", HTMLElement).hidden = !slugs.length;
-    find(this, "[data-engines] ul", HTMLElement).replaceChildren(
-      ...(slugs.length > 1 ? slugs : []).map((slug) => {
-        const item = document.createElement("li");
-        item.className = `part-server tone-${tone(`=server:${slug}`)}`;
-        item.textContent = slug;
-        return item;
-      }),
-    );
+  /** @param {number | null} at */
+  point(at) {
+    this.readout?.point(at);
+    this.lane?.point(at);
   }
 
   /** @param {Past.View} view */
-  last(view) {
-    const free = view.stack.at(-1)?.values ?? [];
-    return free.findLastIndex((value) => value !== null);
-  }
-
-  /** @param {Past.View} view */
-  describe(view) {
-    const at = this.last(view);
-    const held = view.stack.flatMap(({ name, values }) => {
-      const value = values[at] ?? 0;
-      return value >= 0.05 ? [`${name} ${gib(value)} GiB`] : [];
+  describe({ stack }) {
+    const held = stack.flatMap(({ name, values }) => {
+      const value = values.findLast((each) => each !== null) ?? 0;
+      return value >= 0.05 ? [`${name} ${value.toFixed(1)} GiB`] : [];
     });
     for (const place of all(this, "[data-chart]", HTMLElement)) {
       const title = find(sectionOf(place), "h2", HTMLElement).textContent;

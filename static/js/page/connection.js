@@ -43,8 +43,8 @@ document.addEventListener("htmx:ws:after:connection", () => {
   document.documentElement.classList.remove("is-offline");
 });
 
-// Says what became of a button: that its request was refused or never arrived, or in data-toast what it did,
-// with the address in data-undo that takes it back.
+// Says what became of a button: that its request was refused or never arrived, in an answer of plain text or
+// in data-toast what it did, with the address in data-undo that takes it back.
 /** @type {Record<number, string>} */
 const WORDS = {
   403: "You may not do this. An admin can change your role under Settings.",
@@ -57,6 +57,7 @@ document.addEventListener("htmx:after:request", async (event) => {
   if (response && response.status < 400) {
     // An answer with text is a question, in a dialog of this page.
     if (button?.dataset.then !== undefined && response.status === 204) location.assign(button.dataset.then);
+    if (response.status === 200 && response.headers.get("Content-Type")?.startsWith("text/plain")) toast(text ?? "");
     const { toast: done, undo } = around(event, "[data-toast]", HTMLElement)?.dataset ?? {};
     if (!done || response.status !== 204) return;
     toast(done, undo ? { title: "Undo", run: () => htmx.ajax("POST", undo, { swap: "none" }) } : undefined);

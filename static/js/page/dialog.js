@@ -48,5 +48,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && document.querySelector("dialog:modal")) event.stopImmediatePropagation();
 });
 
-// An answer was given, and heard.
-dialog.addEventListener("htmx:after:request", shut);
+// An answer was given, and heard. What the dialog itself asks for, to show it, is none.
+dialog.addEventListener("htmx:after:request", (event) => {
+  if (event instanceof CustomEvent && event.detail.ctx.request.method !== "GET") shut();
+});

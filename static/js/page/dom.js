@@ -26,6 +26,15 @@ export function button(label, title, onClick) {
   return made;
 }
 
+/** @param {SVGElement} sign @param {string} title @param {(event: MouseEvent) => unknown} onClick */
+export function iconButton(sign, title, onClick) {
+  const made = button("", title, onClick);
+  made.className = "faint icon-button";
+  made.title = title;
+  made.append(sign);
+  return made;
+}
+
 // Whatever stands in it, htmx leaves it alone.
 /**
  * @template {keyof HTMLElementTagNameMap} T
@@ -68,7 +77,7 @@ export class CsrfToken {
 // Whoever goes by keys, and has pressed what goes with this change, goes on in the composer.
 /** @param {() => void} change */
 export function keepFocus(change) {
-  const focused = document.querySelector("#chat :focus-visible");
+  const focused = document.querySelector(".chat :focus-visible");
   change();
   if (focused && !focused.checkVisibility()) byId("chat-input", HTMLElement).focus({ preventScroll: true });
 }

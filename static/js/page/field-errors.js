@@ -46,6 +46,8 @@ function line(text) {
 /** @param {HTMLElement | null} box @param {HTMLElement} place @param {boolean} isWrong */
 function tell(box, place, isWrong) {
   place.parentElement?.classList.toggle("has-error", isWrong);
+  const fold = place.closest("details");
+  if (isWrong && fold) fold.open = true;
   if (!box) return;
   const ids = new Set((box.getAttribute("aria-describedby") ?? "").split(" ").filter(Boolean));
   if (isWrong) {

@@ -2,16 +2,25 @@
 // What every page does beyond its HTML: small things here, others in modules of their own.
 
 import "./connection.js";
-import "./list-table.js";
+import "./notifications.js";
 import "./palette.js";
 import "./sidebar.js";
 import { relative, span } from "./ago.js";
 import { copy } from "./clipboard.js";
 import { show } from "./dialog.js";
+import { fetchPart, quietly } from "./fetch-part.js";
 import { all, around, byId, find } from "./parts.js";
 import { adoptToasts } from "./toast.js";
 
 adoptToasts();
+
+// Lists are on some pages alone.
+function loadLists() {
+  if (document.querySelector("list-table")) quietly(fetchPart("sorts lists", () => import("./list-table.js")));
+}
+
+loadLists();
+document.addEventListener("htmx:after:swap", loadLists);
 
 // Says to screen readers what eyes see: a server has become ready, failed or stopped.
 /** @type {Record<string, string>} */

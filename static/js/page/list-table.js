@@ -8,7 +8,7 @@
 // data-value, else its text. A row is opened by its link with data-row, and moved between by the arrow keys.
 
 import { compare, matches } from "./list-order.js";
-import { all, around, find } from "./parts.js";
+import { all, around } from "./parts.js";
 
 class ListTable extends HTMLElement {
   /** @type {{column: number, way: 1 | -1} | null} */
@@ -29,8 +29,9 @@ class ListTable extends HTMLElement {
     this.observer?.disconnect();
   }
 
+  /** None while the list is empty: a live part may bring one. */
   get table() {
-    return find(this, "table", HTMLTableElement);
+    return this.querySelector("table");
   }
 
   /** Headers become buttons: once, and again where a live part has brought them anew. */
@@ -83,7 +84,7 @@ class ListTable extends HTMLElement {
     const typed = this.querySelector(".list-filter input");
     const wanted = typed instanceof HTMLInputElement ? typed.value.trim() : "";
     let [shown, count] = [0, 0];
-    for (const body of this.table.tBodies) {
+    for (const body of this.table?.tBodies ?? []) {
       const rows = [...body.rows];
       if (sorted) this.order(body, rows, sorted.column, sorted.way);
       for (const row of rows) row.hidden = wanted !== "" && !matches(row.textContent, wanted);
@@ -95,7 +96,8 @@ class ListTable extends HTMLElement {
     const said = this.querySelector(".list-filter > p");
     if (said) said.textContent = wanted === "" ? "" : shown ? `${shown} of ${count}` : "Nothing matches.";
     this.toggleAttribute("data-none", count > 0 && shown === 0);
-    this.observer?.observe(this.table, { childList: true, subtree: true, characterData: true });
+    this.toggleAttribute("data-empty", count === 0);
+    this.observer?.observe(this, { childList: true, subtree: true, characterData: true });
   }
 
   /**

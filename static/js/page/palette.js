@@ -32,7 +32,8 @@ class CommandPalette extends HTMLElement {
     this.field.setAttribute("aria-controls", this.list.id);
     this.field.addEventListener("input", () => this.later());
     this.field.addEventListener("keydown", (event) => this.key(event));
-    this.dialog.addEventListener("close", () => this.stop());
+    // The event may come after it was opened again: what is asked then is not to be stopped.
+    this.dialog.addEventListener("close", () => this.dialog?.open || this.stop());
     this.dialog.addEventListener("click", (event) => {
       // A click on the backdrop is one on the dialog itself.
       if (event.target === this.dialog) this.dialog?.close();
@@ -56,6 +57,7 @@ class CommandPalette extends HTMLElement {
 
   open() {
     if (this.dialog?.open || document.querySelector("dialog:modal")) return;
+    this.stop();
     this.dialog?.showModal();
     this.field?.select();
     this.isBehind = true;

@@ -12,6 +12,7 @@ const toggle = document.getElementById("sidebar-toggle");
 function tell() {
   const isNarrow = root.dataset.sidebar === "narrow";
   toggle?.setAttribute("aria-pressed", String(!isNarrow));
+  if (names instanceof HTMLInputElement) names.checked = !isNarrow;
   for (const each of all(document, ".sidebar :is(a, button)", HTMLElement)) {
     const name = each.querySelector(".label, .box-name")?.textContent ?? "";
     // The server sends a box's link anew, without a title.
@@ -21,14 +22,19 @@ function tell() {
   }
 }
 
-toggle?.addEventListener("click", () => {
-  root.dataset.sidebar = root.dataset.sidebar === "narrow" ? "wide" : "narrow";
+/** @param {boolean} isNarrow */
+function choose(isNarrow) {
+  root.dataset.sidebar = isNarrow ? "narrow" : "wide";
   try {
     localStorage.setItem(KEY, root.dataset.sidebar);
   } catch {
     // Storage is switched off in this browser: the choice then lasts for one page.
   }
-});
+}
+
+toggle?.addEventListener("click", () => choose(root.dataset.sidebar !== "narrow"));
+const names = document.getElementById("sidebar-names");
+names?.addEventListener("change", () => choose(names instanceof HTMLInputElement && !names.checked));
 
 if (toggle) {
   tell();

@@ -1,6 +1,6 @@
 // @ts-check
-// What a person chose in this browser: the theme, and whether the sidebar shows names. Runs before the
-// first paint, so it is no module.
+// What a person chose in this browser: the theme, whether the sidebar shows names, how servers are shown.
+// Runs before the first paint, so it is no module.
 (() => {
   const KEY = "inferdash.theme";
   const root = document.documentElement;
@@ -23,6 +23,8 @@
       input.checked = input.value === chosen;
       input.addEventListener("change", () => {
         apply(input.value);
+        // The menu's, and those on a page of settings.
+        for (const other of inputs) other.checked = other.value === input.value;
         document.dispatchEvent(new Event("themechange"));
         try {
           localStorage.setItem(KEY, input.value);
@@ -45,6 +47,12 @@
     root.dataset.sidebar = kept ?? (tight.matches ? "narrow" : "wide");
   };
   fold();
+  try {
+    const view = localStorage.getItem("inferdash.servers");
+    if (view) root.dataset.servers = view;
+  } catch {
+    // See above.
+  }
   tight.addEventListener("change", fold);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
     document.dispatchEvent(new Event("themechange")),

@@ -1,15 +1,17 @@
 // @ts-check
-// <engine-charts>: what an engine did in the last 15 minutes. The socket changes its data-point
-// ("time,generation,prompt,…" in the order of POINT); every ten seconds one is kept.
+// <engine-charts>: what an engine did in the last 15 minutes. The template holds the figures, and a
+// place for each chart by its name ([data-chart]). The socket changes data-point ("time,generation,
+// prompt,…" in the order of POINT); every ten seconds one is kept.
 
 import uPlot from "../page/uplot.js";
 
 import { heading, resolved } from "../memory/plot.js";
+import { find } from "../page/parts.js";
 
 const SECONDS = 900;
 const EVERY = 10; // seconds between two points
 const GAP = 25; // seconds without a point break the line
-const POINT = ["generation", "prompt", "running", "queued", "first_p50", "first_p95", "kv", "prefix"];
+const POINT = ["generation", "prompt", "running", "queued", "first_p50", "first_p95", "token_p50", "token_p95", "kv", "prefix"];
 /**
  * @typedef {{key: string, words: string, colour: string, dash?: number[]}} Line
  * @typedef {{name: string, lines: Line[], unit?: string, by?: number, least?: number, range?: number}} Chart
@@ -18,15 +20,17 @@ const POINT = ["generation", "prompt", "running", "queued", "first_p50", "first_
 /** @type {Chart[]} */
 const CHARTS = [
   {
-    name: "tokens/s",
+    name: "generation",
     least: 1,
+    unit: " tok/s",
     lines: [{ key: "generation", words: "generated", colour: "--accent" }],
   },
   {
     // On a scale of its own: prompts are read many times as fast as answers are written.
-    name: "tokens/s",
+    name: "prompt",
     least: 1,
-    lines: [{ key: "prompt", words: "of prompts", colour: "--accent" }],
+    unit: " tok/s",
+    lines: [{ key: "prompt", words: "read", colour: "--accent" }],
   },
   {
     name: "requests",
@@ -37,12 +41,22 @@ const CHARTS = [
     ],
   },
   {
-    name: "first token",
+    name: "first",
     unit: " s",
     least: 0.1,
     lines: [
       { key: "first_p50", words: "p50", colour: "--accent" },
-      { key: "first_p95", words: "95 % within", colour: "--attention", dash: [4, 3] },
+      { key: "first_p95", words: "p95", colour: "--attention", dash: [4, 3] },
+    ],
+  },
+  {
+    name: "token",
+    unit: " ms",
+    by: 1000,
+    least: 1,
+    lines: [
+      { key: "token_p50", words: "p50", colour: "--accent" },
+      { key: "token_p95", words: "p95", colour: "--attention", dash: [4, 3] },
     ],
   },
   {
@@ -51,8 +65,8 @@ const CHARTS = [
     by: 100,
     range: 100,
     lines: [
-      { key: "kv", words: "KV in use", colour: "--accent" },
-      { key: "prefix", words: "prefix hits", colour: "--quiet", dash: [4, 3] },
+      { key: "kv", words: "KV cache in use", colour: "--accent" },
+      { key: "prefix", words: "prefix cache hits", colour: "--quiet", dash: [4, 3] },
     ],
   },
 ];
@@ -68,13 +82,6 @@ class EngineCharts extends HTMLElement {
   plots = [];
   loaded = false;
   drawn = "";
-
-  constructor() {
-    super();
-    // Not an attribute: the socket's next fragment would take it away again.
-    this.internals = this.attachInternals();
-    this.internals.role = "img";
-  }
 
   connectedCallback() {
     this.times = [];
@@ -169,16 +176,23 @@ class EngineCharts extends HTMLElement {
     return [this.times, ...lines.map((line) => this.column(line, by))];
   }
 
+  /** @param {Chart} chart */
+  place({ name }) {
+    return find(this, `[data-chart=${name}]`, HTMLElement);
+  }
+
   clear() {
     for (const { plot } of this.plots) plot.destroy();
     this.plots = [];
-    this.replaceChildren();
+    for (const chart of CHARTS) this.place(chart).replaceChildren();
   }
 
   draw() {
     this.clear();
     this.drawn = this.shown();
-    for (const chart of this.charts()) this.plots.push(this.chart(chart));
+    const charts = this.charts();
+    for (const chart of CHARTS) this.place(chart).hidden = !charts.some(({ name }) => name === chart.name);
+    for (const chart of charts) this.plots.push(this.chart(chart));
     this.describe();
   }
 
@@ -193,26 +207,23 @@ class EngineCharts extends HTMLElement {
 
   /** @param {Chart} chart */
   chart(chart) {
-    const { name, lines, unit = "", least = 1, range } = chart;
-    const figure = document.createElement("div");
-    figure.className = "engine-chart";
-    const [head, readouts] = heading(name, lines);
+    const { lines, unit = "", least = 1, range } = chart;
+    const [head, readouts] = heading("", lines);
     const place = document.createElement("div");
     place.className = "engine-chart-plot";
-    figure.append(head, place);
-    this.append(figure);
+    this.place(chart).append(head, place);
     const [quiet, line] = [resolved(place, "--quiet"), resolved(place, "--line")];
     const axis = { stroke: quiet, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "11px system-ui" };
     const plot = new uPlot(
       {
         ...size(place),
-        padding: [8, 4, 8, 0],
+        padding: [8, 4, 0, 0],
         legend: { show: false },
         cursor: { y: false, drag: { x: false, y: false }, points: { size: 5 }, sync: { key: "engine-charts" } },
         scales: { x: { time: true, range: () => this.window() }, y: { range: (_self, _low, high) => [0, range ?? Math.max(high ?? 0, least) * 1.1] } },
         axes: [
-          { ...axis, show: false },
-          { ...axis, size: 48, space: 22, values: (_self, splits) => splits.map((value) => `${short(value)}${unit}`) },
+          { ...axis, size: 22, gap: 6, space: 80, values: (_self, splits) => splits.map(clock) },
+          { ...axis, size: 52, space: 22, values: (_self, splits) => splits.map((value) => `${short(value)}${unit.length > 3 ? "" : unit}`) },
         ],
         series: [{}, ...lines.map(({ colour, dash }) => ({ stroke: resolved(place, colour), width: 1.5, dash, points: { show: false } }))],
         hooks: {
@@ -239,20 +250,29 @@ class EngineCharts extends HTMLElement {
     return [end - SECONDS, end];
   }
 
+  // In words, for who does not see it.
   describe() {
-    const told = this.charts().flatMap((chart) =>
-      chart.lines.map((line) => {
+    for (const chart of this.charts()) {
+      const told = chart.lines.map((line) => {
         const values = this.column(line, chart.by).filter((value) => value !== null);
-        return `${chart.name} ${line.words} ${short(values.at(-1) ?? 0)}${chart.unit ?? ""}, at most ${short(Math.max(...values))}`;
-      }),
-    );
-    this.internals.ariaLabel = told.length ? `Last 15 minutes: ${told.join("; ")}` : "Last 15 minutes: nothing was told";
+        const unit = chart.unit ?? "";
+        return `${line.words} ${short(values.at(-1) ?? 0)}${unit}, at most ${short(Math.max(...values))}${unit}`;
+      });
+      const place = this.place(chart);
+      place.role = "img";
+      place.ariaLabel = `Last 15 minutes: ${told.join("; ")}`;
+    }
   }
 }
 
 /** @param {HTMLElement} place */
 function size(place) {
   return { width: Math.max(120, place.clientWidth), height: Math.max(40, place.clientHeight) };
+}
+
+/** @param {number} at unix seconds */
+function clock(at) {
+  return new Date(at * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
 
 /** @param {number} value */

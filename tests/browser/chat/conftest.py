@@ -36,6 +36,6 @@ def page(context: BrowserContext, stack: Stack, complaints: list[str]) -> Iterat
     )
     page.goto(f"{stack.url}/chat/")
     # What is typed before the scripts have come is the browser's, and not yet the playground's.
-    page.locator("#chat-server option").first.wait_for(state="attached")
+    page.locator("#chat-server button").wait_for()
     yield page
     assert complaints == []

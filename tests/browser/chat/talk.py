@@ -13,8 +13,38 @@ def answer(page: Page) -> Any:
     return page.locator(".answer").last
 
 
+def parameters(page: Page) -> None:
+    """Open them, unless they stand there already; their fields are read once they have come."""
+    button = page.locator("#chat-params-button")
+    if button.get_attribute("aria-expanded") != "true":
+        button.click()
+    expect(page.locator("#tools-choice option").first).to_be_attached()
+
+
+def menu(page: Page, item: str) -> None:
+    """Press this in the menu above the conversation."""
+    page.get_by_role("button", name="More", exact=True).click()
+    page.locator("#chat-menu").get_by_text(item, exact=True).click()
+
+
+def choose(page: Page, label: str, slug: str) -> None:
+    """Pick a server by the button that this names."""
+    page.get_by_role("button", name=f"{label}: ").click()
+    page.locator(f'[role=option][data-slug="{slug}"]:visible').click()
+
+
+def chosen(page: Page, label: str) -> Any:
+    return page.get_by_role("button", name=f"{label}: ")
+
+
+def details(page: Page) -> None:
+    """Of the last answer."""
+    answer(page).get_by_label("Details of this answer").click()
+
+
 def unfold(page: Page, title: str) -> None:
     """Open what is folded beside the conversation."""
+    parameters(page)
     fold = page.locator("#chat-params details").filter(has=page.locator("summary", has_text=title))
     if fold.get_attribute("open") is None:
         fold.locator("> summary").click()

@@ -43,7 +43,7 @@ def test_what_is_kept_is_told_on_open_pages_and_read_by_an_admin(
     with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
         context.add_cookies([cookie])
         admin = context.new_page()
-        admin.goto(f"{stack.url}/gateway/")
+        admin.goto(f"{stack.url}/gateway/requests/")
         admin.get_by_role("link", name="Capture").click()
         expect(admin.get_by_role("heading", name="Capture", level=1)).to_be_visible()
         assert faults(admin) == []
@@ -90,15 +90,15 @@ def test_what_is_kept_is_told_on_open_pages_and_read_by_an_admin(
         stack.shell(
             "Capture.objects.update(until=timezone.now()); events.publish_change('capture')"
         )
-        expect(admin.get_by_role("heading", name="Switch it on")).to_be_visible()
+        expect(admin.get_by_role("heading", name="Switch capture on")).to_be_visible()
         expect(admin.get_by_role("region", name="Earlier captures")).to_contain_text("tool calls")
         expect(admin.get_by_label("Search in what is kept")).to_have_value("half a wo")
         expect(banner).to_be_hidden()
         stack.shell(ANOTHER)
-        expect(admin.get_by_role("heading", name="On", exact=True)).to_be_visible()
-        admin.get_by_role("button", name="End it now").click()
-        expect(admin.get_by_role("heading", name="Switch it on")).to_be_visible()
-        admin.get_by_text("Delete all of it now…").click()
+        expect(admin.get_by_role("heading", name="Capture is on")).to_be_visible()
+        admin.get_by_role("button", name="End now").click()
+        expect(admin.get_by_role("heading", name="Switch capture on")).to_be_visible()
+        admin.get_by_text("Delete all now…").click()
         admin.get_by_role("button", name="Delete 1 prompt and answer").click()
-        expect(admin.get_by_text("Nothing is kept.")).to_be_visible()
+        expect(admin.get_by_text("No requests are kept.")).to_be_visible()
         picture(admin, "capture-off")

@@ -5,7 +5,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.axe import faults
-from tests.browser.chat.talk import finished, unfold
+from tests.browser.chat.talk import choose, chosen, finished, menu, parameters, unfold
 from tests.chat_stack import Stack
 from tests.scripted_engine import EngineScript, ScriptedEngine
 from tests.waiting import PATIENCE
@@ -42,8 +42,13 @@ def comparison(page: Page, stack: Stack, second: ScriptedEngine) -> Page:
         delay=0.3,
     )
     page.goto(f"{stack.url}/chat/compare/?server=tiny")
-    expect(page.get_by_label("Server of column B")).to_have_value("other")
+    expect_server(page, "B", "other")
     return page
+
+
+def expect_server(page: Page, column: str, slug: str) -> None:
+    button = chosen(page, f"Server of column {column}")
+    expect(button).to_have_accessible_name(re.compile(f": {slug},"))
 
 
 def said(page: Page, at: int, column: str) -> Locator:
@@ -56,6 +61,7 @@ def test_one_question_is_answered_by_all_columns_side_by_side(
     comparison: Page, engine: ScriptedEngine, second: ScriptedEngine, stack: Stack
 ) -> None:
     page = comparison
+    parameters(page)
     page.get_by_label("Temperature").fill("0.3")
     page.get_by_role("button", name="Parameters of column B", exact=True).click()
     expect(page.get_by_label("Temperature")).to_have_value("")
@@ -103,15 +109,14 @@ def test_one_question_is_answered_by_all_columns_side_by_side(
     ]
     assert faults(page) == []
 
-    page.get_by_text("Export", exact=True).click()
     with page.expect_download() as download:
-        page.get_by_role("button", name="All columns: Markdown").click()
+        menu(page, "All columns: Markdown")
     text = download.value.path().read_text()
     assert "- B: other, max_tokens 64, system Be brief." in text
     assert text.count("## You") == 2
     assert text.index("### Column A") < text.index("You said: hello") < text.index("### Column B")
 
-    page.get_by_text("Share", exact=True).click()
+    menu(page, "Share")
     page.get_by_role("button", name="Make a link").click()
     link = page.get_by_label("Link to this conversation").input_value()
     page.goto(link)
@@ -119,7 +124,7 @@ def test_one_question_is_answered_by_all_columns_side_by_side(
     expect(page.get_by_role("button", name="Regenerate")).to_have_count(0)
     page.goto(f"{stack.url}/chat/")
     # One line of the list stands for both columns.
-    listed = page.locator("#chat-conversations li")
+    listed = page.locator("#chat-conversations .list-row")
     expect(listed).to_have_count(1)
     with page.expect_navigation():
         listed.get_by_role("link").click()
@@ -163,29 +168,29 @@ def test_a_column_that_fails_says_why_and_stop_stops_the_others(
 def test_a_conversation_goes_on_in_columns_one_after_another(
     page: Page, stack: Stack, engine: ScriptedEngine, second: ScriptedEngine
 ) -> None:
-    page.get_by_label("Server", exact=True).select_option("other")
+    choose(page, "Server", "other")
     with page.expect_navigation():
-        page.get_by_role("link", name="Compare with …").click()
-    expect(page.get_by_label("Server of column A")).to_have_value("other")
+        menu(page, "Compare with …")
+    expect_server(page, "A", "other")
     page.goto(f"{stack.url}/chat/")
     for text in ("first", "second"):
-        page.get_by_label("Server", exact=True).select_option("tiny")
+        choose(page, "Server", "tiny")
         page.get_by_label("Message", exact=True).fill(text)
         page.keyboard.press("Enter")
         expect(page.locator(".answer").last.locator(".markdown")).to_have_text(f"You said: {text}")
         finished(page)
     # Column A asks the server that was chosen, whoever has answered before.
-    page.get_by_label("Server", exact=True).select_option("other")
+    choose(page, "Server", "other")
     with page.expect_navigation():
-        page.get_by_role("link", name="Compare with …").click()
-    expect(page.get_by_label("Server of column A")).to_have_value("other")
-    expect(page.get_by_label("Server of column B")).to_have_value("tiny")
-    page.get_by_label("Server of column A").select_option("tiny")
+        menu(page, "Compare with …")
+    expect_server(page, "A", "other")
+    expect_server(page, "B", "tiny")
+    choose(page, "Server of column A", "tiny")
     expect(page.get_by_label("Message", exact=True)).to_have_value("second")
     expect(page.locator(".copied")).to_contain_text("You said: first")
     expect(page.locator(".copied").get_by_role("button", name="Regenerate")).to_have_count(0)
     # The same server and parameters compare nothing.
-    page.get_by_label("Server of column B").select_option("tiny")
+    choose(page, "Server of column B", "tiny")
     expect(page.locator("#compare-shared")).to_contain_text("with the same parameters")
     unfold(page, "More parameters")
     page.get_by_label("Seed").fill("7")

@@ -3,7 +3,7 @@ import json
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.chat.talk import answer, ask, finished, pieces, unfold
+from tests.browser.chat.talk import answer, ask, details, finished, parameters, pieces, unfold
 from tests.chat_stack import Stack
 
 pytestmark = pytest.mark.browser
@@ -45,7 +45,7 @@ def test_hostile_output_is_inert(page: Page, stack: Stack, complaints: list[str]
 
     region = answer(page)
     for selector in (
-        "form, input, style, iframe, svg, script, math, img",
+        "form, input, style, iframe, svg:not(.message-foot svg), script, math, img",
         "[style], [onerror], [onclick], [onload], .primary",
         ".markdown [id], .markdown [hx-get], .markdown [data-hx-get], .markdown [data-hx-post]",
     ):
@@ -70,6 +70,8 @@ def test_hostile_output_is_inert(page: Page, stack: Stack, complaints: list[str]
 def test_hostile_calls_schemas_and_tokens_are_inert(
     page: Page, stack: Stack, complaints: list[str]
 ) -> None:
+    with page.expect_response("**/chat/presets/tiny/"):
+        parameters(page)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     tools = [{"name": "a", "description": HOSTILE, "parameters": {"enum": [HOSTILE]}}]
@@ -97,13 +99,14 @@ def test_hostile_calls_schemas_and_tokens_are_inert(
     text = json.dumps({HOSTILE: HOSTILE + "!"})
     ask(page, deltas=[{"content": text, "logprobs": {"content": [said]}}])
     finished(page)
+    details(page)
     for fold in ("Probabilities", "Raw"):
         answer(page).get_by_text(fold, exact=True).click()
     expect(answer(page).locator(".form-verdict.invalid")).to_contain_text("must be one of")
     expect(answer(page).locator(".raw pre")).to_have_count(2)
 
     for selector in (
-        "form, input, style, iframe, svg, script, math, img",
+        "form, input, style, iframe, svg:not(.message-foot svg), script, math, img",
         "a[href]:not(.markdown *)",
         "[style], [onerror], [onclick], [onload], [href^=javascript], .primary, #chat-send",
     ):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from tests.browser.chat.talk import answer, ask, finished, pieces
+from tests.browser.chat.talk import answer, ask, finished, menu, parameters, pieces
 from tests.browser.chat.test_hostile_output import HOSTILE
 from tests.chat_stack import Stack
 
@@ -161,7 +161,7 @@ def test_a_shared_conversation_is_read_and_obeys_nothing(page: Page, complaints:
     ask(page, deltas=[{"reasoning": HOSTILE}, *pieces(HOSTILE, 400)])
     finished(page)
     kept(page)
-    page.get_by_text("Share", exact=True).click()
+    menu(page, "Share")
     page.get_by_role("button", name="Make a link").click()
     link = page.get_by_label("Link to this conversation").input_value()
 
@@ -172,7 +172,7 @@ def test_a_shared_conversation_is_read_and_obeys_nothing(page: Page, complaints:
     expect(page.get_by_text("You have shared this")).to_be_visible()
     expect(page.get_by_role("button", name="Regenerate this answer")).to_have_count(0)
     for selector in (
-        "form, input, style, iframe, svg, script, img",
+        "form, input, style, iframe, svg:not(.message-foot svg), script, img",
         "[style], [onerror], [onclick]",
     ):
         expect(shown.locator(selector)).to_have_count(0)
@@ -183,14 +183,14 @@ def test_a_shared_conversation_is_read_and_obeys_nothing(page: Page, complaints:
 
 
 def test_what_was_asked_can_be_asked_by_a_program(page: Page, stack: Stack, tmp_path: Path) -> None:
+    parameters(page)
     page.get_by_label("System prompt").fill('Say "ünïcode", it\'s fine.')
     ask(page, "hello $HOME `id` 'quoted'")
     finished(page)
     files = {}
     for title in ("Markdown", "JSON", "curl", "Python (openai)"):
-        page.get_by_text("Export", exact=True).click()
         with page.expect_download() as got:
-            page.get_by_role("button", name=title, exact=True).click()
+            menu(page, title)
         files[title] = tmp_path / got.value.suggested_filename
         got.value.save_as(files[title])
 
@@ -215,6 +215,7 @@ def test_what_was_asked_can_be_asked_by_a_program(page: Page, stack: Stack, tmp_
 
 
 def test_presets_are_kept_picked_overwritten_and_deleted(page: Page) -> None:
+    parameters(page)
     page.get_by_label("Temperature").fill("0.3")
     page.get_by_label("Name of the preset").fill("careful")
     page.get_by_role("button", name="Save", exact=True).click()
@@ -227,7 +228,7 @@ def test_presets_are_kept_picked_overwritten_and_deleted(page: Page) -> None:
     page.get_by_label("Temperature").fill("0.4")
     page.get_by_role("button", name="Overwrite").click()
     expect(page.get_by_text("is kept for everybody")).to_be_visible()
-    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_label("Delete", exact=True).click()
     expect(page.get_by_text("“careful” is deleted.")).to_be_visible()
     expect(page.get_by_label("Preset", exact=True)).to_be_disabled()
 

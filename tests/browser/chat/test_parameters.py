@@ -3,7 +3,7 @@ import json
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.chat.talk import answer, ask, finished, kept, unfold
+from tests.browser.chat.talk import answer, ask, details, finished, kept, parameters, unfold
 from tests.chat_stack import Stack
 from tests.scripted_engine import ScriptedEngine
 
@@ -21,6 +21,7 @@ events.publish_change('servers')
 def test_parameters_go_to_the_engine_in_its_own_words(
     page: Page, engine: ScriptedEngine, stack: Stack
 ) -> None:
+    parameters(page)
     page.get_by_label("System prompt").fill("Be brief.")
     page.get_by_label("Temperature").fill("0.3")
     page.get_by_label("Max tokens").fill("256")
@@ -28,10 +29,10 @@ def test_parameters_go_to_the_engine_in_its_own_words(
     unfold(page, "More parameters")
     page.get_by_label("Repetition penalty").fill("1.1")
     page.get_by_label("Min tokens").fill("2")
-    page.get_by_label("Stop", exact=True).fill("END\n\\n\\n")
+    page.get_by_role("textbox", name="Stop", exact=True).fill("END\n\\n\\n")
     page.get_by_label("Extra parameters").fill('{"seed": 7}')
     expect(page.locator("#params-more .badge").first).to_have_text("4 set")
-    expect(page.locator("#chat-params > summary .badge")).to_have_text("7 set")
+    expect(page.locator("#chat-params-button .badge")).to_have_text("7 set")
     ask(page, "hello")
     finished(page)
 
@@ -112,6 +113,7 @@ def test_the_raw_request_and_stream_are_one_click_away(page: Page) -> None:
     expect(foot).to_contain_text("7 prompt (5 cached) + 2 completion tokens (1 reasoning)")
     expect(foot).to_contain_text("75 % of 4 drafted tokens accepted")
     expect(answer(page).locator(".thinking summary")).to_contain_text(", 1 token")
+    details(page)
     foot.get_by_text("Raw", exact=True).click()
     expect(answer(page).locator(".raw pre").first).to_contain_text('"model": "tiny-qwen"')
     expect(answer(page).locator(".raw pre").last).to_contain_text("data: [DONE]")

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import FilePayload, Page, expect
 
 from tests.browser.axe import faults
-from tests.browser.chat.talk import answer, ask, finished, kept, pieces, unfold
+from tests.browser.chat.talk import answer, ask, details, finished, kept, menu, pieces, unfold
 from tests.scripted_engine import ScriptedEngine
 
 pytestmark = pytest.mark.browser
@@ -84,9 +84,8 @@ def test_pictures_go_with_a_question(page: Page, engine: ScriptedEngine) -> None
         "<img src=x onerror=window.hacked=1>"
     )
     assert page.evaluate("window.hacked") is None
-    page.get_by_text("Export", exact=True).click()
     with page.expect_download() as got:
-        page.get_by_role("button", name="Markdown", exact=True).click()
+        menu(page, "Markdown")
     exported = got.value.path().read_text()
     assert "![\\<img src=x onerror=window.hacked=1\\>, 4 × 4][picture 1]\n\n" in exported
     assert exported.endswith(f"[picture 1]: {url}\n\n[picture 2]: {url}\n")
@@ -115,6 +114,7 @@ def test_probabilities_are_a_map_that_the_keyboard_walks(
         "logprobs": True,
         "top_logprobs": 2,
     }
+    details(page)
     answer(page).get_by_text("Probabilities", exact=True).click()
     tokens = answer(page).locator(".tokens .token")
     expect(tokens).to_have_text(["Yes", " no", "!"])
@@ -148,6 +148,7 @@ def test_every_kind_of_an_answer_fits_on_a_phone(page: Page) -> None:
     }
     ask(page, deltas=[*pieces(long, 50), {"tool_calls": [called]}], finish="tool_calls")
     finished(page)
+    details(page)
     answer(page).get_by_text("Raw", exact=True).click()
 
     assert faults(page) == []

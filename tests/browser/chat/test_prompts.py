@@ -34,11 +34,12 @@ def test_a_set_is_asked_before_and_after_a_restart_and_read_side_by_side(
     page: Page, stack: Stack, engine: ScriptedEngine
 ) -> None:
     page.goto(f"{stack.url}/chat/prompts/")
-    page.get_by_role("link", name="Make the first prompt set").click()
+    page.get_by_role("link", name="New prompt set").click()
     page.get_by_label("Name").fill("Two of them")
     page.get_by_label("Prompt 1").fill("first")
     page.get_by_label("Prompt 2").fill("second")
     page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Parameters").click()
     page.get_by_label("Temperature").fill("0.3")
 
     # Stopped in the middle of the second, by hand; the first is kept.

@@ -34,5 +34,5 @@ def test_a_phone_has_everything_within_its_width(page: Page) -> None:
 
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     expect(page.get_by_label("Temperature")).not_to_be_visible()
-    page.get_by_text("Parameters", exact=True).click()
+    page.get_by_role("button", name="Parameters").click()
     expect(page.get_by_label("Temperature")).to_be_visible()

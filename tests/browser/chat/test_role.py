@@ -1,8 +1,10 @@
 """What a person of the role chat has in a browser: the playground, the gateway, keys of their own."""
 
+import re
+
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
-from tests.browser.chat.talk import answer, ask, finished, kept, pieces
+from tests.browser.chat.talk import answer, ask, chosen, finished, kept, menu, pieces
 from tests.browser.chromium import PATIENCE
 from tests.chat_stack import ROOT, Stack
 
@@ -22,7 +24,7 @@ def test_who_may_only_chat_chats_and_is_shown_nothing_else(browser: Browser, sta
         page.goto(f"{stack.url}/")
 
         page.wait_for_url(f"{stack.url}/chat/")
-        page.locator("#chat-server option").first.wait_for(state="attached")
+        page.locator("#chat-server button").wait_for()
         links = page.get_by_role("navigation", name="Pages").get_by_role("link")
         assert [each.strip() for each in links.all_inner_texts()] == [
             "Playground",
@@ -43,16 +45,16 @@ def test_who_may_only_chat_chats_and_is_shown_nothing_else(browser: Browser, sta
         # All of it on a phone, too.
         page.set_viewport_size(PHONE)
         page.get_by_role("link", name="Playground").first.click()
-        page.locator("#chat-server option").first.wait_for(state="attached")
+        page.locator("#chat-server button").wait_for()
         ask(page, deltas=[{"content": "So far"}], then="hang")
         expect(answer(page)).to_contain_text("So far")
         page.get_by_role("button", name="Stop", exact=True).click()
         finished(page)
-        page.get_by_text("Conversations", exact=True).click()
+        page.get_by_role("button", name="Conversations", exact=True).click()
         page.locator("#chat-conversations .open").last.click()
         expect(answer(page)).to_contain_text("Good morning, Carl.")
-        page.get_by_role("link", name="Compare with …").click()
-        expect(page.get_by_label("Server of column A")).to_have_value("tiny")
+        menu(page, "Compare with …")
+        expect(chosen(page, "Server of column A")).to_have_accessible_name(re.compile(": tiny,"))
         _look(page, "compare")
 
         page.set_viewport_size(PHONE)
@@ -60,16 +62,18 @@ def test_who_may_only_chat_chats_and_is_shown_nothing_else(browser: Browser, sta
         page.locator("#person-button").click()
         page.get_by_role("link", name="Keys for programs").click()
         # The least that a key may, and not for long.
-        expect(page.get_by_label("It may", exact=True)).to_have_value("0")
-        expect(page.get_by_label("It lives")).to_have_value("90")
-        page.get_by_label("What is it for?").fill("my phone")
-        page.get_by_role("button", name="Make a key").click()
+        page.get_by_role("link", name="New key").click()
+        expect(page.get_by_label("Scope")).to_have_value("0")
+        expect(page.get_by_label("Expires")).to_have_value("90")
+        page.get_by_label("Name").fill("my phone")
+        page.get_by_role("button", name="Create key").click()
         asks = {"Authorization": f"Bearer {page.locator('#token').inner_text()}"}
         assert context.request.get(f"{stack.url}/v1/models", headers=asks).status == 200
         assert context.request.get(f"{stack.url}/api/v1/servers", headers=asks).status == 403
         _look(page, "keys")
         page.set_viewport_size(PHONE)
-        page.get_by_role("button", name="Revoke my phone").click()
+        page.get_by_role("link", name="Revoke my phone").click()
+        page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
         expect(page.get_by_role("row").filter(has_text="my phone")).to_contain_text("revoked")
 
         page.goto(f"{stack.url}/servers/tiny/")

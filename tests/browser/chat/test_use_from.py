@@ -131,18 +131,15 @@ class Lines:
 
     def __init__(self, page: Page, name: str) -> None:
         self.page = page
-        self.details = page.locator("details.client").filter(
-            has=page.locator("summary").get_by_text(name, exact=True)
-        )
-        if self.details.get_attribute("open") is None:
-            self.details.locator("summary").click()
-        self.button: Locator = self.details.locator("[data-test]")
-        self.steps: Locator = self.details.get_by_role("listitem")
-        self.outcome: Locator = self.details.locator(".use-outcome")
+        page.get_by_role("tab", name=name, exact=True).click()
+        self.panel = page.get_by_role("tabpanel", name=name, exact=True)
+        self.button: Locator = self.panel.locator("[data-test]")
+        self.steps: Locator = self.panel.get_by_role("listitem")
+        self.outcome: Locator = self.panel.locator(".use-outcome")
 
     def test(self, key: str | None = None) -> None:
         if key is not None:
-            self.page.get_by_label("Key to test with").fill(key)
+            self.page.locator("#use-key").fill(key)
         self.button.click()
 
 
@@ -218,8 +215,7 @@ def test_what_is_wrong_is_said_with_what_to_do(
     lines = Lines(page, "Python (openai)")
     lines.test()
     expect(problem).to_have_text("A test needs a key of yours.")
-    expect(page.get_by_label("Key to test with")).to_be_focused()
-    expect(page.get_by_role("link", name="Make one that may use models only")).to_be_visible()
+    expect(page.locator("#use-key")).to_be_focused()
     lines.test("hunter2")
     expect(problem).to_have_text("A key of inferdash begins with ifd_.")
 
@@ -232,14 +228,14 @@ def test_what_is_wrong_is_said_with_what_to_do(
 
     lines.test(keys["narrow"])
     expect(lines.steps.nth(1)).to_contain_text("403This key may not use tiny, only another.")
-    expect(lines.steps.nth(1)).to_contain_text("Choose a model that this key may ask")
+    expect(lines.steps.nth(1)).to_contain_text("Choose a model that this key may use")
     expect(page.locator("#use-model-note")).to_contain_text("Not among the models")
 
     lines.test(keys["few"])
     expect(lines.outcome).to_contain_text("It works")
     lines.test()
     expect(lines.steps.nth(1)).to_contain_text("429This key may make 1 request a minute")
-    expect(lines.steps.nth(1)).to_contain_text("or make a key that may ask more often")
+    expect(lines.steps.nth(1)).to_contain_text("or make a key with a higher limit")
 
     engine.plan = lambda _body: EngineScript(deltas=[{"content": "Once upon "}], then="drop")
     lines.test(keys["good"])
@@ -276,18 +272,18 @@ def test_one_waits_for_a_start_and_cancels_what_one_is_tired_of(
     page.reload()
     lines = Lines(page, "LangChain")
     page.locator("#use-model").select_option("later")
-    row = page.get_by_role("region", name="Names that can be requested").get_by_role(
+    row = page.get_by_role("region", name="Models that can be requested").get_by_role(
         "row", name="later"
     )
     expect(row).to_contain_text("later is starting.")
-    expect(lines.details.locator("pre")).to_contain_text('model="later"')
+    expect(lines.panel.locator("pre")).to_contain_text('model="later"')
     lines.test(keys["good"])
     expect(lines.steps.nth(1)).to_contain_text("later is starting.")
     expect(lines.steps.nth(1)).to_contain_text("10 min at most")
     picture(page, "use-starting")
     stack.shell(READY.format(port=engine.port))
     expect(lines.outcome).to_contain_text("It works")
-    expect(row.get_by_role("cell").last).to_have_text("ready")
+    expect(row.locator(".state")).to_have_text("ready")
 
     engine.plan = lambda _body: EngineScript(deltas=[{"content": "Once"}], then="hang")
     forget(engine)
@@ -310,13 +306,17 @@ def test_one_waits_for_a_start_and_cancels_what_one_is_tired_of(
 
 
 def test_a_new_key_is_tested_beside_itself(page: Page, stack: Stack) -> None:
-    page.get_by_role("link", name="Make one that may use models only").click()
-    page.get_by_label("What is it for?").fill("Open WebUI")
-    page.get_by_role("button", name="Make a key").click()
-    expect(page.get_by_label("Key to test with")).to_have_value(
-        page.locator("#token").text_content() or "nothing"
-    )
+    page.get_by_role("link", name="New key…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("Open WebUI")
+    expect(dialog.get_by_label("Scope")).to_have_value("0")
+    assert faults(page) == []
+    dialog.get_by_role("button", name="Create key").click()
+    expect(dialog).to_be_hidden()
+    token = page.locator("#token").text_content() or "nothing"
+    expect(page.locator("#use-key")).to_have_value(token)
     webui = Lines(page, "Open WebUI")
+    expect(webui.panel.locator("pre")).to_contain_text(f"OPENAI_API_KEY={token}")
     webui.test()
     expect(webui.outcome).to_contain_text("It works")
     expect(webui.steps).to_have_count(3)

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.axe import faults
-from tests.browser.chat.talk import answer, ask, finished, kept
+from tests.browser.chat.talk import answer, ask, finished, kept, menu
 from tests.scripted_engine import ScriptedEngine
 
 pytestmark = pytest.mark.browser
@@ -73,16 +73,15 @@ def test_an_answer_that_is_asked_for_again_stays(page: Page, tmp_path: Path) -> 
     expect(versions(answer(page))).to_have_count(0)
     expect(page.locator("#chat-conversations .open")).to_have_text(["once"])
 
-    page.get_by_text("Export", exact=True).click()
     with page.expect_download() as got:
-        page.get_by_role("button", name="JSON", exact=True).click()
+        menu(page, "JSON")
     got.value.save_as(tmp_path / "said.json")
     whole = json.loads((tmp_path / "said.json").read_text())
     assert [each["content"] for each in whole["messages"]] == ["once", "You said: once "]
     assert [each.get("parent") for each in whole["every"]] == [None, None, -1, None, 2]
 
     kept(page)
-    page.get_by_text("Share", exact=True).click()
+    menu(page, "Share")
     page.get_by_role("button", name="Make a link").click()
     link = page.get_by_label("Link to this conversation").input_value()
     page.keyboard.press("Escape")

@@ -1,5 +1,6 @@
 from playwright.sync_api import Page, expect
 
+from tests.browser.steps import unfold
 from tests.web_stack import WebStack
 
 DESK = {"width": 1280, "height": 900}
@@ -10,6 +11,7 @@ def opened(page: Page, stack: WebStack, image: str = VLLM) -> Page:
     page.goto(f"{stack.url}/profiles/new/")
     page.locator("#id_engine").select_option("vllm")
     page.locator("#id_image").fill(image)
+    unfold(page, "flags", "env")
     return page
 
 

@@ -9,6 +9,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.browser.axe import faults
 from tests.browser.chromium import new_page
+from tests.browser.steps import fill_profile, unfold
 from tests.web_stack import WebStack
 
 pytestmark = pytest.mark.browser
@@ -43,6 +44,7 @@ def test_an_error_stands_beside_its_field_while_it_is_typed_and_goes_when_mended
     page: Page,
 ) -> None:
     box = page.locator("#id_flags")
+    unfold(page, "flags")
     box.focus()
     page.keyboard.type("--model-loader-extra-config '{")
 
@@ -64,8 +66,7 @@ def test_an_error_stands_beside_its_field_while_it_is_typed_and_goes_when_mended
 
 
 def test_a_new_profile_is_not_scolded_for_what_nobody_has_come_to(page: Page) -> None:
-    page.locator("#id_tags").fill("moe")
-    page.locator("#id_shm_size").fill("much")
+    fill_profile(page, {"tags": "moe", "shm_size": "much"})
     checked(page, "Shared memory:")
     expect(error(page, "shm_size")).to_have_count(1)
 
@@ -78,7 +79,7 @@ def test_what_must_be_there_is_asked_for_once_the_field_is_left(page: Page) -> N
     name = page.locator("#id_name")
     name.fill("Coder")
     name.fill("")
-    checked(page, "Display name")
+    checked(page, "Name")
     expect(all_errors(page)).to_have_count(0)
 
     page.keyboard.press("Tab")
@@ -109,7 +110,7 @@ def test_a_saved_profile_shows_all_of_its_errors_at_once(page: Page, stack: WebS
 
 def test_after_a_save_in_vain_errors_go_one_by_one(page: Page) -> None:
     page.locator("#id_gpus").fill("some")
-    page.get_by_role("button", name="Create profile").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("alert").filter(has_text="Not saved.")).to_be_visible()
     expect(error(page, "name")).to_have_text("This field is required.")
     expect(error(page, "image")).to_have_text("This field is required.")
@@ -123,11 +124,12 @@ def test_after_a_save_in_vain_errors_go_one_by_one(page: Page) -> None:
 
 
 def test_an_error_does_not_move_the_button_that_is_being_pressed(page: Page) -> None:
+    unfold(page, "expected")
     page.locator("#id_expected").focus()
     page.keyboard.type("no figure")
     expect(error(page, "expected")).to_have_count(1)
     page.locator("#id_gpus").fill("some")
-    save = page.get_by_role("button", name="Create profile")
+    save = page.get_by_role("button", name="Save", exact=True)
     save.scroll_into_view_if_needed()
     place = save.bounding_box()
     assert place is not None
@@ -148,7 +150,7 @@ def test_an_error_does_not_move_the_button_that_is_being_pressed(page: Page) -> 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_fields_with_errors_can_be_read_by_everybody(page: Page, scheme: Any) -> None:
     page.emulate_media(color_scheme=scheme)
-    page.locator("#id_privileged").evaluate("box => box.closest('details').open = true")
+    unfold(page, "privileged")
     page.locator("#id_privileged").check()
     page.locator("#id_gpus").fill("some")
     expect(error(page, "privileged")).to_contain_text("Only an admin")

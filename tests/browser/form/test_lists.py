@@ -41,9 +41,9 @@ def test_an_unknown_flag_is_saved_as_it_stands(page: Page, stack: WebStack) -> N
     page.locator("#id_name").fill("Our fork")
     page.locator("#id_checkpoint").fill("Qwen/Qwen3-8B")
     # Marks and the check of the whole form stand side by side.
-    expect(page.locator("#check .finding").first).to_contain_text("--zzz-of-our-fork")
+    expect(page.locator("#check .check-item").first).to_contain_text("--zzz-of-our-fork")
 
-    page.get_by_role("button", name="Create profile").click()
+    page.get_by_role("button", name="Save", exact=True).click()
 
     expect(page.get_by_role("heading", name="Our fork", level=1)).to_be_visible()
     said = stack.run("print(Profile.objects.get(slug='our-fork').launch.flags)")

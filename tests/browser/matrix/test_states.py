@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.pages]
 # Those of one server or profile are not there where there is none.
 ALWAYS = ("/", "/servers/", f"/boxes/{BOX}/", "/profiles/new/", "/models/", "/chat/", "/gateway/")
 OF_A_SERVER = (f"/servers/{SERVER}/", f"/profiles/{SERVER}/")
-BRIEF = {"/", "/gateway/", "/profiles/new/", *OF_A_SERVER}
+BRIEF = {"/", f"/boxes/{BOX}/", "/gateway/", "/profiles/new/", *OF_A_SERVER}
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -39,6 +39,7 @@ VERBS: dict[str, Callable[[ExternalServer, ExternalRun], object]] = {
     "runs.commands.restart": lambda server, _: commands.restart(server, by=None),  # type: ignore[arg-type]
     "runs.commands.call_off": lambda server, _: commands.call_off(server, by=None),  # type: ignore[arg-type]
     "runs.commands.remove": lambda server, _: commands.remove(server, by=None),  # type: ignore[arg-type]
+    "runs.commands.restore": lambda server, _: commands.restore(server, by=None),  # type: ignore[arg-type]
     "runs.commands.start_again": lambda _, run: commands.start_again(run, why=""),  # type: ignore[arg-type]
     "runs.commands.queue": lambda _, run: commands.queue(run, by=None, action="start"),  # type: ignore[arg-type]
     "runs.commands.stop": lambda _, run: commands.stop(run, by=None),  # type: ignore[arg-type]

@@ -195,6 +195,9 @@ declare namespace Chat {
     url: string;
     engine: string;
     images: string;
+    tools: string;
+    /** Tokens of the longest request; 0: nobody can tell. */
+    context: number;
     lacks: string;
     run: number;
     isReady: boolean;
@@ -261,6 +264,7 @@ declare namespace Chat {
   interface Actions {
     resend?: ((question: Question, text: string, images: Picture[]) => void) | null;
     regenerate?: ((answer: Answer) => void) | null;
+    branch?: ((answer: Answer) => void) | null;
     respond?: ((answer: Answer, results: Result[]) => void) | null;
     versions?: () => HTMLElement[];
     asked?: (answer: Answer) => Told[];

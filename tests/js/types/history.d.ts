@@ -28,6 +28,20 @@ declare namespace Past {
     end: number | null;
   }
 
+  interface Reboot {
+    at: number;
+    words: string;
+    url: string;
+  }
+
+  /** A mark in the lane of time. */
+  interface Event {
+    at: number;
+    kind: string;
+    words: string;
+    url: string;
+  }
+
   interface Found {
     from: number;
     to: number;
@@ -39,6 +53,7 @@ declare namespace Past {
     columns: Columns;
     runs: Run[];
     alerts: Alert[];
+    reboots: Reboot[];
     engines: Engines;
   }
 
@@ -57,8 +72,16 @@ declare namespace Past {
 
   interface View extends Found {
     stack: Layer[];
-    heights: Values[];
-    colours: string[];
+    /** By the keys of layers. */
+    colours: Map<string, string>;
+  }
+
+  /** What a readout says of one chart. */
+  interface Reading {
+    title: string;
+    unit: string;
+    times: number[];
+    lines: { words: string; tone: number; values: Values }[];
   }
 
   /** Seconds. */

@@ -12,6 +12,8 @@ declare namespace Log {
     regex: boolean;
     case: boolean;
     level: string;
+    /** And no worse than this one. */
+    worst: string;
     rank: string;
   }
 
@@ -104,6 +106,10 @@ declare namespace Log {
     /** false: looked at, and none. */
     bar?: Bar | false;
     periodic?: { key: string } | false;
+    /** Shown to its end, however long it is. */
+    isWhole?: boolean;
+    /** With the reason why it is harmless. */
+    isExplained?: boolean;
   }
 
   interface Row {
@@ -114,8 +120,6 @@ declare namespace Log {
     index: number;
     /** px; undefined: not measured. */
     height?: number;
-    isWhole?: boolean;
-    isExplained?: boolean;
   }
 
   /** 0 to 15, or a colour of CSS. */
@@ -136,6 +140,16 @@ declare namespace Log {
     text: string;
     style: Style;
     isFound?: boolean;
+    part?: Part;
+  }
+
+  /** Of what stands before an engine's words: level and time, which have columns, and where it is from. */
+  type Part = "own" | "aside";
+
+  interface Prefix {
+    /** As the line names it; "": not at all. */
+    level: string;
+    parts: [from: number, to: number, part: Part][];
   }
 
   type Kind = "evidence" | "phase" | "error" | "warning" | "harmless";

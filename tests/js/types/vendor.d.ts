@@ -15,9 +15,10 @@ declare module "*/vendor/dompurify/purify.es.mjs" {
 }
 
 // It brings no types: this is what is used of it.
-declare module "*/vendor/highlight/highlight.min.js" {
+declare module "*/vendor/highlight/core.min.js" {
   const hljs: {
     getLanguage(name: string): object | undefined;
+    registerLanguage(name: string, grammar: unknown): void;
     highlight(code: string, options: { language: string; ignoreIllegals?: boolean }): { value: string };
   };
   export default hljs;

@@ -156,6 +156,7 @@ def test_what_is_found_and_the_alert_that_tells_of_it_are_one_notice() -> None:
         title=case.title,
         fix=case.advice,
         is_known=False,
+        raised_at=timezone.now(),
     )
     assert [each.alert for each in attention.with_alerts(notices, [told])] == [None, None, 7]
     known = attention.with_alerts(notices, [replace(told, is_known=True)])

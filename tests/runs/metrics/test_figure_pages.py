@@ -14,7 +14,7 @@ from servers.judge.runs.metrics import Figures
 from servers.models import Key, Profile, Role, Run
 from servers.state import engine_metrics
 from servers.state.engine_metrics import EngineMetrics
-from servers.templatetags.figures import rows, small_line, tokens
+from servers.templatetags.figures import latency, share, small_line, tokens
 from tests import factories
 from tests.runs.metrics import shown
 
@@ -41,14 +41,15 @@ def test_a_card_tells_requests_and_tokens_with_a_small_line(client: Client, run:
     told = EngineMetrics(
         at=time.time(),
         source="metrics",
-        figures=Figures(running=2, queued=3, generation=142.64),
+        figures=Figures(running=2, generation=142.64, first_p95=0.64, kv=0.34),
         line=(0, 100, None, 140),
     )
     engine_metrics.keep_figures(run.pk, told)
     page = html(client, "/")
 
     assert "<dt>running</dt><dd>2</dd>" in page
-    assert "<dt>queued</dt><dd>3</dd>" in page
+    assert "<dt>TTFT p95</dt><dd>640 ms</dd>" in page
+    assert "<dt>KV cache</dt><dd>34 %</dd>" in page
     assert "<dt>tok/s</dt><dd>143</dd>" in page
     assert 'class="sparkline"' in page
     assert "These figures are of" not in page
@@ -66,7 +67,7 @@ def test_old_figures_are_said_to_be_old(client: Client, run: Run) -> None:
     shown.tell(run, ago=60)
 
     assert "These figures are of" in html(client, "/")
-    assert "the engine has told nothing since" in html(client, "/servers/glm-5/")
+    assert "the engine has told nothing since" in html(client, "/servers/glm-5/metrics/")
 
 
 def test_a_card_without_figures_tells_what_the_run_says(client: Client, run: Run) -> None:
@@ -77,27 +78,32 @@ def test_a_card_without_figures_tells_what_the_run_says(client: Client, run: Run
 
 def test_the_page_tells_latencies_and_caches(client: Client, run: Run) -> None:
     shown.tell(run)
-    page = html(client, "/servers/glm-5/")
+    page = html(client, "/servers/glm-5/metrics/")
 
-    for title in ("prompt tok/s", "first token", "between tokens", "KV cache", "prefix cache hits"):
-        assert f"<dt>{title}</dt>" in page
-    assert "<engine-charts" in page
+    for title in ("Output", "Time to first token", "Time between tokens", "Prompts", "KV cache"):
+        assert f">{title}</h3>" in page
+    for figure in ("<strong>17.9 ms</strong> p50", "26 ms p95", "62 % prefix hits"):
+        assert figure in page
+    assert page.count("<engine-charts") == 1
+    overview = html(client, "/servers/glm-5/")
+    assert "<dt>KV cache</dt>" in overview
+    assert "<engine-charts" not in overview, "a chart stands once"
     assert 'href="/boxes/rtx8/history/?server=glm-5"' in page
 
 
 def test_an_engine_without_metrics_says_which_flag_gives_them(client: Client) -> None:
     server = factories.server(factories.box("rtx8"), "glm-5", engine="sglang")
     run = factories.run(server)
-    page = html(client, "/servers/glm-5/")
+    page = html(client, "/servers/glm-5/metrics/")
     assert "Without --enable-metrics" in page
     assert f"/profiles/{server.profile.slug}/fix/metrics-missing/" in page
     shown.tell(run, source="log")
-    assert "As its log says" in html(client, "/servers/glm-5/")
+    assert "Read from its log" in html(client, "/servers/glm-5/metrics/")
 
     fix = f"/profiles/{server.profile.slug}/fix/metrics-missing/?about=flags"
     assert client.post(fix, {"box": "rtx8"}).status_code == 302
     assert "--enable-metrics" in Profile.objects.get(pk=server.profile.pk).launch.flags
-    assert "switches them on from the next start" in html(client, "/servers/glm-5/")
+    assert "switches them on from the next start" in html(client, "/servers/glm-5/metrics/")
 
 
 def test_one_servers_last_minutes_come_as_columns(client: Client, run: Run) -> None:
@@ -151,8 +157,13 @@ def test_a_boxs_figures_are_handed_out_as_csv(client: Client, run: Run) -> None:
 
 def test_words_and_lines() -> None:
     assert [tokens(each) for each in (None, 0.0, 7.44, 1240.3)] == ["–", "0", "7.4", "1240"]
-    assert "KV cache" in {title for title, _figure, _more in rows(shown.figures(0))}
-    assert list(rows(Figures(running=1))) == []
+    assert [latency(each) for each in (None, 0.0179, 0.64, 8.2)] == [
+        "–",
+        "17.9 ms",
+        "640 ms",
+        "8.2 s",
+    ]
+    assert [share(each) for each in (None, 0.0, 0.62)] == ["–", "0 %", "62 %"]
     assert (
         small_line(EngineMetrics(at=0, source="metrics", figures=Figures(), line=(0.0, None)))
         is None

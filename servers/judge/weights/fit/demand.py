@@ -74,7 +74,7 @@ def read_demand(facts: LaunchFacts, *, memory: int) -> LaunchDemand:
     sequences, chunk, graphs = _sizes(facts, memory)
     flag = _SEQUENCES_FLAG[facts.engine]
     return LaunchDemand(
-        context=_context(facts, config),
+        context=find_context(facts),
         chooses_context=_chooses_context(facts),
         sequences=sequences,
         says_sequences=facts.flag(flag) is not None,
@@ -93,13 +93,23 @@ def tokens(text: str) -> int | None:
     return int(float(found[1]) * _TIMES[found[2]]) or None if found else None
 
 
-def _context(facts: LaunchFacts, config: Config) -> int | None:
-    typed = facts.flag(CONTEXT_FLAG[facts.engine])
+def find_context(facts: LaunchFacts) -> int | None:
+    """Tokens of the longest request; None where neither the flags nor config.json say."""
+    config = facts.subject.checkpoint_config or {}
+    flag = CONTEXT_FLAG.get(facts.engine)
+    typed = facts.flag(flag) if flag is not None else None
     if typed is not None and typed.value not in ("0", "auto", "-1"):
         return tokens(typed.value)
     text = text_config(config)
     said = whole(text.get("max_position_embeddings")) or whole(text.get("seq_length"))
     return max(said, _read_yarn_length(text, said)) or None
+
+
+def read_context(facts: LaunchFacts) -> int | None:
+    """find_context(); None also where the engine chooses, or is one that is not known."""
+    if facts.engine not in CONTEXT_FLAG or _chooses_context(facts):
+        return None
+    return find_context(facts)
 
 
 def _read_yarn_length(text: Config, said: int) -> int:

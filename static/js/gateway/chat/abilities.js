@@ -14,12 +14,10 @@ const REMARKS = {
 export class Abilities {
   /** @type {Chat.Lack[]} */
   lacks = [];
-  /** Whether it takes pictures; undefined: nobody knows. @type {boolean | undefined} */
-  images;
   drawn = "";
 
-  /** @param {{panel: HTMLElement, csrf: {toString(): string}}} parts */
-  constructor({ panel, csrf }) {
+  /** Without a panel it remarks alone. @param {{panel?: HTMLElement | null, csrf: {toString(): string}}} parts */
+  constructor({ panel = null, csrf }) {
     this.panel = panel;
     this.csrf = csrf;
   }
@@ -28,13 +26,11 @@ export class Abilities {
   /** @param {Chat.Server | undefined} server */
   set server(server) {
     this.lacks = read(server?.lacks);
-    const images = server?.images;
-    this.images = images === "true" ? true : images === "false" ? false : undefined;
     const drawn = `${server?.slug} ${server?.lacks}`;
     if (drawn === this.drawn) return;
     this.drawn = drawn;
-    this.panel.replaceChildren(...this.lacks.map((lack) => this.view(lack)));
-    const fold = this.panel.parentElement;
+    this.panel?.replaceChildren(...this.lacks.map((lack) => this.view(lack)));
+    const fold = this.panel?.parentElement;
     if (!fold) return;
     fold.hidden = !this.lacks.length;
     find(fold, ".badge", HTMLElement).textContent = String(this.lacks.length || "");

@@ -1,25 +1,28 @@
 // @ts-check
-// The playground: puts conversation, servers and parameters together.
+// The playground: puts conversation, servers and settings together. What a conversation needs once
+// something is said comes with its first message (talk.js), and so do the fields of its settings.
 
-import { outcome, receive } from "./answering.js";
-import { Beside } from "./sidebar.js";
 import { Composer } from "./composer.js";
-import { CsrfToken, keepFocus } from "../../page/dom.js";
+import { CsrfToken, button, keepFocus } from "../../page/dom.js";
+import { fetchPart, quietly, PartError } from "../../page/fetch-part.js";
+import { toast } from "../../page/toast.js";
+import { End } from "./end.js";
 import { emptyState, Servers, Standing } from "./servers.js";
-import { End, Transcript } from "./transcript.js";
-import { Menus } from "./menu.js";
-import { button, viewOf } from "./message.js";
-import { $, hear, idInAddress, page, putInAddress } from "./page.js";
-import { Parameters } from "./params.js";
-import { Presets } from "./presets.js";
+import { Images } from "./images.js";
 import { List } from "./list.js";
-import { newKey } from "./save.js";
+import { Menus } from "./menu.js";
+import { $, hear, idInAddress, page, putInAddress } from "./page.js";
+import { Picker } from "./picker.js";
+import { newKey } from "./key.js";
+import { Settings } from "./settings.js";
+import { Side } from "./side.js";
 import { AwayError, Store, isArriving, newAnswer, newQuestion, titleOf } from "./store.js";
-import { asked, history, resultsOf } from "./request.js";
-import { follow, forgetEmpty, turn, versionsView } from "./versions.js";
+import { begin, follow, forgetEmpty } from "./versions.js";
+import { welcome } from "./welcome.js";
 
 const LOOK_AGAIN = 3000; // ms, while another tab receives one
 
+/** @typedef {typeof import("./talk.js")} Talk */
 /** @typedef {{conversation: Chat.Conversation, message: Chat.Answer, controller: AbortController, isRemoved: boolean}} Running */
 
 export class Chat {
@@ -27,31 +30,41 @@ export class Chat {
   running = null;
   isLeaving = false;
   isAway = false;
+  isPreparing = false;
   wanted = ""; // the conversation that is to be shown: somebody may click on another one meanwhile
   watching = 0; // timers
   looking = 0;
+  /** @type {Talk | null} */
+  talk = null;
+  /** @type {import("./abilities.js").Abilities | null} */
+  abilities = null;
+  /** @type {import("./transcript.js").Transcript | null} */
+  transcript = null;
+  /** Who is named where nothing has been said. @type {string | undefined} */
+  invited = "";
 
   constructor() {
     this.csrf = new CsrfToken(page, $("chat-composer"));
     this.store = new Store({ user: page.dataset.user ?? "", url: page.dataset.conversations ?? "", csrf: this.csrf });
     this.composer = new Composer({
-      send: () => this.send(),
+      send: () => quietly(this.send()),
       stop: () => this.stop(),
-      typed: () => this.refresh(),
+      typed: () => {
+        this.refresh();
+        import("./talk.js").catch(() => {}); // what is not had now is asked for again, and missed, then
+      },
       last: (event) => this.editLast(event),
       unsent: `chat.${page.dataset.user}`,
       about: page.dataset.conversation,
     });
-    this.parameters = new Parameters($("chat-params-form"));
-    this.servers = new Servers({
-      list: $("chat-servers"),
-      select: $("chat-server"),
-      here: page.dataset.here ?? "",
-      preselected: page.dataset.preselected ?? "",
+    this.servers = new Servers({ list: $("chat-servers"), here: page.dataset.here ?? "", preselected: page.dataset.preselected ?? "" });
+    new Picker($("chat-server"), this.servers);
+    new Standing({ root: $("chat-standings"), servers: this.servers });
+    this.settings = new Settings({ servers: this.servers, csrf: this.csrf, presets: page.dataset.presets });
+    this.images = new Images({
+      input: $("chat-files"), choose: $("chat-attach"), list: $("chat-pictures"), area: $("chat-input"), drop: $("chat-middle"), note: $("chat-pictures-note"),
     });
-    this.beside = new Beside({ parameters: this.parameters, servers: this.servers, csrf: this.csrf });
-    this.end = new End($("chat-transcript"));
-    this.transcript = new Transcript($("chat-transcript"), (message) => this.view(message));
+    this.end = new End($("chat-transcript"), $("chat-newest"));
     this.list = new List({
       store: this.store,
       list: $("chat-conversations"),
@@ -60,26 +73,19 @@ export class Chat {
       compared: page.dataset.compare,
       open: (id) => this.go(id),
       remove: (id, title) => this.remove(id, title),
+      rename: (id, name) => this.rename(id, name),
     });
-    new Standing({ root: $("chat-standings"), servers: this.servers });
     this.menus = new Menus({
-      share: $("chat-share"),
-      files: $("chat-files-menu"),
       compare: $("chat-compare"),
       server: () => this.servers.wanted,
       store: this.store,
       current: () => this.conversation,
-      asked: () => ({ base: `${location.origin}/v1`, params: this.beside.request, model: this.servers.find(this.servers.wanted)?.model ?? "" }),
+      asked: () => ({ base: `${location.origin}/v1`, params: this.settings.request, model: this.servers.find(this.servers.wanted)?.model ?? "" }),
       say: (text) => this.notice(text),
     });
-    this.presets = new Presets({
-      root: $("chat-presets"),
-      url: page.dataset.presets,
-      csrf: this.csrf,
-      servers: this.servers,
-      now: () => ({ params: this.parameters.values, ...this.beside.values }),
-    });
-    this.conversation = this.store.create({}, this.servers.wanted, this.beside.values);
+    this.lists = new Side({ panel: $("chat-list"), button: $("chat-list-button"), place: page, name: "list", isShown: true });
+    new Side({ panel: $("chat-params"), button: $("chat-params-button"), place: page, name: "params", opened: () => quietly(this.settings.load()) });
+    this.conversation = this.store.create({}, this.servers.wanted);
     this.listen();
     hear(this);
     this.show(this.conversation);
@@ -90,25 +96,14 @@ export class Chat {
 
   listen() {
     this.servers.addEventListener("change", () => this.refresh());
-    this.parameters.addEventListener("change", () => {
-      this.conversation.params = this.parameters.values;
+    this.settings.addEventListener("change", () => {
+      Object.assign(this.conversation, this.settings.values);
       if (this.conversation.messages.length) this.save();
       this.refresh();
     });
-    this.beside.addEventListener("change", () => {
-      Object.assign(this.conversation, this.beside.values);
-      if (this.conversation.messages.length) this.save();
-      this.refresh();
-    });
-    this.beside.addEventListener("refresh", () => this.refresh());
-    this.presets.picks((detail) => {
-      this.parameters.values = detail.params;
-      this.beside.open(detail);
-      Object.assign(this.conversation, detail);
-      if (this.conversation.messages.length) this.save();
-      this.refresh();
-    });
-    $("chat-new").addEventListener("click", () => this.begin());
+    this.settings.addEventListener("refresh", () => this.refresh());
+    this.images.addEventListener("change", () => this.refresh());
+    for (const id of /** @type {const} */ (["chat-new", "chat-new-above"])) $(id).addEventListener("click", () => this.begin());
     $("chat-name").addEventListener("change", () => {
       this.conversation.name = $("chat-name").value.trim();
       if (this.conversation.messages.length) this.save();
@@ -150,10 +145,24 @@ export class Chat {
   }
 
   fresh() {
-    return this.store.create(this.conversation.params, this.servers.wanted, this.beside.values);
+    return this.store.create(this.conversation.params, this.servers.wanted, this.settings.values);
+  }
+
+  // What shows and asks, once something is said: it stays then.
+  async talking() {
+    if (this.talk) return this.talk;
+    const [talk] = await Promise.all([fetchPart("shows answers", () => import("./talk.js")), this.store.load()]);
+    this.abilities ??= new talk.Abilities({ csrf: this.csrf });
+    this.talk = talk;
+    if (!this.transcript) {
+      this.transcript = new talk.Transcript($("chat-transcript"), (message) => this.view(message));
+      this.transcript.show(this.conversation.messages);
+    }
+    return talk;
   }
 
   begin() {
+    if (this.lists.isDrawer) this.lists.shut();
     this.composer.turn("");
     this.show(this.fresh());
     putInAddress("", false);
@@ -179,9 +188,12 @@ export class Chat {
       const found = this.running?.conversation.id === id ? this.running.conversation : await this.store.get(id);
       if (this.wanted !== id) return;
       if (found) {
+        await this.talking();
+        if (this.wanted !== id) return;
         this.composer.turn(id);
         this.show(found, true);
         then();
+        if (this.lists.isDrawer) this.lists.shut();
       } else {
         this.list.drop(id);
         this.notice("This conversation was deleted.");
@@ -195,12 +207,11 @@ export class Chat {
   show(conversation, toEnd = false) {
     this.wanted = conversation.id;
     this.conversation = conversation;
-    this.parameters.values = conversation.params;
-    this.beside.open(conversation);
+    this.settings.open(conversation);
     if (!page.dataset.preselected || conversation.messages.length) this.servers.prefer(conversation.server);
     $("chat-name").value = conversation.name;
     this.notice();
-    this.transcript.show(conversation.messages);
+    this.transcript?.show(conversation.messages);
     this.list.put(conversation, true);
     this.refresh();
     if (toEnd) this.end.settle();
@@ -210,18 +221,59 @@ export class Chat {
 
   /** @param {Chat.Message} message */
   view(message) {
-    const { conversation } = this;
-    const view = viewOf(message, {
+    const { conversation, talk } = this;
+    if (!talk) throw new TypeError("A message is to be shown before what shows it has come.");
+    const view = talk.viewOf(message, {
       resend: (question, text, images) => this.resend(question, text, images),
       regenerate: (answer) => this.regenerate(answer),
       respond: (answer, results) => this.respond(answer, results),
-      versions: () => versionsView(conversation, message, (step) => turn(this, message, step)),
-      asked: () => asked(conversation, message),
-      results: () => resultsOf(conversation.messages, conversation.messages.indexOf(message)),
-      hint: (key, answer) => (answer.server === this.servers.wanted ? this.beside.abilities.remark(key) : ""),
+      branch: (answer) => this.branch(answer),
+      versions: () => talk.versionsView(conversation, message, (step) => talk.turn(this, message, step)),
+      asked: () => talk.asked(conversation, message),
+      results: () => talk.resultsOf(conversation.messages, conversation.messages.indexOf(message)),
+      hint: (key, answer) => this.remark(key, answer),
     });
     view.onDraw = () => this.end.follow();
     return view;
+  }
+
+  // What the profile lacks, under the answer that shows it.
+  /** @param {Chat.LackKey} key @param {Chat.Answer} answer */
+  remark(key, answer) {
+    if (!this.abilities || answer.server !== this.servers.wanted) return "";
+    this.abilities.server = this.servers.find(answer.server);
+    return this.abilities.remark(key);
+  }
+
+  // A new conversation that begins with all up to this answer.
+  /** @param {Chat.Answer} answer */
+  branch(answer) {
+    const { messages } = this.conversation;
+    const branch = this.fresh();
+    branch.name = `${titleOf(this.conversation)} (branch)`.slice(0, 80);
+    begin(branch, messages.slice(0, messages.indexOf(answer) + 1));
+    for (const message of branch.messages) if (message.role === "assistant") delete message.key;
+    this.composer.turn(branch.id);
+    this.show(branch, true);
+    putInAddress(branch.id, false);
+    this.save();
+    this.list.put(branch, true);
+    this.composer.focus();
+  }
+
+  /** @param {string} id @param {string} name */
+  async rename(id, name) {
+    const known = [this.conversation, this.running?.conversation].find((each) => each?.id === id);
+    try {
+      const found = known ?? (await this.store.get(id));
+      if (!found) return;
+      found.name = name;
+      if (found === this.conversation) $("chat-name").value = name;
+      if (found.messages.length) this.save(found);
+      this.list.put(found, found === this.conversation);
+    } catch (error) {
+      this.notice(away(error));
+    }
   }
 
   /** @param {string} id @param {string} title */
@@ -238,9 +290,11 @@ export class Chat {
       return;
     }
     this.list.drop(id);
+    // It would lie above the way back.
+    if (this.lists.isDrawer) this.lists.shut();
     if (held) this.begin();
     if (held && !held.messages.length) return;
-    this.notice(`Deleted “${title}”. `, button("Undo", "", () => this.undo(id)));
+    toast(`Deleted “${title}”.`, { title: "Undo", run: () => this.undo(id) });
   }
 
   /** @param {string} id */
@@ -262,17 +316,39 @@ export class Chat {
 
   // What the composer, the empty state and the hints say now.
   refresh() {
-    const problem = this.servers.problem || this.beside.problem;
+    const problem = this.servers.problem || this.settings.problem || this.images.problem;
     const { running } = this;
+    const images = this.servers.find(this.servers.wanted)?.images;
+    this.images.isTaken = images === "true" ? true : images === "false" ? false : undefined;
     const hint = running && running.conversation !== this.conversation
       ? `“${titleOf(running.conversation)}” is being answered. Stop it to ask something here.`
-      : this.conversation.elsewhere ? "An answer is arriving in another tab." : problem;
+      : this.conversation.elsewhere ? "An answer is arriving in another tab." : this.isTold ? "" : problem;
     const mayNot = Boolean(problem || this.conversation.elsewhere);
-    this.composer.draw({ hint, isRunning: running !== null, mayNot, hasPictures: this.beside.images.images.length > 0 });
+    this.composer.draw({ hint, isRunning: running !== null || this.isPreparing, mayNot, hasPictures: this.images.images.length > 0 });
     this.menus.refresh();
+    $("chat-name").placeholder = titleOf({ ...this.conversation, name: "" });
     $("chat-empty").hidden = this.conversation.messages.length > 0;
-    if (!$("chat-empty").hidden) $("chat-empty").replaceChildren(...emptyState(this.servers, page.dataset.dashboard ?? ""));
+    if (!$("chat-empty").hidden) this.invite();
     this.takeUp();
+  }
+
+  // Whether the card of the chosen server says why nothing can be sent.
+  get isTold() {
+    return !this.servers.chosen && $("chat-standings").querySelector(".standing:not([hidden])") !== null;
+  }
+
+  // What stands where nothing has been said yet: it stays what it is, since somebody may be pressing it.
+  invite() {
+    const server = this.servers.find(this.servers.wanted);
+    const name = server && (server.model || server.slug);
+    if (name && this.invited === name) return;
+    this.invited = name;
+    const example = (/** @type {string} */ text) => {
+      this.composer.input.value = text;
+      this.composer.focus();
+      this.refresh();
+    };
+    $("chat-empty").replaceChildren(...(server ? welcome(server, example) : emptyState(this.servers, page.dataset.dashboard ?? "")));
   }
 
   // The answer of this conversation that goes on in the server, if there is one.
@@ -281,9 +357,25 @@ export class Chat {
     if (!this.running && isArriving(last)) this.receive(last, null);
   }
 
-  send() {
-    if (!this.composer.maySend || this.running) return;
-    this.add(newQuestion(this.composer.give(), this.beside.images.give()));
+  // Have what shows answers; false where somebody has stopped it meanwhile. What was typed stays.
+  async loadParts() {
+    this.isPreparing = true;
+    keepFocus(() => this.refresh());
+    try {
+      await this.talking();
+      return this.isPreparing;
+    } finally {
+      this.isPreparing = false;
+      this.refresh();
+    }
+  }
+
+  async send() {
+    if (!this.composer.maySend || this.running || this.isPreparing) return;
+    const { conversation } = this;
+    if (!this.talk && !(await this.loadParts())) return;
+    if (!this.composer.maySend || this.running || conversation !== this.conversation) return;
+    this.add(newQuestion(this.composer.give(), this.images.give()));
     this.answer();
   }
 
@@ -311,7 +403,7 @@ export class Chat {
     const next = messages[messages.indexOf(answer) + 1];
     if (next) this.cut(next);
     for (const result of results) this.add(result);
-    keepFocus(() => this.transcript.get(answer)?.finish?.());
+    keepFocus(() => this.transcript?.get(answer)?.finish?.());
     this.answer();
   }
 
@@ -319,21 +411,21 @@ export class Chat {
   /** @param {Chat.Message} message */
   cut(message) {
     this.conversation.messages.length = this.conversation.messages.indexOf(message);
-    this.transcript.cut(this.conversation.messages.length);
+    this.transcript?.cut(this.conversation.messages.length);
   }
 
   // Up in an empty composer: the last question again.
   /** @param {KeyboardEvent} event */
   editLast(event) {
     const last = this.conversation.messages.findLast(({ role }) => role === "user");
-    const view = last && this.transcript.get(last);
+    const view = last && this.transcript?.get(last);
     if (!view || this.running) return;
     event.preventDefault();
     view.edit?.();
   }
 
   mayAsk() {
-    const problem = this.running ? "An answer is arriving. Stop it first." : this.servers.problem || this.beside.problem;
+    const problem = this.running ? "An answer is arriving. Stop it first." : this.servers.problem || this.settings.problem;
     this.notice(problem);
     return !problem;
   }
@@ -341,17 +433,18 @@ export class Chat {
   /** @param {Chat.Message} message */
   add(message) {
     follow(this.conversation, message);
-    this.transcript.append(message);
+    this.transcript?.append(message);
   }
 
   async answer() {
-    const { conversation, servers, beside } = this;
+    const { conversation, servers, settings } = this;
+    const talk = await this.talking();
     const server = servers.chosen;
     if (!server) return;
     const message = newAnswer(server);
     const answer = newKey();
     message.key = `${conversation.id}/${answer}`;
-    const body = { run: server.run, messages: history(conversation), params: beside.request, conversation: conversation.id, answer };
+    const body = { run: server.run, messages: talk.history(conversation), params: settings.request, conversation: conversation.id, answer };
     conversation.server = server.slug;
     this.composer.rename(conversation.id);
     const receiving = this.receive(message, body);
@@ -372,14 +465,15 @@ export class Chat {
     this.running = running;
     if (!body) keepFocus(() => this.refresh());
     this.say(`${message.server} is answering.`);
-    await receive({
+    const talk = await this.talking();
+    await talk.receive({
       url: page.dataset.url ?? "",
       answers: page.dataset.answers,
       csrf: this.csrf,
       body,
       signal: running.controller.signal,
       message,
-      view: () => this.transcript.get(message),
+      view: () => this.transcript?.get(message),
       // Who takes it up keeps it when it is whole: until then the server has it, and who asked keeps it.
       keep: () => running.isRemoved || !body || this.save(conversation, message),
       isLeaving: () => this.isLeaving,
@@ -387,13 +481,14 @@ export class Chat {
     message.running = false;
     this.running = null;
     if (!running.isRemoved) this.save(conversation);
-    this.transcript.get(message)?.finish?.();
+    this.transcript?.get(message)?.finish?.();
     keepFocus(() => this.refresh());
     this.end.rest();
-    this.say(outcome(message));
+    this.say(talk.outcome(message));
   }
 
   stop() {
+    this.isPreparing = false;
     this.running?.controller.abort();
   }
 
@@ -418,11 +513,8 @@ export class Chat {
 // What cannot be had now is said where it happens; all else is a fault.
 /** @param {unknown} error */
 function away(error) {
-  if (!(error instanceof AwayError)) throw error;
+  if (!(error instanceof AwayError || error instanceof PartError)) throw error;
   return error.message;
 }
 
-// Beside the conversation there is room for the sides; above it, on a phone, there is not.
-$("chat-params").open = window.matchMedia("(min-width: 48.01rem)").matches;
-$("chat-list").open = window.matchMedia("(min-width: 77.01rem)").matches;
 new Chat();

@@ -36,6 +36,10 @@ export class Composer {
       send();
     });
     this.input.addEventListener("input", typed);
+    // All of the card is the field's but what else can be pressed in it.
+    this.form.querySelector(".composer-card")?.addEventListener("click", ({ target }) => {
+      if (target instanceof Element && !target.closest("button, input, textarea, img, a, .picker")) this.input.focus();
+    });
     this.input.value ||= this.unsent;
     // Phones end pages that are hidden without a word.
     window.addEventListener("pagehide", () => this.keepUnsent());

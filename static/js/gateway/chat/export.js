@@ -2,7 +2,7 @@
 // A conversation as a file: to read, to keep, or to ask the same from a shell or a program. No key
 // is in any of them.
 
-import { pictures } from "./images.js";
+import { pictures } from "./pictures.js";
 import { split } from "./reasoning.js";
 import { history, turnsOf } from "./request.js";
 import { titleOf } from "./store.js";

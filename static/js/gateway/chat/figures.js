@@ -1,7 +1,7 @@
 // @ts-check
 // The figures under an answer.
 
-import { count, element, seconds } from "../../page/dom.js";
+import { count, element, plural, seconds } from "../../page/dom.js";
 import { reasoningTokens } from "./reasoning.js";
 
 const SPAN = 10; // ms; an answer that comes at once says nothing of a speed
@@ -17,7 +17,24 @@ const FINISHES = {
 
 /** @param {Chat.Answer} message */
 export function figures(message) {
-  return [first(message), rate(message), ...tokens(message), speculation(message), finish(message), figure(message.model, `Served by ${message.server}`, "figure model")].filter(Boolean);
+  return [first(message), rate(message), ...tokens(message), speculation(message), finish(message), figure(`by ${message.server}`)].filter(Boolean);
+}
+
+// What is read at a glance: who, how soon, how fast, how much, and an end that is none.
+/** @param {Chat.Answer} message */
+export function summary(message) {
+  const { usage, firstMs, model, finish: reason, stopped } = message;
+  const made = usage?.completion_tokens;
+  const speed = rateOf(message);
+  const ends = finish(message);
+  const isPlain = !stopped && (reason === "stop" || !reason) && !message.calls.some(Boolean);
+  return [
+    figure(model, `Served by ${message.server}`, "figure model"),
+    firstMs === null ? null : figure(seconds(firstMs), "Time to the first token"),
+    speed === null ? null : figure(`${speed.toFixed(1)} tok/s`),
+    made ? figure(plural(made, "token")) : null,
+    isPlain ? null : ends,
+  ].filter(Boolean);
 }
 
 /** @param {string} text @param {string} [title] @param {string} [className] */

@@ -1,7 +1,8 @@
 // @ts-check
-// The list of conversations: the newest first, searched on the server, more of it as one scrolls.
+// The list of conversations: the newest first, by day, searched on the server, more of it as one scrolls.
 
-import { button, element } from "./message.js";
+import { button, element, iconButton } from "../../page/dom.js";
+import { icon } from "../../page/toast.js";
 import { AwayError, titleOf } from "./store.js";
 
 /** @import { Store } from "./store.js" */
@@ -18,6 +19,8 @@ export class List {
   current = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   typing;
+  /** While somebody writes a name in a row, none moves. */
+  isEdited = false;
   /** What is shown, by what it says. @type {Map<string, HTMLElement>} */
   items = new Map();
 
@@ -31,9 +34,10 @@ export class List {
    *   compared: string | undefined,
    *   open: (id: string) => void,
    *   remove: (id: string, title: string) => void,
+   *   rename: (id: string, name: string) => void,
    * }} parts
    */
-  constructor({ store, list, search, more, compared, open, remove }) {
+  constructor({ store, list, search, more, compared, open, remove, rename }) {
     this.store = store;
     this.list = list;
     this.search = search;
@@ -41,6 +45,7 @@ export class List {
     this.compared = compared;
     this.open = open;
     this.remove = remove;
+    this.rename = rename;
     search.addEventListener("input", () => {
       clearTimeout(this.typing);
       this.typing = setTimeout(() => this.load(), TYPING);
@@ -99,9 +104,15 @@ export class List {
 
   // A row that stays is not taken out: a press that has begun on it would be lost.
   draw() {
+    if (this.isEdited) return;
     const before = this.items;
     this.items = new Map();
+    let day = "";
     for (const row of this.rows) {
+      if (dayOf(row.updated) !== day) {
+        day = dayOf(row.updated);
+        this.items.set(day, before.get(day) ?? element("li", "list-day", day));
+      }
       const key = JSON.stringify([row.id, row.title, row.comparison || ""]);
       const item = before.get(key) ?? this.row(row);
       const open = item.querySelector(".open");
@@ -121,10 +132,62 @@ export class List {
   /** @param {Chat.Row} row */
   row({ id, title, comparison }) {
     const open = comparison
-      ? Object.assign(element("a", "", title), { href: `${this.compared}${comparison}/` })
-      : button(title, "", () => this.open(id));
+      ? Object.assign(element("a"), { href: `${this.compared}${comparison}/` })
+      : button("", "", () => this.open(id));
     open.className = "open";
+    open.append(element("span", "list-title", title));
     open.title = title;
-    return element("li", "", open, comparison ? element("span", "note", "compared") : "", button("×", `Delete “${title}”`, () => this.remove(id, title)));
+    const made = element("li", "list-row", open);
+    const actions = element("span", "list-actions");
+    if (comparison) open.append(element("span", "list-kind", "compared"));
+    else actions.append(iconButton(icon("edit"), `Rename “${title}”`, () => this.edit(made, { id, title })));
+    actions.append(iconButton(icon("delete"), `Delete “${title}”`, () => this.remove(id, title)));
+    made.append(actions);
+    return made;
   }
+
+  // Its name becomes a field: Enter keeps what is in it, Escape what was there.
+  /** @param {HTMLElement} row @param {{id: string, title: string}} of */
+  edit(row, { id, title }) {
+    const field = Object.assign(element("input", "list-name"), { value: title, maxLength: 80 });
+    field.setAttribute("aria-label", "New name");
+    const shown = [...row.children];
+    let isOver = false;
+    /** @param {boolean} isKept @param {boolean} [isByKey] */
+    const leave = (isKept, isByKey = false) => {
+      if (isOver) return;
+      isOver = true;
+      this.isEdited = false;
+      const name = field.value.trim();
+      row.replaceChildren(...shown);
+      /** @type {HTMLElement | null} */
+      const open = row.querySelector(".open");
+      if (isByKey) open?.focus();
+      this.draw();
+      if (isKept && name && name !== title) this.rename(id, name);
+    };
+    field.addEventListener("keydown", (event) => {
+      if (event.isComposing || (event.key !== "Enter" && event.key !== "Escape")) return;
+      event.preventDefault(); // on a phone the drawer stays
+      event.stopPropagation();
+      leave(event.key === "Enter", true);
+    });
+    field.addEventListener("blur", () => leave(true));
+    this.isEdited = true;
+    row.replaceChildren(field);
+    field.focus();
+    field.select();
+  }
+}
+
+const DAY = 86_400_000; // ms
+
+/** @param {number} updated */
+function dayOf(updated) {
+  const today = new Date().setHours(0, 0, 0, 0);
+  if (updated >= today) return "Today";
+  if (updated >= today - DAY) return "Yesterday";
+  if (updated >= today - 7 * DAY) return "Last 7 days";
+  if (updated >= today - 30 * DAY) return "Last 30 days";
+  return new Date(updated).toLocaleDateString("en-GB", { month: "long", year: "numeric" });
 }

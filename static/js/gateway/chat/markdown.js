@@ -1,10 +1,11 @@
 // @ts-check
 // Turns an engine's Markdown into safe DOM, piece by piece while it streams.
 
-import DOMPurify from "../../../vendor/dompurify/purify.es.mjs";
-import hljs from "../../../vendor/highlight/highlight.min.js";
 import { Lexer, Parser, Renderer } from "../../../vendor/marked/marked.esm.js";
 import { copyButton } from "../../page/clipboard.js";
+import { fetchPart, quietly } from "../../page/fetch-part.js";
+import { BLOCK, INLINE, MATH } from "./math-tokens.js";
+import DOMPurify from "../../page/purify.js";
 
 /** @import { Links, Token, Tokens } from "marked" */
 
@@ -54,7 +55,7 @@ class AnswerRenderer extends Renderer {
   }
 }
 
-const OPTIONS = { gfm: true, breaks: false, async: false };
+const OPTIONS = { gfm: true, breaks: false, async: false, extensions: MATH };
 
 /** @param {Token[]} tokens */
 function parse(tokens) {
@@ -69,12 +70,13 @@ function parse(tokens) {
 }
 
 /** @param {Element} code */
-function highlight(code) {
+async function highlight(code) {
   const language = languageOf(code);
-  if (!language || code.textContent.length > 200_000) return;
-  if (!hljs.getLanguage(language)) return;
-  // highlight() escapes the text; its output holds nothing but <span class="hljs-…">.
-  code.innerHTML = hljs.highlight(code.textContent, { language, ignoreIllegals: true }).value;
+  const text = code.textContent;
+  if (!language || text.length > 200_000) return;
+  const { highlighted } = await fetchPart("colours code", () => import("./highlight.js"));
+  const markup = await fetchPart("colours code", () => highlighted(text, language));
+  if (markup) code.innerHTML = markup;
 }
 
 /** @param {Element} code */
@@ -99,7 +101,7 @@ function dressCode(root, { complete }) {
     pre.tabIndex = 0; // so that the keyboard can scroll it
     pre.replaceWith(block);
     block.append(bar, pre);
-    if (complete) highlight(code);
+    if (complete) quietly(highlight(code));
   }
   for (const table of root.querySelectorAll("table")) {
     const frame = document.createElement("div");
@@ -108,6 +110,35 @@ function dressCode(root, { complete }) {
     table.replaceWith(frame);
     frame.append(table);
   }
+}
+
+/** @type {typeof import("./math.js") | null} */
+let math = null;
+
+// Formulas where their source stands: at once, or when what makes them has come.
+/** @param {DocumentFragment} root */
+function dressMath(root) {
+  for (const code of root.querySelectorAll(`:not(pre) > code:is(.${INLINE}, .${BLOCK})`)) {
+    const isBlock = code.classList.contains(BLOCK);
+    const place = document.createElement("span");
+    place.className = isBlock ? "math-block" : "math-inline";
+    if (isBlock) place.tabIndex = 0; // so that the keyboard can scroll it
+    const source = code.textContent;
+    place.textContent = source;
+    code.replaceWith(place);
+    if (math) putMath(place, source, isBlock);
+    else quietly(fetchPart("shows formulas", () => import("./math.js")).then((part) => {
+      math = part;
+      if (place.isConnected) putMath(place, source, isBlock);
+    }));
+  }
+}
+
+/** @param {HTMLElement} place @param {string} source @param {boolean} isBlock */
+function putMath(place, source, isBlock) {
+  const shown = math?.formula(source, isBlock);
+  if (shown) place.replaceChildren(shown);
+  else place.classList.add("math-source");
 }
 
 // Shows a growing Markdown text. Blocks that can no longer change are rendered once and
@@ -171,6 +202,7 @@ export class MarkdownView {
   /** @param {Token[]} tokens */
   append(tokens) {
     const fragment = parse(tokens);
+    dressMath(fragment);
     dressCode(fragment, { complete: true });
     this.tail.before(fragment);
   }
@@ -184,6 +216,7 @@ export class MarkdownView {
       return;
     }
     const fragment = parse(tokens);
+    dressMath(fragment);
     dressCode(fragment, { complete: false });
     this.tail.replaceChildren(fragment);
   }

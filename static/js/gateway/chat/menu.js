@@ -1,13 +1,17 @@
 // @ts-check
-// The menus above a conversation: sharing it by a link, having it as a file, and where it is compared.
+// The menu above a conversation: sharing it by a link, having it as a file, and where it is compared.
 
-import { button, element } from "../../page/dom.js";
-import { FORMS, TOGETHER, download, downloadTogether } from "./export.js";
-import { copy } from "../../page/clipboard.js";
-import { find } from "../../page/parts.js";
+import { button } from "../../page/dom.js";
+import { byId } from "../../page/parts.js";
+import { fetchPart, fetchStyle, quietly } from "../../page/fetch-part.js";
 
-/** @import { Asked } from "./export.js" */
+/** @import { Asked, Form, TogetherForm } from "./export.js" */
 /** @import { Store } from "./store.js" */
+
+/** As in export.js, which comes with the first of them. @type {Record<Form, string>} */
+const FORMS = { markdown: "Markdown", json: "JSON", curl: "curl", python: "Python (openai)" };
+/** @type {Record<TogetherForm, string>} */
+const TOGETHER = { markdown: "All columns: Markdown", json: "All columns: JSON" };
 
 /** @template {object} T @param {T} forms */
 const namesOf = (forms) => /** @type {(keyof T)[]} */ (Object.keys(forms));
@@ -17,8 +21,6 @@ const namesOf = (forms) => /** @type {(keyof T)[]} */ (Object.keys(forms));
 export class Menus {
   /**
    * @param {{
-   *   share: HTMLDetailsElement,
-   *   files: HTMLDetailsElement,
    *   compare?: HTMLAnchorElement | null,
    *   server?: () => string,
    *   store: Store,
@@ -28,95 +30,55 @@ export class Menus {
    *   say: (text: string) => void,
    * }} parts
    */
-  constructor({ share, files, compare = null, server = () => "", store, current, asked, columns = null, say }) {
-    this.share = share;
-    this.files = files;
+  constructor({ compare = null, server = () => "", store, current, asked, columns = null, say }) {
+    this.root = byId("chat-menu", HTMLElement);
+    this.kept = byId("chat-files-menu", HTMLElement);
     this.compare = compare;
     this.server = server;
     this.store = store;
     this.current = current;
     this.say = say;
-    for (const menu of [share, files]) this.fold(menu);
-    share.addEventListener("toggle", () => share.open && this.drawShare());
-    const forms = namesOf(FORMS).map((form) => {
-      const { title } = FORMS[form];
-      return this.form(columns ? `Column A: ${title}` : title, () => download(current(), form, asked()));
+    byId("chat-share", HTMLElement).addEventListener("click", () => {
+      this.root.hidePopover();
+      quietly(this.share());
     });
-    const together = !columns ? [] : namesOf(TOGETHER).map((form) => this.form(TOGETHER[form].title, () => downloadTogether(current(), columns(), form)));
-    find(files, ".drop-panel", HTMLElement).append(...together, ...forms);
+    const load = () => fetchPart("makes files", () => import("./export.js"));
+    const forms = namesOf(FORMS).map((form) =>
+      this.form(columns ? `Column A: ${FORMS[form]}` : FORMS[form], async () => (await load()).download(current(), form, asked())),
+    );
+    const together = !columns ? [] : namesOf(TOGETHER).map((form) =>
+      this.form(TOGETHER[form], async () => (await load()).downloadTogether(current(), columns(), form)),
+    );
+    byId("chat-export", HTMLElement).append(...together, ...forms);
   }
 
-  /** @param {string} title @param {() => void} have */
+  /** @param {string} title @param {() => Promise<void>} have */
   form(title, have) {
-    return button(title, "", () => {
-      have();
-      this.files.open = false;
+    const made = button(title, "", () => {
+      this.root.hidePopover();
+      quietly(have());
     });
+    made.className = "";
+    return made;
   }
 
-  // A menu goes as menus do: by Escape, or a click elsewhere.
-  /** @param {HTMLDetailsElement} menu */
-  fold(menu) {
-    document.addEventListener("click", (event) => {
-      if (!(event.target instanceof Node && menu.contains(event.target))) menu.open = false;
-    });
-    menu.addEventListener("keydown", (event) => {
-      if (event.key !== "Escape" || !menu.open) return;
-      event.preventDefault();
-      menu.open = false;
-      find(menu, "summary", HTMLElement).focus();
-    });
+  async share() {
+    const load = () => Promise.all([import("./share.js"), fetchStyle("gateway/chat-menus.css")]);
+    const [{ Share }] = await fetchPart("shares conversations", load);
+    const conversation = this.current();
+    new Share({ conversation, store: this.store, changed: () => this.refresh(), say: this.say });
   }
 
   // Only what was said can be shared or had.
   refresh() {
     const hasNothing = !this.current().messages.length;
-    for (const menu of [this.share, this.files]) {
-      menu.hidden = hasNothing;
-      if (hasNothing) menu.open = false;
-    }
-    find(this.share, "summary", HTMLElement).textContent = this.current().shared ? "Shared" : "Share";
+    this.kept.hidden = hasNothing;
+    byId("chat-share", HTMLElement).textContent = this.current().shared ? "Shared" : "Share";
     if (!this.compare) return;
     // The first column asks the server that is chosen here.
     const server = this.server();
     const query = new URLSearchParams(hasNothing ? {} : { from: this.current().id });
     if (server) query.set("server", server);
     this.compare.search = `${query}`;
-  }
-
-  drawShare() {
-    const conversation = this.current();
-    const panel = find(this.share, ".drop-panel", HTMLElement);
-    if (!conversation.shared) {
-      panel.replaceChildren(
-        element("p", "", "Whoever may log in here and has the link can read this conversation, also what is said in it from now on."),
-        button("Make a link", "", () => this.act("share")),
-      );
-      return;
-    }
-    const link = Object.assign(document.createElement("input"), { readOnly: true, value: new URL(conversation.shared, location.href).href });
-    link.setAttribute("aria-label", "Link to this conversation");
-    const copied = button("Copy", "Copy the link", async () => {
-      copied.textContent = (await copy(link.value)) ? "Copied" : "Not copied";
-    });
-    panel.replaceChildren(
-      element("p", "", "Whoever may log in here can read it by this link."),
-      element("p", "drop-row", link, copied),
-      button("Share no more", "", () => this.act("unshare")),
-    );
-    link.select();
-  }
-
-  /** @param {"share" | "unshare"} verb */
-  async act(verb) {
-    const conversation = this.current();
-    try {
-      const answer = await this.store.ask(`${conversation.id}/${verb}/`, { method: "POST" });
-      conversation.shared = answer?.link ?? "";
-    } catch (error) {
-      this.say(error instanceof Error ? error.message : String(error));
-    }
-    this.refresh();
-    this.drawShare();
   }
 }

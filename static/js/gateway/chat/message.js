@@ -2,10 +2,11 @@
 // One message of the conversation as DOM.
 
 import { ResultView, arrivingCalls, callsView } from "./calls.js";
-import { copyButton } from "../../page/clipboard.js";
-import { block, button, element, plural, seconds } from "../../page/dom.js";
-import { cached, figures } from "./figures.js";
-import { pictures, thumbnails } from "./images.js";
+import { copyIconButton } from "../../page/clipboard.js";
+import { block, button, element, iconButton, plural, seconds } from "../../page/dom.js";
+import { icon } from "../../page/toast.js";
+import { cached, figures, summary } from "./figures.js";
+import { pictures, thumbnails } from "./pictures.js";
 import { foldedLogprobs } from "./logprobs.js";
 import { foldedRaw } from "./raw.js";
 import { reasoningTokens, split } from "./reasoning.js";
@@ -13,9 +14,7 @@ import { formView } from "./schema.js";
 import { MarkdownView } from "./markdown.js";
 import { find } from "../../page/parts.js";
 
-export { button, element };
-
-// `actions`: resend, regenerate, respond; asked(message) is what it was asked with, results(message)
+// `actions`: resend, regenerate, respond, branch; asked(message) is what it was asked with, results(message)
 // what its calls have got, hint(key) what the profile lacks, versions() the way to its other versions.
 /** @param {Chat.Message} message @param {Chat.Actions} actions @returns {Chat.View} */
 export function viewOf(message, actions) {
@@ -54,8 +53,11 @@ export class QuestionView {
       element(
         "footer", "message-foot",
         ...this.versions(),
-        ...(this.resend ? [button("Edit", "Edit this message and send it again", () => this.edit())] : []),
-        copyButton("Copy this message", () => this.message.content),
+        element(
+          "span", "message-actions",
+          copyIconButton("Copy this message", () => this.message.content),
+          ...(this.resend ? [iconButton(icon("edit"), "Edit this message and send it again", () => this.edit())] : []),
+        ),
       ),
     );
   }
@@ -92,15 +94,12 @@ export class QuestionView {
         leave();
       }
     });
+    const sending = button("Send again", "", send);
+    const leaving = button("Cancel", "", leave);
+    sending.className = leaving.className = "";
     this.root.replaceChildren(
-      shown,
-      area,
-      element(
-        "footer", "message-foot",
-        button("Send again", "", send),
-        button("Cancel", "", leave),
-        element("span", "note", "What stands here now stays, as another version."),
-      ),
+      shown, area,
+      element("footer", "edit-foot", element("span", "note", "The earlier text stays as another version."), leaving, sending),
     );
     area.focus();
   }
@@ -108,7 +107,7 @@ export class QuestionView {
 
 // Who only reads gives no `respond`.
 /** @type {Required<Chat.Actions>} */
-const NOTHING = { asked: () => [], results: () => [], hint: () => "", respond: null, regenerate: null, resend: null, versions: () => [] };
+const NOTHING = { asked: () => [], results: () => [], hint: () => "", respond: null, regenerate: null, resend: null, branch: null, versions: () => [] };
 
 export class AnswerView {
   /** @type {(() => void) | undefined} */
@@ -135,6 +134,8 @@ export class AnswerView {
     this.waiting.hidden = true;
     this.after = element("div", "after");
     this.foot = element("footer", "message-foot");
+    this.details = element("div", "details");
+    this.details.hidden = true;
     this.root.append(this.thinking, this.body, this.calls, this.waiting, this.after, this.foot);
     this.scheduled = false;
     this.cost = 0; // ms that the last drawing took
@@ -200,7 +201,7 @@ export class AnswerView {
     const { message, actions } = this;
     this.draw();
     this.wait("");
-    const { respond, regenerate } = actions;
+    const { respond, regenerate, branch } = actions;
     const results = actions.results(message);
     this.calls.replaceChildren(
       ...(message.calls.some(Boolean)
@@ -210,20 +211,38 @@ export class AnswerView {
     this.root.querySelector(".failure")?.remove();
     const form = formView(message);
     this.body.hidden = form !== null && "replaces" in form;
-    const folds = message.logprobs?.length ? [foldedLogprobs(message)] : [];
-    if (message.request) folds.push(foldedRaw(message, () => actions.asked(message)));
     const untold = message.usage && cached(message) === null ? actions.hint("cached", message) : "";
     this.after.replaceChildren(...[form, ...this.hints()].filter(Boolean));
     const again = regenerate && (() => regenerate(message));
     if (message.error) this.after.append(failureView(message, message.error, again));
-    this.foot.replaceChildren(
-      ...figures(message),
+    this.details.replaceChildren(
+      element("p", "figures-all", ...figures(message)),
       ...(untold ? [untold] : []),
-      ...actions.versions(),
-      copyButton("Copy this answer", () => split(message).text || split(message).thinking),
-      ...(again ? [button("Regenerate", "Regenerate this answer", again)] : []),
-      ...folds,
+      ...(message.logprobs?.length ? [foldedLogprobs(message)] : []),
+      ...(message.request ? [foldedRaw(message, () => actions.asked(message))] : []),
     );
+    this.foot.replaceChildren(
+      element("p", "figures-line", ...summary(message)),
+      ...actions.versions(),
+      element(
+        "span", "message-actions",
+        copyIconButton("Copy this answer", () => split(message).text || split(message).thinking),
+        ...(again ? [iconButton(icon("restart"), "Regenerate this answer", again)] : []),
+        ...(branch ? [iconButton(icon("branch"), "Branch from here", () => branch(message))] : []),
+        this.detailsButton(),
+      ),
+      this.details,
+    );
+  }
+
+  detailsButton() {
+    const made = iconButton(icon("info"), "Details of this answer", () => {
+      this.details.hidden = !this.details.hidden;
+      made.ariaExpanded = String(!this.details.hidden);
+    });
+    made.classList.add("harmless"); // who only reads may press it, too
+    made.ariaExpanded = String(!this.details.hidden);
+    return made;
   }
 
   // What this answer shows that the profile lacks.

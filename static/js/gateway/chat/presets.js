@@ -79,12 +79,12 @@ export class Presets extends EventTarget {
     }
   }
 
-  /** @param {{profile: string, presets: Chat.Preset[], defaults: string}} said */
-  draw({ profile, presets, defaults }) {
+  /** @param {{presets: Chat.Preset[], defaults: string}} said */
+  draw({ presets, defaults }) {
     const before = this.choice.value;
     this.all = presets;
     this.choice.replaceChildren(
-      new Option(presets.length ? "none" : `none kept for ${profile} yet`, ""),
+      new Option(presets.length ? "none" : "No presets", ""),
       ...presets.map(({ id, name, by }) => new Option(by ? `${name} (${by})` : name, String(id))),
     );
     this.choice.value = presets.some(({ id }) => String(id) === before) ? before : "";

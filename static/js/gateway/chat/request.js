@@ -2,7 +2,7 @@
 // What the engine is told of a conversation.
 
 import { idOf } from "./calls.js";
-import { parts } from "./images.js";
+import { parts } from "./pictures.js";
 import { parse } from "./json.js";
 import { split } from "./reasoning.js";
 

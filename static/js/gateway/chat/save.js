@@ -2,15 +2,12 @@
 // Keeps one conversation on the server: sends what has changed, one request at a time, and lets go
 // of nothing before the server has said that it has it.
 
+import { newKey } from "./key.js";
 import { leafOf } from "./versions.js";
 
 const BATCH = 2_500_000; // characters: three bytes each at most, and 8 MiB is inferdash's limit
 const BEACON = 60_000; // bytes that browsers still send when a page is left: 64 KiB less its head
 const LONGEST = 30_000; // ms between two tries
-
-export const newKey = () =>
-  // randomUUID exists on https and localhost only.
-  `${Date.now().toString(36)}${Math.random().toString(36).slice(2, 8)}`;
 
 /**
  * What a request says: the messages are places with their JSON.

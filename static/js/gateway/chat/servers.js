@@ -1,6 +1,6 @@
 // @ts-check
 // Which servers can answer, where the chosen one is, and what stands there while nothing has been said.
-// The socket keeps the hidden list in the page up to date; this shows it as a choice.
+// The socket keeps the hidden list in the page up to date; this reads it.
 
 import { all } from "../../page/parts.js";
 import { element } from "../../page/dom.js";
@@ -10,17 +10,12 @@ export class Servers extends EventTarget {
   /** @type {Chat.Server[]} */
   all = [];
 
-  /** @param {{list: HTMLElement, select: HTMLSelectElement, here: string, preselected: string}} parts */
-  constructor({ list, select, here, preselected }) {
+  /** @param {{list: HTMLElement, here: string, preselected: string}} parts */
+  constructor({ list, here, preselected }) {
     super();
     this.place = list.parentElement ?? list;
-    this.select = select;
     this.here = here;
     this.wanted = preselected; // a slug; kept while its server is not ready
-    select.addEventListener("change", () => {
-      this.wanted = select.value;
-      this.changed();
-    });
     new MutationObserver(() => this.read()).observe(this.place, {
       subtree: true, childList: true, attributes: true,
     });
@@ -37,25 +32,15 @@ export class Servers extends EventTarget {
       url: dataset.url ?? "",
       engine: dataset.engine ?? "",
       images: dataset.images ?? "",
+      tools: dataset.tools ?? "",
+      context: Number(dataset.context),
       lacks: dataset.lacks ?? "",
       run: Number(dataset.run),
       isReady: dataset.state === "ready" && dataset.wanted === "running" && dataset.box === this.here,
     }));
-    const ready = this.all.filter((server) => server.isReady);
-    if (!this.find(this.wanted) && ready[0]) this.wanted = ready[0].slug;
-    this.drawChoice(ready);
+    const ready = this.all.find((server) => server.isReady);
+    if (!this.find(this.wanted) && ready) this.wanted = ready.slug;
     this.changed();
-  }
-
-  /** @param {Chat.Server[]} ready */
-  drawChoice(ready) {
-    const options = ready.map((server) => new Option(`${server.slug} · ${server.model}`, server.slug));
-    const wanted = this.find(this.wanted);
-    if (wanted && !wanted.isReady) options.unshift(new Option(`${wanted.slug} (${stateOf(wanted)})`, wanted.slug));
-    if (!options.length) options.push(new Option("no server is ready", ""));
-    this.select.replaceChildren(...options);
-    this.select.value = wanted?.slug ?? "";
-    this.select.disabled = options.length < 2 && !ready.length;
   }
 
   /** @param {string} slug @returns {Chat.Server | undefined} */
@@ -66,9 +51,9 @@ export class Servers extends EventTarget {
   // The one that a conversation was with last, ready or not; another where that one is gone.
   /** @param {string} slug */
   prefer(slug) {
-    if (!this.find(slug)) return;
+    if (!this.find(slug) || slug === this.wanted) return;
     this.wanted = slug;
-    this.read();
+    this.changed();
   }
 
   // The chosen server when it can answer, else null.
@@ -87,7 +72,7 @@ export class Servers extends EventTarget {
     if (!server) return "No server is ready.";
     if (server.isReady) return "";
     if (server.box !== this.here) return `${server.slug} runs on ${server.box}, which the playground here does not reach.`;
-    return `${server.slug} is ${stateOf(server)}. You can send as soon as it is ready, or pick another server.`;
+    return `${server.slug} ${server.state === "failed" ? "has failed" : `is ${stateOf(server)}`}. You can send as soon as it is ready, or pick another server.`;
   }
 
   changed() {
@@ -96,7 +81,7 @@ export class Servers extends EventTarget {
 }
 
 /** @param {Chat.Server} server */
-const stateOf = (server) =>
+export const stateOf = (server) =>
   server.state === "ready" && server.wanted !== "running" ? "about to stop" : server.state || "not started";
 
 // Where the chosen server is and what it does: the socket sends that of all, one is shown.
@@ -118,22 +103,19 @@ export class Standing {
   }
 }
 
-// What stands where nothing has been said yet.
+// What stands where no server is ready. No address of a dashboard: the person sees none.
 /** @param {Servers} servers @param {string} dashboard */
 export function emptyState(servers, dashboard) {
-  const { chosen, starting } = servers;
-  if (chosen) return [element("p", "", `Ask ${chosen.model} something. Enter sends, Shift+Enter makes a new line, Esc stops, Up edits your last question.`)];
-  if (servers.find(servers.wanted)) return []; // above stands where it is, and its start
+  const { starting } = servers;
+  if (servers.find(servers.wanted)) return []; // where it is, and its start, stands below
   /** @param {string} text @param {string} href */
   const link = (text, href) => Object.assign(element("a", "", text), { href });
   if (!starting.length) {
-    return [
-      element("h2", "", "No server is ready"),
-      element("p", "", "Start one on the ", link("dashboard", dashboard), "; it appears here by itself as soon as it is ready."),
-    ];
+    const start = dashboard ? ["Start one on the ", link("dashboard", dashboard), "; it"] : ["Ask an operator to start one; it"];
+    return [element("h2", "", "No server is ready"), element("p", "", ...start, " appears here by itself.")];
   }
   return [
     element("h2", "", "No server is ready yet"),
-    ...starting.map((s) => element("p", "", link(s.slug, s.url), ` is ${s.state}. It appears here by itself when it is ready.`)),
+    ...starting.map((s) => element("p", "", dashboard ? link(s.slug, s.url) : s.slug, ` is ${s.state}. It appears here by itself when it is ready.`)),
   ];
 }

@@ -1,11 +1,13 @@
 // @ts-check
 // A conversation or a comparison that somebody has shared, to be read and not touched.
 
-import { viewOf } from "./message.js";
-import { asked, turnsOf } from "./request.js";
 import { settle } from "./store.js";
-import { TITLES, Turn } from "../compare/turns.js";
+import { TITLES } from "../compare/titles.js";
+import { fetchPart } from "../../page/fetch-part.js";
 import { byId, told } from "../../page/parts.js";
+
+const { asked, viewOf } = await fetchPart("shows answers", () => import("./talk.js"));
+const { Turn, turnsOf } = await fetchPart("shows answers", () => import("../compare/talk.js"));
 
 /** @type {Chat.Message[][]} */
 const columns = told("chat-told");
@@ -37,6 +39,6 @@ function compared() {
 
 /** @template {HTMLElement} T @param {T} root */
 function read(root) {
-  for (const part of root.querySelectorAll("button:not(.copy), form, .failure-foot")) part.remove();
+  for (const part of root.querySelectorAll("button:not(.harmless), form, .failure-foot")) part.remove();
   return root;
 }

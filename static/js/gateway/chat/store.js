@@ -2,11 +2,13 @@
 // Conversations, kept by the server: theirs alone who had them. What cannot be sent now stays in the
 // page and, when the page is left, in this browser, and is sent later.
 
-import { Saving, newKey } from "./save.js";
+import { PartError, fetchPart } from "../../page/fetch-part.js";
+import { newKey } from "./key.js";
 import { shown, sizeOf, stored } from "./versions.js";
 
+/** @import { Saving } from "./save.js" */
+
 const ARRIVING = 5; // s since the last save within which another tab is still receiving an answer
-const ABANDONED = 120_000; // ms after which a draft is nobody's: tabs renew theirs more often
 
 export const CUT_OFF = {
   message: "The page was closed, or the conversation deleted, while this answer was arriving. What had arrived is kept. Retry to ask again.",
@@ -41,6 +43,9 @@ const LOGGED_OUT = "You are logged out, or may no longer chat. Log in in another
  */
 
 export class Store extends EventTarget {
+  /** @type {typeof import("./save.js") | null} */
+  saver = null;
+
   /** @param {{user: string, url: string, csrf: {toString(): string}}} where */
   constructor({ user, url, csrf }) {
     super();
@@ -54,7 +59,10 @@ export class Store extends EventTarget {
     this.restored = new Set();
     this.tabs = new BroadcastChannel(`inferdash.chat.${user}`);
     this.tabs.addEventListener("message", ({ data }) => this.tell("changed", data));
-    this.ready = this.recover();
+    // What cannot be had now stays where it is; the person was told.
+    this.ready = this.recover().catch((error) => {
+      if (!(error instanceof PartError)) throw error;
+    });
   }
 
   /** @param {{query?: string, before?: string}} [how] */
@@ -79,6 +87,7 @@ export class Store extends EventTarget {
     const isRestored = this.restored.delete(id);
     conversation.elsewhere = settle(conversation.every, age < ARRIVING && !isRestored, isRestored);
     const texts = conversation.every.map((message) => JSON.stringify(message));
+    const { Saving } = await this.load();
     this.savings.set(id, new Saving(conversation, { post: this.post, seen: [revision], stored: texts }));
     return conversation;
   }
@@ -104,12 +113,21 @@ export class Store extends EventTarget {
     return { id: newKey(), name: "", params: { ...params }, server, tools, schema, every: [], messages: [], updated: Date.now() };
   }
 
+  // What keeps conversations, once there is something to keep: it is loaded before anything is said.
+  async load() {
+    this.saver ??= await fetchPart("saves conversations", () => import("./save.js"));
+    return this.saver;
+  }
+
   // Keep what has changed: in this message alone, or anywhere.
   /** @param {Chat.Conversation} conversation @param {Chat.Message} [message] */
   async save(conversation, message) {
     conversation.updated = Date.now();
     let saving = this.savings.get(conversation.id);
-    if (!saving) this.savings.set(conversation.id, (saving = new Saving(conversation, { post: this.post })));
+    if (!saving) {
+      const { Saving } = this.saver ?? (await this.load());
+      this.savings.set(conversation.id, (saving = new Saving(conversation, { post: this.post })));
+    }
     saving.conversation = conversation;
     saving.mark(message);
     await this.send(saving);
@@ -269,48 +287,12 @@ export class Store extends EventTarget {
     localStorage.removeItem(this.drafts + id);
   }
 
-  // What earlier pages could not send, and what this browser kept before the server did.
+  // What earlier pages could not send, and what this browser kept before the server did, where there is any.
   async recover() {
-    for (const key of Object.keys(localStorage)) {
-      const isDraft = key.startsWith(this.drafts);
-      if (!isDraft && !key.startsWith(this.older)) continue;
-      const kept = read(key);
-      /** @type {Chat.Kept | undefined} */
-      const conversation = isDraft ? kept?.conversation : kept;
-      if (!conversation || !Array.isArray(conversation.messages)) continue; // not ours, or damaged: it is left alone
-      if (isDraft && !kept.left && Date.now() - kept.at < ABANDONED) continue; // an open tab's
-      if (!conversation.messages.length) {
-        localStorage.removeItem(key);
-        continue;
-      }
-      settle(conversation.messages, false);
-      const found = { ...shown(conversation), since: conversation.updated };
-      const saving = new Saving(found, { post: this.post, seen: isDraft ? kept.seen : [] });
-      saving.around = "";
-      if (await this.moved(saving)) localStorage.removeItem(key);
-    }
-  }
-
-  // Whether the server has it now.
-  /** @param {Saving} saving */
-  async moved(saving) {
-    saving.mark();
-    for (let tries = 0; tries < 3; tries++) {
-      const body = saving.body();
-      if (!body) return true;
-      saving.mark();
-      const { status, message } = await this.post(saving.conversation.id, body.text);
-      if (status === "kept") {
-        saving.took(body);
-        tries = -1; // there may be more of it
-      } else if (status === "changed") {
-        await this.reconcile(saving);
-      } else {
-        this.tell(status, { conversation: saving.conversation, message });
-        return false;
-      }
-    }
-    return false;
+    const keys = Object.keys(localStorage).filter((key) => key.startsWith(this.drafts) || key.startsWith(this.older));
+    if (!keys.length) return;
+    const { recover } = await fetchPart("sends what was not sent", () => import("./recover.js"));
+    await recover(this, keys);
   }
 }
 
@@ -355,15 +337,6 @@ export function settle(messages, isElsewhere, isErased = false) {
     if (!isElsewhere) message.error ??= CUT_OFF;
   }
   return found;
-}
-
-/** @param {string} key */
-function read(key) {
-  try {
-    return JSON.parse(localStorage.getItem(key) ?? "null");
-  } catch {
-    return null;
-  }
 }
 
 // The same text for the same value: databases keep the keys of an object in their own order.

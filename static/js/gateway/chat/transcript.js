@@ -1,6 +1,6 @@
 // @ts-check
 // The messages of one conversation in the page: the last ones at once, those before them when there
-// is time, so that a long conversation opens as fast as a short one. Its end is kept in sight.
+// is time, so that a long conversation opens as fast as a short one.
 
 const FIRST = 24; // messages that fill any window
 const AT_ONCE = 12;
@@ -82,57 +82,4 @@ export class Transcript {
   get(message) {
     return this.views.get(message);
   }
-}
-
-// Keeps the end of a conversation in sight while one is there.
-const NEAR = 80; // px from the end within which the page follows the answer
-
-export class End {
-  top = 0; // where the page was
-  isNear = false;
-  isSettling = false;
-
-  /** @param {HTMLElement} transcript */
-  constructor(transcript) {
-    window.addEventListener("scroll", () => this.scrolled(), { passive: true });
-    // What has just been opened grows, as its parts are drawn, until somebody takes hold of it.
-    this.transcript = transcript;
-    this.observer = new ResizeObserver(() => this.isSettling && this.follow(true));
-    this.observer.observe(transcript);
-    for (const sign of ["wheel", "pointerdown", "keydown", "touchstart"]) {
-      window.addEventListener(sign, () => (this.isSettling = false), { passive: true, capture: true });
-    }
-  }
-
-  // By somebody, or by follow(): of that it is told only when more may have come meanwhile.
-  scrolled() {
-    const { scrollTop } = document.documentElement;
-    if (isNear()) this.isNear = true;
-    else if (scrollTop < this.top) this.isNear = false;
-    this.top = scrollTop;
-  }
-
-  settle() {
-    this.isSettling = true;
-    this.follow(true);
-    // What is drawn anew may end as high as it was: that is heard of only by who begins to observe.
-    this.observer.unobserve(this.transcript);
-    this.observer.observe(this.transcript);
-  }
-
-  // What was out of sight has its real height only once it is drawn, which is after this.
-  rest() {
-    if (this.isNear) this.settle();
-  }
-
-  /** @param {boolean} [always] */
-  follow(always = false) {
-    if (always) this.isNear = true;
-    if (this.isNear) window.scrollTo({ top: document.documentElement.scrollHeight });
-  }
-}
-
-function isNear() {
-  const { scrollHeight, clientHeight, scrollTop } = document.documentElement;
-  return scrollHeight - clientHeight - scrollTop < NEAR;
 }

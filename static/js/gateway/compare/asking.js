@@ -4,7 +4,7 @@
 import { CUT_OFF } from "../chat/store.js";
 
 /** @import { Store } from "../chat/store.js" */
-/** @import { Column } from "./column.js" */
+/** @import { Column, Talk } from "./column.js" */
 /** @import { Turn } from "./turns.js" */
 
 // Events: "change" when a column begins or ends.
@@ -33,15 +33,15 @@ export class Asking extends EventTarget {
   }
 
   // `inTurn`: each when the one before is done.
-  /** @param {Turn<Column>} turn @param {Pair[]} answers @param {boolean} inTurn */
-  async ask(turn, answers, inTurn) {
+  /** @param {Talk} talk @param {Turn<Column>} turn @param {Pair[]} answers @param {boolean} inTurn */
+  async ask(talk, turn, answers, inTurn) {
     for (const [column, message] of answers) {
       column.controller = new AbortController();
       this.running.set(column, message);
     }
     this.changed();
     /** @type {(pair: Pair) => Promise<void>} */
-    const one = ([column, message]) => this.one(turn, column, message);
+    const one = ([column, message]) => this.one(talk, turn, column, message);
     if (!inTurn) {
       await Promise.all(answers.map(one));
       return;
@@ -50,12 +50,12 @@ export class Asking extends EventTarget {
     for (const each of answers) await one(each);
   }
 
-  /** @param {Turn<Column>} turn @param {Column} column @param {Chat.Answer} message */
-  async one(turn, column, message) {
+  /** @param {Talk} talk @param {Turn<Column>} turn @param {Column} column @param {Chat.Answer} message */
+  async one(talk, turn, column, message) {
     if (column.controller?.signal.aborted) Object.assign(message, { running: false, stopped: true });
     else {
       await column.ask(message, {
-        url: this.url, csrf: this.csrf, turn,
+        url: this.url, csrf: this.csrf, talk, turn,
         keep: () => this.store.save(column.conversation, message),
         isLeaving: () => this.isLeaving,
       });

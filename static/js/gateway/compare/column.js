@@ -2,18 +2,20 @@
 // One column of a comparison: which server it asks, with which parameters, and its conversation.
 
 import { newAnswer } from "../chat/store.js";
-import { receive } from "../chat/answering.js";
-import { button, element } from "../../page/dom.js";
-import { history } from "../chat/request.js";
+import { button, element, iconButton } from "../../page/dom.js";
+import { icon } from "../../page/toast.js";
+import { Picker } from "../chat/picker.js";
 import { Servers } from "../chat/servers.js";
 import { follow } from "../chat/versions.js";
 
 /** @import { Turn } from "./turns.js" */
+/** @typedef {typeof import("./talk.js")} Talk */
 
 /**
  * @typedef {{
  *   url: string,
  *   csrf: {toString(): string},
+ *   talk: Talk,
  *   turn: Turn<Column>,
  *   keep: () => void,
  *   isLeaving: () => boolean,
@@ -59,17 +61,18 @@ export class Column extends EventTarget {
     const tell = (name) => () => this.dispatchEvent(new Event(name));
     this.letter = button("", "", tell("open"));
     this.letter.className = "letter";
-    this.select = element("select");
-    this.stopping = button("Stop", "", tell("stop"));
-    this.removing = button("×", "", tell("remove"));
+    const place = element("div", "picker");
+    this.stopping = iconButton(icon("stop"), "Stop", tell("stop"));
+    this.removing = iconButton(icon("close"), "Remove", tell("remove"));
     this.settings = element("p", "note settings");
     this.trouble = element("p", "hint attention");
     this.root = element(
       "section", "compare-head",
-      element("p", "compare-head-row", this.letter, this.select, this.stopping, this.removing), this.settings, this.trouble,
+      element("div", "compare-head-row", this.letter, place, this.stopping, this.removing), this.settings, this.trouble,
     );
-    for (const sign of ["focus", "change"]) this.select.addEventListener(sign, tell("choose"));
-    this.servers = new Servers({ list, select: this.select, here, preselected });
+    this.servers = new Servers({ list, here, preselected });
+    this.picker = new Picker(place, this.servers);
+    this.picker.addEventListener("pick", tell("choose"));
     this.servers.addEventListener("change", () => this.dispatchEvent(new Event("change")));
   }
 
@@ -90,11 +93,12 @@ export class Column extends EventTarget {
     this.letter.textContent = title;
     this.letter.setAttribute("aria-label", `Parameters of column ${title}`);
     this.letter.setAttribute("aria-pressed", String(isShown));
-    this.select.setAttribute("aria-label", `Server of column ${title}`);
-    this.select.disabled = isRunning;
-    this.removing.setAttribute("aria-label", `Remove column ${title}`);
+    this.picker.title = `Server of column ${title}`;
+    this.picker.isDisabled = isRunning;
+    this.picker.draw();
+    this.removing.ariaLabel = this.removing.title = `Remove column ${title}`;
     this.removing.hidden = isOnly || hasBegun || isRunning;
-    this.stopping.setAttribute("aria-label", `Stop column ${title}`);
+    this.stopping.ariaLabel = this.stopping.title = `Stop column ${title}`;
     this.stopping.hidden = !this.controller;
     this.settings.textContent = this.summary;
     this.settings.title = this.summary;
@@ -132,18 +136,18 @@ export class Column extends EventTarget {
   }
 
   /** @param {Chat.Answer} message @param {How} how */
-  async ask(message, { url, csrf, turn, keep, isLeaving }) {
+  async ask(message, { url, csrf, talk, turn, keep, isLeaving }) {
     const { messages } = this.conversation;
     const signal = this.controller?.signal;
     if (!signal) throw new TypeError(`Column ${this.title} is asked, and nobody could stop it.`);
     /** @type {Chat.Body} */
     const body = {
       run: this.run,
-      messages: history({ ...this.conversation, messages: messages.slice(0, messages.indexOf(message)) }),
+      messages: talk.history({ ...this.conversation, messages: messages.slice(0, messages.indexOf(message)) }),
       params: this.request,
     };
     const view = () => ({ wait: (/** @type {string} */ text) => turn.views.get(message)?.wait?.(text), update: () => turn.drawn(message) });
-    await receive({ url, csrf, body, signal, message, view, keep, isLeaving });
+    await talk.receive({ url, csrf, body, signal, message, view, keep, isLeaving });
     message.running = false;
   }
 }

@@ -2,36 +2,41 @@
 // Two to four columns that are asked the same, side by side: puts columns, parameters and turns
 // together.
 
-import { outcome } from "../chat/answering.js";
 import { Composer } from "../chat/composer.js";
-import { CsrfToken, element } from "../../page/dom.js";
+import { CsrfToken, element, keepFocus } from "../../page/dom.js";
 import { emptyState } from "../chat/servers.js";
-import { End } from "../chat/transcript.js";
-import { pictures } from "../chat/images.js";
+import { End } from "../chat/end.js";
+import { Images } from "../chat/images.js";
 import { Menus } from "../chat/menu.js";
-import { turnsOf } from "../chat/request.js";
-import { newKey } from "../chat/save.js";
+import { isSet } from "../chat/settings.js";
+import { newKey } from "../chat/key.js";
 import { AwayError, Store, newQuestion } from "../chat/store.js";
-import { begin, change, follow, forgetEmpty, versionsView } from "../chat/versions.js";
-import { Asking } from "./asking.js";
+import { begin, follow, forgetEmpty } from "../chat/versions.js";
 import { Column } from "./column.js";
-import { Panel } from "./panel.js";
-import { TITLES, Turn } from "./turns.js";
+import { ColumnPanel } from "./panel.js";
+import { TITLES } from "./titles.js";
+import { PartError, fetchPart, quietly } from "../../page/fetch-part.js";
 import { byId, partsOf, told } from "../../page/parts.js";
 
-/** @import { Pair } from "./asking.js" */
+/** @import { Asking, Pair } from "./asking.js" */
+/** @import { Talk } from "./column.js" */
+/** @import { Turn } from "./turns.js" */
 
 // The parts of a comparison's page.
 const page = byId("compare", HTMLElement);
 const $ = partsOf({
   "chat-composer": HTMLFormElement,
   "chat-empty": HTMLElement,
-  "chat-files-menu": HTMLDetailsElement,
+  "chat-attach": HTMLElement,
+  "chat-files": HTMLInputElement,
+  "chat-input": HTMLElement,
+  "chat-middle": HTMLElement,
   "chat-name": HTMLInputElement,
+  "chat-newest": HTMLElement,
   "chat-notice": HTMLElement,
-  "chat-params": HTMLDetailsElement,
+  "chat-pictures": HTMLElement,
+  "chat-pictures-note": HTMLElement,
   "chat-servers": HTMLElement,
-  "chat-share": HTMLDetailsElement,
   "chat-status": HTMLElement,
   "chat-transcript": HTMLElement,
   "compare-add": HTMLElement,
@@ -52,23 +57,36 @@ class Compare {
   /** @type {Turn<Column>[]} */
   turns = [];
   isAway = false;
+  isPreparing = false;
+  /** @type {Talk | null} */
+  talk = null;
+  /** @type {Asking | null} */
+  asking = null;
 
   constructor() {
     this.csrf = new CsrfToken(page, $("chat-composer"));
     this.key = page.dataset.comparison || newKey();
     this.composer = new Composer({
-      send: () => this.send(),
-      stop: () => this.asking.stop(),
-      typed: () => this.refresh(),
+      send: () => quietly(this.send()),
+      stop: () => {
+        this.isPreparing = false;
+        this.asking?.stop();
+      },
+      typed: () => {
+        this.refresh();
+        import("./talk.js").catch(() => {}); // what is not had now is asked for again, and missed, then
+      },
       unsent: `compare.${page.dataset.user}`,
       about: page.dataset.comparison,
     });
     this.store = new Store({ user: page.dataset.user ?? "", url: page.dataset.conversations ?? "", csrf: this.csrf });
-    this.asking = new Asking({ url: page.dataset.url ?? "", csrf: this.csrf, store: this.store });
-    this.panel = new Panel({ csrf: this.csrf, presets: page.dataset.presets });
-    this.end = new End($("chat-transcript"));
+    this.panel = new ColumnPanel({ csrf: this.csrf, presets: page.dataset.presets, place: page });
+    this.images = new Images({
+      input: $("chat-files"), choose: $("chat-attach"), list: $("chat-pictures"), area: $("chat-input"), drop: $("chat-middle"), note: $("chat-pictures-note"),
+    });
+    this.end = new End($("chat-transcript"), $("chat-newest"));
     this.menus = new Menus({
-      share: $("chat-share"), files: $("chat-files-menu"), store: this.store,
+      store: this.store,
       current: () => this.first,
       columns: () => this.columns,
       asked: () => ({ base: `${location.origin}/v1`, params: this.columns[0]?.request ?? {}, model: this.columns[0]?.server?.model ?? "" }),
@@ -83,6 +101,10 @@ class Compare {
     return this.columns[0]?.conversation ?? this.store.create({}, "");
   }
 
+  get isBusy() {
+    return this.asking?.isBusy ?? false;
+  }
+
   get hasBegun() {
     return this.turns.some((turn) => !turn.isCopied);
   }
@@ -90,7 +112,7 @@ class Compare {
   listen() {
     this.panel.addEventListener("edit", () => this.changed());
     for (const name of ["choose", "refresh"]) this.panel.addEventListener(name, () => this.refresh());
-    this.asking.addEventListener("change", () => this.refresh());
+    this.images.addEventListener("change", () => this.refresh());
     $("compare-system").addEventListener("input", () => this.changed());
     $("compare-order").addEventListener("change", () => this.refresh());
     $("compare-add").addEventListener("click", () => this.add());
@@ -107,7 +129,7 @@ class Compare {
     store.on("refused", ({ message }) => this.notice(`This comparison is shown, but not kept. ${message}`));
     store.on("reloaded", () => this.show());
     store.on("copied", () => this.notice("Another tab has changed this comparison, or deleted it. What a column said since stands in the list of conversations, as one of its own."));
-    window.addEventListener("pagehide", () => this.asking.leave());
+    window.addEventListener("pagehide", () => this.asking?.leave());
     document.addEventListener("htmx:before:history:restore", (event) => event.preventDefault());
   }
 
@@ -119,15 +141,28 @@ class Compare {
       if (keys.length) await this.open(keys);
       else await this.prepare(page.dataset.beginning);
     } catch (error) {
-      if (!(error instanceof AwayError)) throw error;
+      if (!(error instanceof AwayError || error instanceof PartError)) throw error;
       this.notice(error.message);
     }
     this.composer.focus();
   }
 
+  // What shows and asks, once something is said: it stays then.
+  async talking() {
+    if (this.talk) return this.talk;
+    const [talk] = await Promise.all([fetchPart("shows answers", () => import("./talk.js")), this.store.load()]);
+    if (!this.asking) {
+      this.asking = new talk.Asking({ url: page.dataset.url ?? "", csrf: this.csrf, store: this.store });
+      this.asking.addEventListener("change", () => this.refresh());
+    }
+    this.talk = talk;
+    return talk;
+  }
+
   /** @param {string[]} keys */
   async open(keys) {
     const found = (await Promise.all(keys.map((key) => this.store.get(key)))).filter(Boolean);
+    await this.talking();
     const systems = new Set(found.map(({ params }) => params.system ?? ""));
     const shared = systems.size === 1 ? ([...systems][0] ?? "") : "";
     for (const conversation of found) {
@@ -144,6 +179,7 @@ class Compare {
   /** @param {string | undefined} key */
   async prepare(key) {
     const from = key ? await this.store.get(key) : null;
+    if (from?.messages.length) await this.talking();
     const { system = "", ...params } = from?.params ?? {};
     const preselected = page.dataset.preselected || from?.server;
     const last = from ? from.messages.findLastIndex(({ role }) => role === "user") : 0;
@@ -155,8 +191,8 @@ class Compare {
     const question = from?.messages[last];
     if (question?.role === "user") {
       this.composer.input.value = question.content;
-      this.panel.images.images = pictures(question);
-      this.panel.images.draw();
+      this.images.images = (await this.talking()).pictures(question);
+      this.images.draw();
     }
     this.show();
   }
@@ -187,7 +223,13 @@ class Compare {
     column.addEventListener("stop", () => column.controller?.abort());
     column.addEventListener("remove", () => this.remove(column));
     this.columns.push(column);
+    if (isSet(column)) quietly(this.readAll());
     return column;
+  }
+
+  async readAll() {
+    await this.panel.readAll(this.columns);
+    this.refresh();
   }
 
   // One in which nothing has been said.
@@ -203,7 +245,7 @@ class Compare {
     begin(column.conversation, this.first.messages);
     this.panel.choose(column);
     this.show();
-    column.select.focus();
+    column.picker.button.focus();
   }
 
   /** @param {Column} column */
@@ -212,7 +254,7 @@ class Compare {
     const [first] = this.columns;
     if (first && this.panel.column === column) this.panel.choose(first);
     this.show();
-    this.columns.at(-1)?.select.focus();
+    this.columns.at(-1)?.picker.button.focus();
   }
 
   // What all columns are told, or one, is kept as soon as something was said.
@@ -235,7 +277,8 @@ class Compare {
     $("chat-name").value = this.name;
     $("compare-heads").replaceChildren(...this.columns.map(({ root }) => root));
     this.titles();
-    const count = Math.max(0, ...this.columns.map(({ conversation }) => turnsOf(conversation).length));
+    const { talk } = this;
+    const count = talk ? Math.max(0, ...this.columns.map(({ conversation }) => talk.turnsOf(conversation).length)) : 0;
     this.turns = Array.from({ length: count }, (_each, at) => this.turn(at));
     $("chat-transcript").replaceChildren(...this.turns.map(({ root }) => root));
     for (const turn of this.turns.slice(0, -1)) turn.close();
@@ -251,10 +294,12 @@ class Compare {
 
   /** @param {number} at */
   turn(at) {
-    const turn = new Turn(at, this.columns, (/** @type {Column} */ column) => ({
-      regenerate: () => this.regenerate(column),
-      respond: (_answer, results) => this.respond(column, results),
-      versionsOf: (message) => versionsView(column.conversation, message, (step) => this.change(column, message, step)),
+    const { talk } = this;
+    if (!talk) throw new TypeError("Answers are to be shown before what shows them has come.");
+    const turn = new talk.Turn(at, this.columns, (/** @type {Column} */ column) => ({
+      regenerate: () => quietly(this.regenerate(column)),
+      respond: (_answer, results) => quietly(this.respond(column, results)),
+      versionsOf: (message) => talk.versionsView(column.conversation, message, (step) => this.change(column, message, step)),
     }));
     turn.onDraw = () => this.end.follow();
     return turn;
@@ -262,7 +307,7 @@ class Compare {
 
   refresh() {
     if (!this.columns.every(({ title }) => title)) return; // the servers speak first
-    const isRunning = this.asking.isBusy;
+    const { isBusy: isRunning } = this;
     const { columns } = this;
     for (const column of columns) {
       const isShown = column === this.panel.column;
@@ -272,8 +317,8 @@ class Compare {
     const problem = faulty ? `Column ${faulty.title}: ${faulty.problem}` : columns.some(({ servers }) => servers.chosen) ? "" : "No server of these columns is ready.";
     $("compare-told-badge").textContent = $("compare-system").value.trim() ? "set" : "";
     $("compare-add").hidden = this.hasBegun || columns.length >= Number(page.dataset.most);
-    const hasPictures = this.panel.images.images.length > 0;
-    this.composer.draw({ hint: problem, isRunning, mayNot: Boolean(problem), hasPictures });
+    const hasPictures = this.images.images.length > 0;
+    this.composer.draw({ hint: problem, isRunning: isRunning || this.isPreparing, mayNot: Boolean(problem), hasPictures });
     this.remark();
     this.invite();
     this.menus.refresh();
@@ -284,8 +329,8 @@ class Compare {
     $("chat-empty").hidden = this.turns.length > 0;
     if (this.turns.length) return;
     const ready = this.columns.some(({ servers }) => servers.chosen);
-    const words = "One question goes to all columns. A column’s letter shows its parameters. Enter sends, Shift+Enter makes a new line, Esc stops.";
-    $("chat-empty").replaceChildren(...(ready || !this.columns[0] ? [element("p", "", words)] : emptyState(this.columns[0].servers, page.dataset.dashboard ?? "")));
+    const words = [element("h2", "", "Ask all columns"), element("p", "quiet", "One question, side by side. A column’s letter opens its parameters.")];
+    $("chat-empty").replaceChildren(...(ready || !this.columns[0] ? words : emptyState(this.columns[0].servers, page.dataset.dashboard ?? "")));
   }
 
   // Columns that share an engine share its speed, and those that are the same compare nothing.
@@ -303,15 +348,31 @@ class Compare {
     $("compare-shared").hidden = !$("compare-shared").textContent;
   }
 
-  send() {
-    if (!this.composer.maySend || this.asking.isBusy) return;
-    const faulty = this.panel.readAll(this.columns);
+  // Have what shows answers and what checks parameters: the column that is at fault, or null where
+  // somebody has stopped it meanwhile. What was typed stays.
+  async loadParts() {
+    this.isPreparing = true;
+    keepFocus(() => this.refresh());
+    try {
+      await this.talking();
+      const faulty = await this.panel.readAll(this.columns);
+      return this.isPreparing ? faulty : null;
+    } finally {
+      this.isPreparing = false;
+      this.refresh();
+    }
+  }
+
+  async send() {
+    if (!this.composer.maySend || this.isBusy || this.isPreparing) return;
+    const faulty = await this.loadParts();
+    if (faulty === null || !this.composer.maySend) return;
     if (faulty) {
       this.panel.open(faulty);
       this.refresh();
       return;
     }
-    const question = newQuestion(this.composer.give(), this.panel.images.give());
+    const question = newQuestion(this.composer.give(), this.images.give());
     this.composer.rename(this.key);
     this.turns.at(-1)?.close();
     for (const { conversation } of this.columns) follow(conversation, { ...question });
@@ -320,13 +381,13 @@ class Compare {
     const turn = this.turn(this.turns.length);
     this.turns.push(turn);
     $("chat-transcript").append(turn.root);
-    this.ask(turn, answers);
+    await this.ask(turn, answers);
   }
 
   // The last answer of this column anew; the others stay.
   /** @param {Column} column */
-  regenerate(column) {
-    if (!this.mayAsk(column)) return;
+  async regenerate(column) {
+    if (!(await this.mayAsk(column))) return;
     const { messages } = column.conversation;
     const last = messages.at(-1);
     messages.length = messages.findLastIndex(({ role }) => role === "user") + 1;
@@ -337,11 +398,11 @@ class Compare {
   // Another version of what this column says to the last question.
   /** @param {Column} column @param {Chat.Message} message @param {1 | -1} step */
   change(column, message, step) {
-    if (this.asking.isBusy) {
+    if (this.isBusy) {
       this.notice("Answers are arriving. Stop them first.");
       return;
     }
-    const next = change(column.conversation, message, step);
+    const next = this.talk?.change(column.conversation, message, step) ?? message;
     const turn = this.turns.at(-1);
     turn?.draw(column);
     /** @type {HTMLElement | null | undefined} */
@@ -352,8 +413,8 @@ class Compare {
 
   // What the tools have answered that the last answer of this column called.
   /** @param {Column} column @param {Chat.Result[]} results */
-  respond(column, results) {
-    if (!this.mayAsk(column)) return;
+  async respond(column, results) {
+    if (!(await this.mayAsk(column))) return;
     const { messages } = column.conversation;
     messages.length = messages.findLastIndex((each) => each.role === "assistant" && each.calls.some(Boolean)) + 1;
     for (const result of results) follow(column.conversation, result);
@@ -361,8 +422,9 @@ class Compare {
   }
 
   /** @param {Column} column */
-  mayAsk(column) {
-    const problem = this.asking.isBusy ? "Answers are arriving. Stop them first." : column.servers.problem || this.panel.readAll(this.columns)?.problem;
+  async mayAsk(column) {
+    const faulty = await this.panel.readAll(this.columns);
+    const problem = this.isBusy ? "Answers are arriving. Stop them first." : column.servers.problem || faulty?.problem;
     this.notice(problem);
     return !problem;
   }
@@ -373,7 +435,7 @@ class Compare {
     if (!turn) return;
     const message = column.expect();
     turn.draw(column);
-    this.ask(turn, [[column, message]]);
+    quietly(this.ask(turn, [[column, message]]));
   }
 
   /** @param {Turn<Column>} turn @param {Pair[]} answers */
@@ -384,9 +446,10 @@ class Compare {
     this.end.follow(true);
     const asked = answers.filter(([, message]) => message.running);
     this.say(`${asked.length} of ${answers.length} columns are being asked.`);
-    await this.asking.ask(turn, asked, Boolean($("compare-order").value));
+    const talk = await this.talking();
+    await this.asking?.ask(talk, turn, asked, Boolean($("compare-order").value));
     this.end.rest();
-    this.say(answers.map(([column, message]) => `${column.title}: ${outcome(message)}`).join(" "));
+    this.say(answers.map(([column, message]) => `${column.title}: ${talk.outcome(message)}`).join(" "));
   }
 
   save() {
@@ -413,5 +476,4 @@ class Compare {
   }
 }
 
-$("chat-params").open = window.matchMedia("(min-width: 74.01rem)").matches;
 new Compare();

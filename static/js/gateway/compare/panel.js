@@ -1,19 +1,18 @@
 // @ts-check
 // What stands beside a comparison: the parameters, tools and schema of one of its columns.
 
-import { Beside } from "../chat/sidebar.js";
+import { Settings, isSet } from "../chat/settings.js";
 import { element } from "../../page/dom.js";
-import { Parameters } from "../chat/params.js";
-import { Presets } from "../chat/presets.js";
+import { Side } from "../chat/side.js";
 import { Standing } from "../chat/servers.js";
 import { partsOf } from "../../page/parts.js";
+import { quietly } from "../../page/fetch-part.js";
 
 /** @import { Column } from "./column.js" */
 
 const $ = partsOf({
-  "chat-params": HTMLDetailsElement,
-  "chat-params-form": HTMLFormElement,
-  "chat-presets": HTMLElement,
+  "chat-params": HTMLElement,
+  "chat-params-button": HTMLElement,
   "chat-standings": HTMLElement,
   "compare-of": HTMLElement,
 });
@@ -40,26 +39,20 @@ class Shown extends EventTarget {
 
 // "edit": the column has other values now. "choose": another column is shown. "refresh": whether
 // one may send may have changed.
-export class Panel extends EventTarget {
-  /** @param {{csrf: {toString(): string}, presets: string | undefined}} parts */
-  constructor({ csrf, presets }) {
+export class ColumnPanel extends EventTarget {
+  /** @param {{csrf: {toString(): string}, presets: string | undefined, place: HTMLElement}} parts */
+  constructor({ csrf, presets, place }) {
     super();
-    this.root = $("chat-params");
-    this.parameters = new Parameters($("chat-params-form"));
     this.shown = new Shown();
-    this.beside = new Beside({ parameters: this.parameters, servers: this.shown, csrf });
-    this.presets = new Presets({
-      root: $("chat-presets"), url: presets, csrf, servers: this.shown,
-      now: () => ({ params: this.parameters.values, ...this.beside.values }),
-    });
+    this.settings = new Settings({ servers: this.shown, csrf, presets });
     new Standing({ root: $("chat-standings"), servers: this.shown });
-    this.parameters.addEventListener("change", () => this.edited());
-    this.beside.addEventListener("change", () => this.edited());
-    this.beside.addEventListener("refresh", () => this.dispatchEvent(new Event("refresh")));
-    this.presets.picks((detail) => {
-      this.parameters.values = detail.params;
-      this.beside.open(detail);
-      this.edited();
+    this.settings.addEventListener("change", () => this.edited());
+    this.settings.addEventListener("refresh", () => {
+      if (this.column) this.read(this.column);
+      this.dispatchEvent(new Event("refresh"));
+    });
+    this.side = new Side({
+      panel: $("chat-params"), button: $("chat-params-button"), place, name: "params", opened: () => quietly(this.settings.load()),
     });
   }
 
@@ -67,16 +60,13 @@ export class Panel extends EventTarget {
     return this.shown.column;
   }
 
-  get images() {
-    return this.beside.images;
-  }
-
   /** @param {Column} column */
   choose(column) {
     if (this.column === column) return;
     this.shown.column = column;
     this.read(column);
-    this.presets.choice.value = "";
+    const presets = this.settings.panel?.presets;
+    if (presets) presets.choice.value = "";
     this.shown.changed();
     if (column.choice) column.choice.checked = true;
     this.dispatchEvent(new Event("choose"));
@@ -86,30 +76,30 @@ export class Panel extends EventTarget {
   /** @param {Column} column */
   open(column) {
     this.choose(column);
-    this.root.open = true;
-    this.root.scrollIntoView({ block: "nearest" });
+    this.side.show();
   }
 
-  // Its fields alone know what a column would ask, or why it cannot.
+  // Its fields alone know what a column would ask, or why it cannot; one without any asks for nothing.
   /** @param {Column} column */
   read(column) {
-    this.parameters.values = column.params;
-    this.parameters.engine = column.server?.engine;
-    this.beside.open(column);
-    column.problem = this.beside.problem;
-    if (!column.problem) column.request = this.beside.request;
+    const { panel } = this.settings;
+    if (panel) panel.parameters.engine = column.server?.engine;
+    this.settings.open(column);
+    column.problem = this.settings.problem;
+    if (!column.problem) column.request = this.settings.request;
   }
 
   // All columns, with their servers as they are now; the first that cannot ask.
   /** @param {Column[]} columns */
-  readAll(columns) {
+  async readAll(columns) {
+    if (columns.some(isSet)) await this.settings.load();
     for (const column of columns) this.read(column);
     if (this.column) this.read(this.column);
     return columns.find(({ problem }) => problem);
   }
 
   edited() {
-    if (this.column) Object.assign(this.column, { params: this.parameters.values, ...this.beside.values, problem: this.beside.problem });
+    if (this.column) Object.assign(this.column, { ...this.settings.values, problem: this.settings.problem });
     this.dispatchEvent(new Event("edit"));
   }
 

@@ -7,8 +7,6 @@ import { viewOf } from "../chat/message.js";
 import { Bars } from "./bars.js";
 import { find } from "../../page/parts.js";
 
-export const TITLES = "ABCD"; // of columns
-
 /** @param {Chat.Message[]} said */
 const answerOf = (said) => said.findLast((message) => message.role === "assistant");
 
