@@ -1,19 +1,17 @@
 """The load generator against an engine whose answers are known."""
 
 import asyncio
-import json
-import subprocess
-import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from servers.host.benchmarks.generator import PointPlan, PointTimings, measure
+from servers.host.benchmarks.process import GeneratorError, LoadGenerator
 from servers.host.benchmarks.requests import BenchmarkTarget
 from servers.judge.benchmarks.timings import RequestTiming
 from tests.scripted_engine import MODEL, EngineScript, ScriptedEngine
-from tests.terminal import ROOT
 
 ROLE = {"role": "assistant", "content": ""}
 WORDS = [{"content": f"word{number} "} for number in range(5)]
@@ -132,18 +130,27 @@ def test_requests_that_fail_say_why_and_stop_nothing() -> None:
     assert whole.output_tokens is None, "the server told none"
 
 
-def test_the_program_reads_a_plan_and_writes_lines() -> None:
-    with answering(lambda _body: EngineScript(deltas=WORDS)) as engine:
-        told = target(engine)
-        points = [
-            {"concurrency": 2, "requests": 3, "seconds": 60, "output_tokens": 5, "prompts": ["a"]},
-            {"concurrency": 1, "requests": 1, "seconds": 60, "output_tokens": 5, "prompts": ["b"]},
-        ]
-        given = {"target": {"url": told.url, "model": told.model, "headers": {}}, "points": points}
-        done = subprocess.run(
-            [sys.executable, "-m", "servers.host.benchmarks.generator"],
-            input=json.dumps(given) + "\n", capture_output=True, text=True, check=True, cwd=ROOT,
-        )  # fmt: skip
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [line["point"] for line in lines] == [0, 0, 0, 0, 1, 1]
-    assert ["lag" in line for line in lines] == [False, False, False, True, False, True]
+def test_the_program_of_its_own_measures_the_same() -> None:
+    told: list[RequestTiming] = []
+    with (
+        answering(lambda _body: EngineScript(deltas=WORDS)) as engine,
+        LoadGenerator(target(engine)) as generator,
+    ):
+        first = generator.measure(plan(concurrency=2, requests=3), told.append)
+        second = generator.measure(plan(requests=1, prompts=("b",)), told.append)
+        assert engine.headers[0]["authorization"] == "Bearer one"
+    assert [len(first.requests), len(second.requests)] == [3, 1]
+    assert told == [*first.requests, *second.requests]
+    assert all(each.is_whole for each in told)
+
+
+def test_a_program_that_is_stopped_asks_no_more() -> None:
+    slow = EngineScript(deltas=WORDS, delay=30)
+    with answering(lambda _body: slow) as engine:
+        generator = LoadGenerator(target(engine))
+        with generator, pytest.raises(GeneratorError):
+            threading.Thread(
+                target=lambda: (engine.arrived.get(timeout=60), generator.stop())
+            ).start()
+            generator.measure(plan(), lambda _timing: None)
+        assert engine.outcomes.get(timeout=60) == "cancelled"

@@ -1,16 +1,19 @@
 """The load generator: a program of its own, so that no page, gateway or watcher slows what it measures.
 
-It reads one JSON plan from its standard input and writes a JSON line for each request and each point.
+Its standard input has a line of JSON with the target, then one for each point. It writes a line for
+each request, and one at the end of a point; it ends with its standard input, whatever it does then.
 """
 
 import asyncio
 import dataclasses
 import itertools
 import json
+import os
 import random
 import sys
+import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -150,14 +153,13 @@ async def _watch_lag() -> AsyncIterator[list[float]]:
         await asyncio.gather(watching, return_exceptions=True)
 
 
-async def _run(target: BenchmarkTarget, plans: Sequence[PointPlan]) -> None:
-    for number, plan in enumerate(plans):
-
-        def report(timing: RequestTiming, number: int = number) -> None:
-            _write({"point": number, "request": dataclasses.asdict(timing)})
-
-        measured = await measure(target, plan, report)
-        _write({"point": number, "lag": measured.lag})
+async def _run(target: BenchmarkTarget, plans: "asyncio.Queue[PointPlan]") -> None:
+    while True:
+        plan = await plans.get()
+        measured = await measure(
+            target, plan, lambda timing: _write({"request": dataclasses.asdict(timing)})
+        )
+        _write({"lag": measured.lag})
 
 
 def _write(value: dict[str, Any]) -> None:
@@ -165,12 +167,22 @@ def _write(value: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def main() -> None:
-    told = json.loads(sys.stdin.readline())
-    target = BenchmarkTarget(**told["target"])
-    plans = [PointPlan(**{**each, "prompts": tuple(each["prompts"])}) for each in told["points"]]
-    asyncio.run(_run(target, plans))
+def _read_plans(loop: asyncio.AbstractEventLoop, plans: "asyncio.Queue[PointPlan]") -> None:
+    for line in sys.stdin:
+        said = json.loads(line)
+        plan = PointPlan(**{**said, "prompts": tuple(said["prompts"])})
+        loop.call_soon_threadsafe(plans.put_nowait, plan)
+    # Who wanted the load is gone: nothing may go on asking the engine.
+    os._exit(0)
+
+
+async def _serve() -> None:
+    target = BenchmarkTarget(**json.loads(await asyncio.to_thread(sys.stdin.readline)))
+    plans: asyncio.Queue[PointPlan] = asyncio.Queue()
+    arguments = asyncio.get_running_loop(), plans
+    threading.Thread(target=_read_plans, args=arguments, daemon=True).start()
+    await _run(target, plans)
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(_serve())

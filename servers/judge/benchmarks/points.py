@@ -1,7 +1,8 @@
 """Points of a benchmark: what was asked of a server at once, and the figures that came of it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 from servers.judge.benchmarks.statistics import percentile
 from servers.judge.benchmarks.timings import RequestTiming, find_contradictions, find_window
@@ -58,6 +59,15 @@ class PointFigures:
     output_tokens: int | None
     cached_share: float | None
     contradictions: tuple[str, ...]
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Self:
+        """Of what dataclasses.asdict() made."""
+        spreads = {
+            name: Spread(**said[name]) if said[name] else None
+            for name in ("ttft", "tpot", "e2el", "gap")
+        }
+        return cls(**{**said, **spreads, "contradictions": tuple(said["contradictions"])})
 
 
 def summarise(
@@ -135,12 +145,21 @@ class PointConditions:
     swapped: int | None = None  # bytes
 
 
+# By the names of timings.find_contradictions.
+_IDENTITIES = {
+    "time-order": "benchmarks.identity-time-order",
+    "sent-before-planned": "benchmarks.identity-sent-before-planned",
+    "more-events-than-tokens": "benchmarks.identity-more-events-than-tokens",
+    "more-cached-than-prompt": "benchmarks.identity-more-cached-than-prompt",
+}
+
+
 def list_taints(figures: PointFigures, conditions: PointConditions) -> list[str]:
     """Why a point is not clean, as codes of messages; nothing for a clean one.
 
     What could not be seen taints nothing, and is told apart by who shows it.
     """
-    found = [f"benchmarks.identity-{name}" for name in figures.contradictions]
+    found = [_IDENTITIES[name] for name in figures.contradictions]
     if figures.failed:
         found.append("benchmarks.failed-requests")
     if figures.requests - figures.failed < FEWEST:
@@ -158,3 +177,11 @@ def list_taints(figures: PointFigures, conditions: PointConditions) -> list[str]
     if conditions.swapped:
         found.append("benchmarks.swap")
     return found
+
+
+def list_point_taints(rounds: Sequence[tuple[PointFigures, PointConditions]]) -> list[str]:
+    """Why a point of several rounds is not clean: what tainted any of them. Requests count together."""
+    few = "benchmarks.few-requests"
+    found = {code for each in rounds for code in list_taints(*each)} - {few}
+    whole = sum(figures.requests - figures.failed for figures, _conditions in rounds)
+    return sorted(found | ({few} if whole < FEWEST else set()))
