@@ -3,6 +3,7 @@
 from servers.models.alerts.alert import Alert, Notification, NotificationChannel
 from servers.models.alerts.choices import NotificationChoices
 from servers.models.alerts.dismissal import Dismissal
+from servers.models.benchmarks.benchmark import Benchmark, BenchmarkPoint
 from servers.models.box import Box
 from servers.models.box_observation import BoxObservation
 from servers.models.external.engine import ExternalEngine, OtherWorkloads, ProfileImport
@@ -18,7 +19,7 @@ from servers.models.gateway.request import LegacyPort, Request
 from servers.models.gateway.usage import Usage
 from servers.models.images.image import ImageFacts, RegistryCredential
 from servers.models.images.inventory import ImageInventory, StoredImage, TagChecks, TagNews
-from servers.models.jobs.job import Download, ImageJob, Job, JobLog
+from servers.models.jobs.job import BenchmarkJob, Download, ImageJob, Job, JobLog
 from servers.models.logs.log import LogChunk
 from servers.models.memory.history import FiguresChunk, HistoryChunk
 from servers.models.memory.host_resources import HostResources
@@ -39,6 +40,9 @@ from servers.models.weights.inventory import CheckpointFacts, ModelInventory, St
 __all__ = [
     "Alert",
     "Reboot",
+    "Benchmark",
+    "BenchmarkJob",
+    "BenchmarkPoint",
     "Box",
     "BoxObservation",
     "Capture",

@@ -10,7 +10,7 @@ import pytest
 from servers.host.benchmarks.generator import PointPlan, PointTimings, measure
 from servers.host.benchmarks.process import GeneratorError, LoadGenerator
 from servers.host.benchmarks.requests import BenchmarkTarget
-from servers.judge.benchmarks.timings import RequestTiming
+from servers.host.benchmarks.timings import RequestTiming
 from tests.scripted_engine import MODEL, EngineScript, ScriptedEngine
 
 ROLE = {"role": "assistant", "content": ""}
@@ -146,11 +146,13 @@ def test_the_program_of_its_own_measures_the_same() -> None:
 
 def test_a_program_that_is_stopped_asks_no_more() -> None:
     slow = EngineScript(deltas=WORDS, delay=30)
-    with answering(lambda _body: slow) as engine:
-        generator = LoadGenerator(target(engine))
-        with generator, pytest.raises(GeneratorError):
-            threading.Thread(
-                target=lambda: (engine.arrived.get(timeout=60), generator.stop())
-            ).start()
+    with answering(lambda _body: slow) as engine, LoadGenerator(target(engine)) as generator:
+
+        def stop() -> None:
+            engine.arrived.get(timeout=60)
+            generator.stop()
+
+        threading.Thread(target=stop).start()
+        with pytest.raises(GeneratorError):
             generator.measure(plan(), lambda _timing: None)
         assert engine.outcomes.get(timeout=60) == "cancelled"

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from servers.host.benchmarks.timings import RequestTiming
 from servers.judge.benchmarks.points import PointConditions, list_taints, summarise
-from servers.judge.benchmarks.timings import RequestTiming, find_contradictions, find_window
+from servers.judge.benchmarks.timings import find_contradictions, find_window
 from tests.cases import table
 
 

@@ -21,9 +21,8 @@ from typing import Any
 import httpx
 
 from servers.host.benchmarks.requests import BenchmarkTarget, build_body, send_timed
+from servers.host.benchmarks.timings import RequestTiming
 from servers.host.http import connections
-from servers.judge.benchmarks.statistics import percentile
-from servers.judge.benchmarks.timings import RequestTiming
 
 _TICK = 0.01  # seconds between looks at the loop's own lag
 
@@ -66,9 +65,8 @@ async def measure(target: BenchmarkTarget, plan: PointPlan, report: Report) -> P
             await sender.warm_up()
         async with _watch_lag() as lags:
             found = await (sender.send_closed() if plan.rate is None else sender.send_open())
-    # Of a short point the worst: a percentile wants hundreds.
-    lag = percentile(lags, 0.99)
-    return PointTimings(requests=tuple(found), lag=max(lags, default=0.0) if lag is None else lag)
+    lag = sorted(lags)[len(lags) * 99 // 100] if lags else 0.0
+    return PointTimings(requests=tuple(found), lag=lag)
 
 
 class _PointSender:

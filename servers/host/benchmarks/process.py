@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from servers.host.benchmarks.generator import PointPlan, PointTimings, Report
 from servers.host.benchmarks.requests import BenchmarkTarget
-from servers.judge.benchmarks.timings import RequestTiming
+from servers.host.benchmarks.timings import RequestTiming
 
 _CHECKOUT = Path(__file__).resolve().parents[3]
 _ENDS_WITHIN = 5.0  # seconds
@@ -32,6 +32,7 @@ class LoadGenerator:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "servers.host.benchmarks.generator"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_CHECKOUT,
+            start_new_session=True,
         )  # fmt: skip
         self._write({**dataclasses.asdict(self._target), "headers": dict(self._target.headers)})
         return self

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 
+from servers.host.benchmarks.timings import RequestTiming
 from servers.host.http import connections
-from servers.judge.benchmarks.timings import RequestTiming
 
 _LINE = 1024 * 1024  # bytes of one event; no engine sends as much
 _SAID = 300  # characters of an error that are kept

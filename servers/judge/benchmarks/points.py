@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from servers.host.benchmarks.timings import RequestTiming
 from servers.judge.benchmarks.statistics import percentile
-from servers.judge.benchmarks.timings import RequestTiming, find_contradictions, find_window
+from servers.judge.benchmarks.timings import find_contradictions, find_window
 
 LATE = 0.005  # seconds; a generator whose loop lags more measures itself
 FEWEST = 3  # whole requests that say anything of a point
@@ -21,7 +22,7 @@ class Spread:
     worst: float
 
     @classmethod
-    def of(cls, values: Iterable[float | None]) -> "Spread | None":
+    def measure(cls, values: Iterable[float | None]) -> "Spread | None":
         """None where no request has the figure."""
         known = [value for value in values if value is not None]
         median = percentile(known, 0.5)
@@ -84,22 +85,22 @@ def summarise(
     end = max((each.stamps[-1] for each in whole), default=begin)
     window = find_window(requests, concurrency)
     start, stop = window or (begin, end)
-    tpot = Spread.of(each.tpot for each in whole)
+    tpot = Spread.measure(each.tpot for each in whole)
     return PointFigures(
         requests=len(requests),
         failed=len(requests) - len(whole),
         seconds=end - begin,
         is_steady=window is not None,
-        ttft=Spread.of(each.ttft for each in whole),
+        ttft=Spread.measure(each.ttft for each in whole),
         tpot=tpot,
-        e2el=Spread.of(each.e2el for each in whole),
-        gap=Spread.of(gap for each in whole for gap in each.gaps),
+        e2el=Spread.measure(each.e2el for each in whole),
+        gap=Spread.measure(gap for each in whole for gap in each.gaps),
         output_rate=_rate(whole, start, stop),
         user_rate=1 / tpot.median if tpot and tpot.median > 0 else None,
         prefill_rate=_prefill(whole, base) if concurrency == 1 else None,
         prompt_tokens=_total(each.prompt_tokens for each in whole),
         output_tokens=_total(each.output_tokens for each in whole),
-        cached_share=_cached(whole),
+        cached_share=_find_cached_share(whole),
         contradictions=tuple(
             sorted({name for each in whole for name in find_contradictions(each)})
         ),
@@ -126,7 +127,7 @@ def _total(counts: Iterable[int | None]) -> int | None:
     return None if not known or None in known else sum(count or 0 for count in known)
 
 
-def _cached(whole: Sequence[RequestTiming]) -> float | None:
+def _find_cached_share(whole: Sequence[RequestTiming]) -> float | None:
     """Of the prompts' tokens; None where the server tells nothing of its cache, which is not 0."""
     known = [each for each in whole if each.cached_tokens is not None and each.prompt_tokens]
     prompts = sum(each.prompt_tokens or 0 for each in known)

@@ -6,11 +6,12 @@ from functools import partial
 from typing import Any
 
 from servers.events import Topic
+from servers.lifecycle.benchmarks import measuring
 from servers.lifecycle.images import building, pulls, work
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.jobs.runner import JobRules, JobWork
 from servers.lifecycle.weights import fetch
-from servers.models import Download, ImageJob, Job
+from servers.models import BenchmarkJob, Download, ImageJob, Job
 from servers.models.jobs.job import JobKind, JobState
 
 _CUT = "inferdash was ended in the middle of it."
@@ -70,5 +71,13 @@ KINDS: Mapping[JobKind, JobRules] = {
         stays=fetch.describe_rest,
         changes=("models",),
         wakes=(Topic.CHECKPOINTS, Topic.MODELS),
+    ),
+    JobKind.BENCHMARK: JobRules(
+        model=BenchmarkJob,
+        do=measuring.measure,
+        lane="benchmarks",
+        at_once=1,
+        good_for=timedelta(minutes=5),
+        cut=lambda: f"{_CUT} The points that were whole are kept.",
     ),
 }
