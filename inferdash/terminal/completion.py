@@ -10,9 +10,11 @@ _inferdash() {
   local word="${COMP_WORDS[COMP_CWORD]}"
   local servers="start stop restart logs why fit chat"
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W "login logout ps $servers box models images pull pulls profile completion" -- "$word"))
+    COMPREPLY=($(compgen -W "login logout ps $servers box models images bench pull pulls profile completion" -- "$word"))
   elif [ "${COMP_WORDS[1]}" = profile ] && [ "$COMP_CWORD" -eq 2 ]; then
     COMPREPLY=($(compgen -W "list export import" -- "$word"))
+  elif [ "${COMP_WORDS[1]}" = bench ] && [ "$COMP_CWORD" -eq 2 ]; then
+    COMPREPLY=($(compgen -W "run list show compare export stop" -- "$word"))
   elif [ "${COMP_WORDS[1]}" = images ] && [ "$COMP_CWORD" -eq 2 ]; then
     COMPREPLY=($(compgen -W "list newer pull move rm prune jobs cancel" -- "$word"))
   elif [ "$COMP_CWORD" -eq 2 ] && [[ " $servers " = *" ${COMP_WORDS[1]} "* ]]; then
