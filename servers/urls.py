@@ -5,6 +5,7 @@ from django.urls import URLPattern, URLResolver, path
 from servers.views import design, reports, search
 from servers.views.alerts import alerts
 from servers.views.api import urls as api_urls
+from servers.views.benchmarks import benchmarks
 from servers.views.external import engines
 from servers.views.gateway import capture, chat, conversations, gateway, keys, prompts, usage
 from servers.views.images import images, jobs
@@ -93,6 +94,21 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("servers/<slug:slug>/", server_pages.server, name="server"),
     path("servers/<slug:slug>/log/", server_pages.server_log, name="server_log"),
     path("servers/<slug:slug>/metrics/", server_pages.server_metrics, name="server_metrics"),
+    path("servers/<slug:slug>/check-up/", server_pages.server_checkup, name="server_checkup"),
+    path(
+        "servers/<slug:slug>/check-up/start/",
+        benchmarks.server_checkup_start,
+        name="server_checkup_start",
+    ),
+    path("benchmarks/", benchmarks.benchmarks, name="benchmarks"),
+    path("benchmarks/compare/", benchmarks.benchmark_compare, name="benchmark_compare"),
+    path("benchmarks/<int:pk>/", benchmarks.benchmark, name="benchmark"),
+    path(
+        "benchmarks/<int:pk>/export/<slug:form>/",
+        benchmarks.benchmark_export,
+        name="benchmark_export",
+    ),
+    path("benchmarks/<int:pk>/stop/", benchmarks.benchmark_stop, name="benchmark_stop"),
     path(
         "servers/<slug:slug>/configuration/",
         server_pages.server_configuration,

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
+from servers.contexts.benchmarks.results import find_checkup
 from servers.contexts.runs.published import find_published_port
 from servers.judge.logs import parsing
 from servers.launch.engines.change import compare_launches
@@ -89,6 +90,12 @@ TABS = (
     ServerTab(name="server_log", title="Log", template="runs/tabs/log.html"),
     ServerTab(
         name="server_metrics", title="Metrics", template="runs/tabs/metrics.html", is_live=True
+    ),
+    ServerTab(
+        name="server_checkup",
+        title="Check-up",
+        template="runs/tabs/checkup.html",
+        more=find_checkup,
     ),
     ServerTab(
         name="server_configuration",

@@ -125,6 +125,14 @@ class PointDifference:
         return (self.difference.change > 0) == self.figure.more_is_better
 
     @property
+    def before_text(self) -> str:
+        return self.figure.format(self.before)
+
+    @property
+    def after_text(self) -> str:
+        return self.figure.format(self.after)
+
+    @property
     def change(self) -> str:
         """ "+12.0 %"."""
         return f"{100 * self.difference.change:+.1f} %"

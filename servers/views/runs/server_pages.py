@@ -34,6 +34,12 @@ def server_metrics(request: PersonRequest, slug: str) -> HttpResponse:
 
 @require_GET
 @allow(Permission.VIEW)
+def server_checkup(request: PersonRequest, slug: str) -> HttpResponse:
+    return _show(request, slug, "server_checkup")
+
+
+@require_GET
+@allow(Permission.VIEW)
 def server_configuration(request: PersonRequest, slug: str) -> HttpResponse:
     return _show(request, slug, "server_configuration")
 
