@@ -1,7 +1,7 @@
 """The page context of engines, other users of GPUs, models and images found on a box."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -122,7 +122,8 @@ def found_on(box: Box, person: User) -> ExternalFindings:
     told = list(box.jobs.filter(kind__in=KINDS, asked_at__gt=since).select_related("asked_by")[:50])
     names = StoredImage.objects.names(box)
     engines = tuple(list_cards(box, sample, told, names))
-    blind = _unseen(box, around)
+    missing = _list_missing(box)
+    blind = _unseen(box, around, [cure for _what, cure in missing])
     return ExternalFindings(
         pk=box.pk,
         slug=box.slug,
@@ -139,7 +140,7 @@ def found_on(box: Box, person: User) -> ExternalFindings:
         unseen=blind,
         command=together(blind),
         told=tuple(told[:MOST_TOLD]),
-        missing=_list_missing(box),
+        missing=missing,
         may_edit=person.may_edit,
     )
 
@@ -221,8 +222,11 @@ def _summarize_models(box: Box) -> ModelsSummary:
     )
 
 
-def _unseen(box: Box, around: OtherWorkloads | None) -> tuple[MissingPermission, ...]:
-    known = [MissingPermission(**each) for each in (around.unseen if around else ())]
+def _unseen(
+    box: Box, around: OtherWorkloads | None, told: Collection[str]
+) -> tuple[MissingPermission, ...]:
+    reported = [MissingPermission(**each) for each in (around.unseen if around else ())]
+    known = [each for each in reported if each.command or each.why not in told]
     inventory = ModelInventory.objects.find(box)
     hidden = [path for root in (inventory.roots if inventory else ()) for path in root["hidden"]]
     folders = [

@@ -212,7 +212,8 @@ def test_an_empty_box_leads_to_the_next_step(box: Box) -> None:
 
 
 def test_what_engines_need_and_the_box_lacks_stands_first_with_its_cure(box: Box) -> None:
-    around(box, images={"count": 0, "size": 0})
+    unseen = {"what": "Containers", "why": "Start it.", "command": ""}
+    around(box, images={"count": 0, "size": 0}, unseen=[unseen])
     card = {"index": 0, "name": "RTX PRO 6000", "kind": "discrete", "total": 1}
     problem = {"what": "Docker cannot be used", "fix": "Start it."}
     Box.objects.update(facts=box.facts | {"problems": [problem], "gpus": [card]})
@@ -221,6 +222,7 @@ def test_what_engines_need_and_the_box_lacks_stands_first_with_its_cure(box: Box
     told = page()
 
     assert "Docker cannot be used.</strong> Start it." in told
+    assert told.count("Start it.") == 1
     assert "container toolkit is not installed" in told
     assert "sudo nvidia-ctk runtime configure" in told
     assert told.index("Missing</h2>") < told.index("Paste a command")
