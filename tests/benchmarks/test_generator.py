@@ -74,10 +74,12 @@ def test_each_event_with_text_is_stamped_and_counts_are_the_servers() -> None:
 def test_as_many_are_in_flight_as_were_wanted_and_no_more() -> None:
     seen: list[int] = []
     with ScriptedEngine() as engine:
-        engine.plan = lambda _body: (
-            seen.append(engine.running),
-            EngineScript(deltas=WORDS, delay=0.005),
-        )[1]
+
+        def script(_body: dict[str, Any]) -> EngineScript:
+            seen.append(engine.running)
+            return EngineScript(deltas=WORDS, delay=0.005)
+
+        engine.plan = script
         measured, _told = run(engine, plan(concurrency=4, requests=16))
     assert len(measured.requests) == 16
     assert max(seen) <= 4

@@ -42,7 +42,7 @@ def test_a_wait_before_it_is_sent_belongs_to_the_latency() -> None:
 
 def test_reasoning_is_text_but_nothing_that_is_seen() -> None:
     thinks = replace(request(), first_visible=1.1)
-    assert (thinks.ttft, thinks.ttfo) == (pytest.approx(0.5), pytest.approx(1.1))
+    assert [thinks.ttft, thinks.ttfo] == pytest.approx([0.5, 1.1])
     assert replace(request(), first_visible=None).ttfo is None
 
 
@@ -66,7 +66,7 @@ def test_ramp_and_drain_lie_outside_the_steady_window() -> None:
     # Two at once, each 1.5 s: begun at 0 and 0.2, then at 1.5 and 1.7, then at 3.0 and 3.2.
     sent = [0.0, 0.2, 1.5, 1.7, 3.0, 3.2]
     found = [request(at) for at in sent]
-    assert find_window(found, 2) == (pytest.approx(0.2), pytest.approx(4.5))
+    assert find_window(found, 2) == pytest.approx((0.2, 4.5))
     assert find_window(found[:3], 2) is None
     point = summarise(found, concurrency=2)
     assert point.is_steady
@@ -77,7 +77,8 @@ def test_ramp_and_drain_lie_outside_the_steady_window() -> None:
 def test_a_point_tells_what_it_has_enough_requests_for() -> None:
     few = summarise([request(number * 2.0) for number in range(8)], concurrency=1)
     assert few.ttft is not None
-    assert (few.ttft.median, few.ttft.p90, few.ttft.p99) == (pytest.approx(0.5), None, None)
+    assert few.ttft.median == pytest.approx(0.5)
+    assert (few.ttft.p90, few.ttft.p99) == (None, None)
     many = summarise([request(number * 2.0) for number in range(300)], concurrency=1)
     assert many.ttft is not None
     assert many.ttft.p99 is not None

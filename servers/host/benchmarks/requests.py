@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -96,7 +96,7 @@ async def _read_error(response: httpx.Response) -> str:
     return body[:_SAID].decode(errors="replace")
 
 
-async def _read_events(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
+async def _read_events(response: httpx.Response) -> AsyncGenerator[dict[str, Any]]:
     """Events of the stream as they come. Raises ValueError for one that is no JSON."""
     rest = b""
     async for piece in connections.pieces(response):

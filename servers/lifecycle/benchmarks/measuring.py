@@ -149,8 +149,15 @@ class _Measurement:
                 rounds = self._measure_point(place, point)
                 rates.setdefault(point.name, []).append(_mean_rate(rounds))
                 has_failed = all(each.requests == each.failed for each in rounds)
+                if has_failed and (said := self._look_for_end()):
+                    raise JobError(said)
                 if has_failed or (point.saturates and is_saturated(rates[point.name])):
                     over.add(point.name)
+
+    def _look_for_end(self) -> str:
+        """Why it can be measured no more; "" where it still serves."""
+        run = Run.objects.select_related("version", "plan").get(pk=self.subject.run.pk)
+        return f"It stopped meanwhile. {said}" if (said := refuse(run)) else ""
 
     def _calibrate(self) -> None:
         """How many letters a token has here, and how long one token takes at the least."""
