@@ -12,10 +12,11 @@ from servers.judge.benchmarks.presets import BenchmarkPreset, load_presets
 from servers.lifecycle.benchmarks import commands, in_flight
 from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
 from servers.lifecycle.benchmarks.results import read_points
-from servers.models import AuditEntry, Benchmark, Job, Request, Run, Usage
+from servers.models import AuditEntry, Benchmark, Job, Request, Run, RunHealth, Usage
 from servers.models.jobs.job import JobState
 from servers.models.runs.ownership import ManagedServer
 from servers.models.runs.run import DesiredState, RunState
+from servers.watcher.runs.runs import Runs
 from tests import factories
 from tests.cases import Cases
 from tests.jobs import obey, runner
@@ -148,6 +149,26 @@ def test_a_point_says_why_it_is_not_clean(server: ManagedServer, engine: Scripte
     taints = found.points.get(place=1).taints
     assert taints == ["benchmarks.other-engine", "benchmarks.others", "benchmarks.throttled"]
     assert "benchmarks.failed-requests" in found.points.get(place=0).taints
+
+
+def test_requests_of_a_check_up_are_not_taken_for_peoples(
+    server: ManagedServer, engine: ScriptedEngine
+) -> None:
+    """They would reset the idle timeout, and a server that only check-ups use would never stop."""
+
+    def look(running: int) -> RunHealth:
+        engine.answers["/metrics"] = (200, metrics(running))
+        Runs(server.box).tick(within=60)
+        return RunHealth.objects.get(run=server.run.pk)
+
+    with in_flight.note_run(server.run.pk):
+        in_flight.note_most(server.run.pk, 8)
+        alone = look(running=8)
+        beside = look(running=9)
+
+    assert (alone.requests_running, alone.last_request_at) == (0, None)
+    assert beside.requests_running == 1
+    assert beside.last_request_at is not None
 
 
 def test_what_is_whole_is_kept_when_somebody_stops_it(

@@ -38,7 +38,7 @@ def test_a_difference_is_told_from_noise(server: ManagedServer) -> None:
 
     assert {each.verdict for each in alike} == {"no difference that can be told"}
     assert {each.verdict for each in worse.values()} == {"worse"}
-    assert worse["user_rate"].change == "-20.0 %"
+    assert worse["user_rate"].change == "−20.0 %"  # noqa: RUF001
     low, high = worse["user_rate"].difference.low, worse["user_rate"].difference.high
     assert low < -0.2 < high < 0
     assert worse["ttft"].difference.change == pytest.approx(0.25, abs=0.001)

@@ -1,6 +1,7 @@
 """The page contexts of check-ups: a server's tab, lists of results, one result, two compared."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from servers.judge.benchmarks.comparison import (
     FIGURES,
     BenchmarkFigure,
     MeasuredPoint,
+    PointDifference,
     compare_points,
 )
 from servers.judge.benchmarks.presets import load_presets
@@ -155,15 +157,24 @@ def _format_fact(value: Any) -> str:
 def describe_comparison(before: Benchmark, after: Benchmark) -> dict[str, Any]:
     one, other = read_points(before), read_points(after)
     facts = list_facts([before, after])
+    differences = compare_points(one, other)
     return {
         "before": before,
         "after": after,
-        "differences": compare_points(one, other),
+        "differences": differences,
+        "verdicts": _count_verdicts(differences),
         "changed": [each for each in facts if len(set(each.values)) > 1],
         "is_other_preset": (before.preset, before.preset_version)
         != (after.preset, after.preset_version),
         "plots": build_plots([("before", one), ("after", other)]),
     }
+
+
+def _count_verdicts(differences: Sequence[PointDifference]) -> str:
+    """ "3 worse, 1 better, 12 no difference that can be told." """
+    counts = Counter(each.verdict for each in differences)
+    order = ("worse", "better", "no difference that can be told", "one round only")
+    return ", ".join(f"{counts[word]} {word}" for word in order if counts[word]) + "."
 
 
 def build_plots(results: Iterable[tuple[str, Sequence[MeasuredPoint]]]) -> str:
@@ -179,7 +190,7 @@ def build_plots(results: Iterable[tuple[str, Sequence[MeasuredPoint]]]) -> str:
     charts = [
         {"title": "Speed per person and together", "x": "tok/s per person", "y": "tok/s together",
          "series": trade},
-        {"title": "Wait for the first token", "x": "people at once", "y": "s", "log": True,
+        {"title": "Wait for the first token", "x": "people at once", "y": "seconds", "log": True,
          "series": waits},
         {"title": "Speed by length of prompt", "x": "tokens of prompt", "y": "tok/s per person",
          "log": True, "series": context},

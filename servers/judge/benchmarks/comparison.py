@@ -72,6 +72,10 @@ FIGURES = (
 )
 
 
+def _format_share(share: float) -> str:
+    return f"{100 * share:+.1f} %".replace("-", "−")  # noqa: RUF001
+
+
 @dataclass(frozen=True, kw_only=True)
 class MeasuredPoint:
     """`prompt_tokens` as wanted: 0 for a text of its own."""
@@ -135,15 +139,15 @@ class PointDifference:
     @property
     def change(self) -> str:
         """ "+12.0 %"."""
-        return f"{100 * self.difference.change:+.1f} %"
+        return _format_share(self.difference.change)
 
     @property
     def interval(self) -> str:
-        """ "8 to 16 %", where the change lies with 95 %; "" where one side has a single round."""
+        """ "+8.0 to +16.0 %", where the change lies with 95 %; "" where one side has a single round."""
         low, high = self.difference.low, self.difference.high
         if math.isinf(low) or math.isinf(high):
             return ""
-        return f"{100 * low:+.1f} to {100 * high:+.1f} %"
+        return f"{_format_share(low).removesuffix(' %')} to {_format_share(high)}"
 
     @property
     def verdict(self) -> str:

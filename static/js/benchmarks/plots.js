@@ -68,8 +68,8 @@ class BenchmarkPlots extends HTMLElement {
     below.textContent = `${y} against ${x}`;
     chart.append(head, place, below);
     section.append(name, chart);
-    section.role = "img";
-    section.ariaLabel = `${title}. ${series.map((each) => describe(each, x, y)).join(" ")}`;
+    place.role = "img";
+    place.ariaLabel = `${title}. ${series.map((each) => describe(each, x, y)).join(" ")}`;
     this.append(section);
 
     const [quiet, line] = [resolved(place, "--quiet"), resolved(place, "--line")];
@@ -88,7 +88,7 @@ class BenchmarkPlots extends HTMLElement {
           y: { range: (_self, _low, high) => [0, (high || 1) * 1.1] },
         },
         axes: [
-          { ...axis, size: 22, gap: 6, space: 40, values: (_self, splits) => splits.map((value) => (log && !all.includes(value) ? "" : short(value))) },
+          { ...axis, size: 22, gap: 6, space: 40, ...(log ? { splits: () => [...all] } : {}), values: (_self, splits) => splits.map(short) },
           { ...axis, size: 52, space: 28, values: (_self, splits) => splits.map(short) },
         ],
         series: [
