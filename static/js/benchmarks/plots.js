@@ -4,6 +4,7 @@
 import uPlot from "../page/uplot.js";
 
 import { heading, resolved } from "../memory/plot.js";
+import { find } from "../page/parts.js";
 
 /**
  * @typedef {{name: string, points: [number, number][]}} Series
@@ -17,6 +18,11 @@ class BenchmarkPlots extends HTMLElement {
 
   /** @type {{plot: uPlot, place: HTMLElement}[]} */
   plots = [];
+
+  // The page is sent anew while it is measured, and leaves alone what stands in here.
+  get charts() {
+    return find(this, "[hx-morph-skip]", HTMLElement);
+  }
 
   connectedCallback() {
     this.resizing.observe(this);
@@ -42,7 +48,7 @@ class BenchmarkPlots extends HTMLElement {
   clear() {
     for (const { plot } of this.plots) plot.destroy();
     this.plots = [];
-    this.replaceChildren();
+    this.charts.replaceChildren();
   }
 
   draw = () => {
@@ -70,7 +76,7 @@ class BenchmarkPlots extends HTMLElement {
     section.append(name, chart);
     place.role = "img";
     place.ariaLabel = `${title}. ${series.map((each) => describe(each, x, y)).join(" ")}`;
-    this.append(section);
+    this.charts.append(section);
 
     const [quiet, line] = [resolved(place, "--quiet"), resolved(place, "--line")];
     const axis = { stroke: quiet, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "11px system-ui" };
