@@ -41,6 +41,7 @@ def answer(body: dict[str, Any], delay: float) -> EngineScript:
 
 @pytest.fixture
 def page(stack: WebStack, browser: Browser) -> Iterator[Page]:
+    stack.empty()
     complaints: list[str] = []
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     context.add_cookies([stack.cookie("ada", "OPERATOR")])  # type: ignore[list-item]
@@ -51,7 +52,6 @@ def page(stack: WebStack, browser: Browser) -> Iterator[Page]:
 
 @pytest.mark.takes(60)
 def test_two_check_ups_are_compared(stack: WebStack, page: Page, engine: ScriptedEngine) -> None:
-    stack.empty()
     stack.run(
         "made = factories.server(factories.box())\n"
         f"factories.run(made, address='127.0.0.1', port={engine.port})"
