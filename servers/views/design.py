@@ -45,6 +45,7 @@ ICONS = (
     "edit",
     "failed",
     "gateway",
+    "gauge",
     "images",
     "info",
     "key",
