@@ -114,7 +114,9 @@ def _format(figure: BenchmarkFigure, point: MeasuredPoint) -> FigureCell:
 def describe_result(benchmark: Benchmark) -> dict[str, Any]:
     """What the page of one shows."""
     points = read_points(benchmark)
-    job = BenchmarkJob.objects.filter(pk=benchmark.job_id).first() if benchmark.is_open else None
+    job = (
+        BenchmarkJob.objects.filter(pk=benchmark.job_id or 0).first() if benchmark.is_open else None
+    )
     others = Benchmark.objects.filter(server=benchmark.server_id, preset=benchmark.preset)
     return {
         "benchmark": benchmark,
@@ -187,7 +189,7 @@ def build_plots(results: Iterable[tuple[str, Sequence[MeasuredPoint]]]) -> str:
         trade.append(_series(name, [(_mean(each, user), _mean(each, output)) for each in crowd]))
         waits.append(_series(name, [(each.concurrency, _mean(each, first)) for each in crowd]))
         context.append(_series(name, [(each.prompt_tokens, _mean(each, user)) for each in alone]))
-    charts = [
+    charts: list[dict[str, Any]] = [
         {"title": "Speed per person and together", "x": "tok/s per person", "y": "tok/s together",
          "series": trade},
         {"title": "Wait for the first token", "x": "people at once", "y": "seconds", "log": True,
@@ -195,7 +197,7 @@ def build_plots(results: Iterable[tuple[str, Sequence[MeasuredPoint]]]) -> str:
         {"title": "Speed by length of prompt", "x": "tokens of prompt", "y": "tok/s per person",
          "log": True, "series": context},
     ]  # fmt: skip
-    shown = [each for each in charts if any(len(line["points"]) > 1 for line in each["series"])]  # type: ignore[attr-defined,index]
+    shown = [each for each in charts if any(len(line["points"]) > 1 for line in each["series"])]
     return json.dumps(shown) if shown else ""
 
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 from servers import events
 from servers.host.benchmarks.generator import PointPlan, PointTimings
 from servers.host.benchmarks.process import GeneratorError, LoadGenerator
+from servers.host.benchmarks.timings import RequestTiming
 from servers.judge.benchmarks.comparison import MeasuredPoint
 from servers.judge.benchmarks.points import (
     PointConditions,
@@ -27,7 +28,6 @@ from servers.judge.benchmarks.presets import (
     load_presets,
     write_prompts,
 )
-from servers.judge.benchmarks.timings import RequestTiming
 from servers.lifecycle.benchmarks import in_flight
 from servers.lifecycle.benchmarks.conditions import ConditionWatch
 from servers.lifecycle.benchmarks.subject import BenchmarkSubject, describe, find_subject, refuse

@@ -92,7 +92,7 @@ class BenchmarkOut(RowOut):
         cls, found: Benchmark, points: list[MeasuredPoint] | None = None
     ) -> "BenchmarkOut":
         """Without points in a list of results."""
-        job = BenchmarkJob.objects.filter(pk=found.job_id).first() if found.is_open else None
+        job = BenchmarkJob.objects.filter(pk=found.job_id or 0).first() if found.is_open else None
         return cls.from_same(
             found,
             id=found.pk,
