@@ -52,11 +52,11 @@ TOKENS = 16
 def short(monkeypatch: pytest.MonkeyPatch) -> BenchmarkPreset:
     """The check-up of 20 seconds, in a few; and nothing here is about how busy this machine is."""
     whole = PRESETS["quick"]
-    fewer = {"output_tokens": TOKENS, "rounds": 2}
-    one, many = whole.points
-    made = replace(
-        whole, points=(replace(one, **fewer, requests=3), replace(many, **fewer, requests=16))
+    fewer = tuple(
+        replace(each, output_tokens=TOKENS, rounds=2, requests=requests)
+        for each, requests in zip(whole.points, (3, 16), strict=True)
     )
+    made = replace(whole, points=fewer)
     monkeypatch.setitem(PRESETS, "quick", made)
     monkeypatch.setattr(points, "LATE", 60.0)
     return made
@@ -69,6 +69,11 @@ def server(engine: ScriptedEngine) -> ManagedServer:
     return made
 
 
+def find_run(server: ManagedServer) -> Run:
+    assert server.run is not None
+    return server.run
+
+
 def measured(server: ManagedServer, preset: str = "quick", **how: Any) -> Benchmark:
     made = commands.ask(server, preset, by=factories.person())
     obey(server.box, **how)
@@ -79,7 +84,7 @@ def test_a_check_up_finds_the_speeds_of_an_engine(
     server: ManagedServer, engine: ScriptedEngine
 ) -> None:
     of_engine = card(0, [(4001, 60.0)])
-    on_card = process(4001, server.run.container_id)
+    on_card = process(4001, find_run(server).container_id)
 
     found = measured(server, sample=sample([of_engine], [on_card]))
 
@@ -93,9 +98,10 @@ def test_a_check_up_finds_the_speeds_of_an_engine(
                     assert figures.failed == 0
                     assert figures.ttft
                     assert figures.tpot
-                    # Never sooner than the engine sends; later by what two cores are busy with.
-                    assert FIRST <= figures.ttft.median < FIRST + 0.5
-                    assert TOKEN <= figures.tpot.median < 10 * TOKEN
+                    # Never sooner than the engine sends; how much later, this machine decides.
+                    assert figures.ttft.median >= FIRST
+                    assert figures.tpot.median >= TOKEN
+                    assert figures.ttft.median + (TOKENS - 1) * TOKEN <= figures.seconds
                     assert figures.output_tokens == TOKENS * figures.requests
         with cases.named("prompts"):
             asked = [body["messages"][0]["content"] for body in engine.requests]
@@ -114,7 +120,7 @@ def test_a_check_up_finds_the_speeds_of_an_engine(
             assert on["engine_version"] == "0.5.12"
             assert on["cards"][0]["power_limit_w"] == 600.0
         with cases.named("counted nowhere"):
-            run = Run.objects.get(pk=server.run.pk)
+            run = Run.objects.get(pk=find_run(server).pk)
             assert run.health.last_request_at is None
             assert not Request.objects.exists()
             assert not Usage.objects.exists()
@@ -131,7 +137,7 @@ def metrics(running: int, preempted: int = 0) -> str:
 
 
 def test_a_point_says_why_it_is_not_clean(server: ManagedServer, engine: ScriptedEngine) -> None:
-    container = server.run.container_id
+    container = find_run(server).container_id
     mine, other = process(4001, container), process(4002, "another")
     hot = card(0, [(4001, 60.0), (4002, 20.0)], throttle=["hw_thermal"])
     engine.answers["/metrics"] = (200, metrics(running=12))
@@ -159,10 +165,10 @@ def test_requests_of_a_check_up_are_not_taken_for_peoples(
     def look(running: int) -> RunHealth:
         engine.answers["/metrics"] = (200, metrics(running))
         Runs(server.box).tick(within=60)
-        return RunHealth.objects.get(run=server.run.pk)
+        return RunHealth.objects.get(run=find_run(server).pk)
 
-    with in_flight.note_run(server.run.pk):
-        in_flight.note_most(server.run.pk, 8)
+    with in_flight.note_run(find_run(server).pk):
+        in_flight.note_most(find_run(server).pk, 8)
         alone = look(running=8)
         beside = look(running=9)
 
@@ -187,7 +193,7 @@ def test_what_is_whole_is_kept_when_somebody_stops_it(
     at_work = runner(server.box)
     at_work.step()
     assert at_once.wait(60)
-    assert in_flight.is_measured(server.run.pk)
+    assert in_flight.is_measured(find_run(server).pk)
 
     commands.stop(Benchmark.objects.get(pk=made.pk), by=factories.person())
     at_work.step()
@@ -197,7 +203,7 @@ def test_what_is_whole_is_kept_when_somebody_stops_it(
     assert found.state == "stopped"
     assert [point.name for point in found.points.all()] == ["One person"]
     assert Job.objects.get().state == JobState.CANCELLED
-    assert not in_flight.is_measured(server.run.pk)
+    assert not in_flight.is_measured(find_run(server).pk)
     assert engine.running == 0
 
 
@@ -241,11 +247,11 @@ def test_only_what_serves_is_measured_and_one_at_a_time(server: ManagedServer) -
             Run.objects.update(
                 **{"state": RunState.READY, "wanted": "running", "sleep": "", **values}
             )
-            server.run.refresh_from_db()
+            find_run(server).refresh_from_db()
             with cases.named(said), pytest.raises(BenchmarkRequestError, match=said):
                 commands.ask(server, "quick", by=ada)
     Run.objects.update(is_watched=False)
-    server.run.refresh_from_db()
+    find_run(server).refresh_from_db()
     commands.ask(server, "quick", by=ada)
     with pytest.raises(BenchmarkRequestError, match="Another check-up"):
         commands.ask(server, "chat", by=ada)
