@@ -23,8 +23,8 @@ LIVE = "live"  # every page but the log listens here
 
 # server: this card. servers: the list of cards. box: GPUs, memory, facts. images: facts of images,
 # inspections, inventories. jobs: progress of pulls and builds. models: those on disks, and scans.
-# downloads: their progress. alerts: alerts, acknowledgements, notifications. requests: requests to
-# the gateway. ports: legacy ports. capture: whether calls are captured.
+# downloads, benchmarks: their progress. alerts: alerts, acknowledgements, notifications. requests:
+# requests to the gateway. ports: legacy ports. capture: whether calls are captured.
 type Kind = Literal[
     "server",
     "servers",
@@ -33,6 +33,7 @@ type Kind = Literal[
     "jobs",
     "models",
     "downloads",
+    "benchmarks",
     "alerts",
     "requests",
     "ports",

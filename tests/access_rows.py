@@ -15,7 +15,7 @@ from servers.models import (
     User,
 )
 from servers.models.runs.run import RunState
-from tests import factories, shelves
+from tests import factories, measurements, shelves
 
 PUBLIC = None
 
@@ -54,6 +54,19 @@ ROWS = [
     AccessRow(name="server_metrics", needs=Permission.VIEW, args=("server",)),
     AccessRow(name="server_configuration", needs=Permission.VIEW, args=("server",)),
     AccessRow(name="server_runs", needs=Permission.VIEW, args=("server",)),
+    AccessRow(name="server_checkup", needs=Permission.VIEW, args=("server",)),
+    AccessRow(
+        name="server_checkup_start",
+        needs=Permission.OPERATE,
+        args=("server",),
+        method="post",
+        data={"preset": "quick"},
+    ),
+    AccessRow(name="benchmarks", needs=Permission.VIEW),
+    AccessRow(name="benchmark", needs=Permission.VIEW, args=("result",)),
+    AccessRow(name="benchmark_compare", needs=Permission.VIEW),
+    AccessRow(name="benchmark_export", needs=Permission.VIEW, args=("result", "result form")),
+    AccessRow(name="benchmark_stop", needs=Permission.OPERATE, args=("result",), method="post"),
     AccessRow(name="server_figures", needs=Permission.VIEW, args=("server",)),
     AccessRow(
         name="box_boot_dismiss", needs=Permission.OPERATE, args=("box", "boot"), method="post"
@@ -383,4 +396,6 @@ def made() -> Things:
         "capture": factories.capture(ada).pk,
         "claim": factories.claim(server.box, ada, 7).pk,
         "exchange": factories.exchange(ada).pk,
+        "result": measurements.benchmark(server).pk,
+        "result form": "json",
     }

@@ -32,6 +32,7 @@ ICONS = {
     "edit": "pencil",
     "failed": "circle-x",
     "gateway": "waypoints",
+    "gauge": "gauge",
     "images": "layers",
     "info": "info",
     "key": "key-round",

@@ -6,7 +6,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 
-from inferdash.terminal import chat, commands, jobs, show
+from inferdash.terminal import bench, chat, commands, jobs, show
 from inferdash.terminal.api import TerminalError
 
 _BASH = """\
@@ -14,7 +14,9 @@ _inferdash() {
   local word="${COMP_WORDS[COMP_CWORD]}"
   local servers="start stop restart logs why fit chat"
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W "login logout ps $servers box models images pull pulls profile completion" -- "$word"))
+    COMPREPLY=($(compgen -W "login logout ps $servers box models images bench pull pulls profile completion" -- "$word"))
+  elif [ "${COMP_WORDS[1]}" = bench ] && [ "$COMP_CWORD" -eq 2 ]; then
+    COMPREPLY=($(compgen -W "run list show compare export stop" -- "$word"))
   elif [ "${COMP_WORDS[1]}" = profile ] && [ "$COMP_CWORD" -eq 2 ]; then
     COMPREPLY=($(compgen -W "list export import" -- "$word"))
   elif [ "${COMP_WORDS[1]}" = images ] && [ "$COMP_CWORD" -eq 2 ]; then
@@ -150,6 +152,8 @@ def parser() -> ArgumentParser:
 
     _add_images(verbs.add_parser("images", help="in the boxes’ Docker"), json)
 
+    _add_bench(verbs.add_parser("bench", help="measure a server, compare results"), json)
+
     profile = verbs.add_parser("profile", help="list, export and import profiles")
     kinds = profile.add_subparsers(dest="kind", required=True, metavar="COMMAND")
     one = kinds.add_parser("list", parents=[json])
@@ -171,6 +175,34 @@ def parser() -> ArgumentParser:
     one.add_argument("shell", choices=["bash", "zsh"])
     one.set_defaults(do=write_completion)
     return made
+
+
+def _add_bench(to: ArgumentParser, json: ArgumentParser) -> None:
+    kinds = to.add_subparsers(dest="kind", required=True, metavar="COMMAND")
+    of_result = ArgumentParser(add_help=False)
+    of_result.add_argument("id", type=int, help="of the result, as in the list")
+
+    one = kinds.add_parser("run", help="a check-up of a ready server", parents=[json])
+    one.add_argument("server")
+    one.add_argument(
+        "--preset", default="quick", help="quick, normal, chat, context or crowd (quick)"
+    )
+    one.add_argument("--detach", action="store_true", help="do not wait for its end")
+    one.set_defaults(do=bench.run)
+    one = kinds.add_parser("list", help="the newest results", parents=[json])
+    one.add_argument("server", nargs="?", default="")
+    one.set_defaults(do=bench.list_results)
+    one = kinds.add_parser("show", help="one result", parents=[of_result, json])
+    one.set_defaults(do=bench.show_result)
+    one = kinds.add_parser("compare", help="what has changed between two", parents=[json])
+    one.add_argument("before", type=int)
+    one.add_argument("after", type=int)
+    one.set_defaults(do=bench.compare)
+    one = kinds.add_parser("export", help="to standard output", parents=[of_result])
+    one.add_argument("--form", choices=["json", "csv", "markdown"], default="json")
+    one.set_defaults(do=bench.export)
+    one = kinds.add_parser("stop", help="end a check-up", parents=[of_result, json])
+    one.set_defaults(do=bench.stop)
 
 
 def _add_images(to: ArgumentParser, json: ArgumentParser) -> None:

@@ -32,6 +32,9 @@ _SEEN_BY_ALL = (
 _SENTENCES = {
     "ask prompt set": "ran prompts on",
     "apply fix": "applied a fix to",
+    "benchmark": "began a check-up of",
+    "benchmark done": "finished a check-up of",
+    "cancel benchmark": "stopped a check-up of",
     "chat": "asked",
     "download captured": "downloaded captured calls of",
     "let requests start": "let requests start",

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.template.loader import render_to_string
 
+from servers.contexts.benchmarks import find_checkup
 from servers.judge.logs import parsing
 from servers.launch import numbers
 from servers.launch.engines import ENGINES
@@ -186,6 +187,12 @@ TABS = (
     ServerTab(name="server_log", title="Log", template="runs/tabs/log.html"),
     ServerTab(
         name="server_metrics", title="Metrics", template="runs/tabs/metrics.html", is_live=True
+    ),
+    ServerTab(
+        name="server_checkup",
+        title="Check-up",
+        template="runs/tabs/checkup.html",
+        more=find_checkup,
     ),
     ServerTab(
         name="server_configuration",

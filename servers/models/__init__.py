@@ -5,6 +5,8 @@ from servers.models.alerts import Dismissal as Dismissal
 from servers.models.alerts import Notification as Notification
 from servers.models.alerts import NotificationChannel as NotificationChannel
 from servers.models.alerts import NotificationChoices as NotificationChoices
+from servers.models.benchmarks import Benchmark as Benchmark
+from servers.models.benchmarks import BenchmarkPoint as BenchmarkPoint
 from servers.models.box import Box as Box
 from servers.models.box import BoxObservation as BoxObservation
 from servers.models.box import Reboot as Reboot
@@ -27,6 +29,7 @@ from servers.models.images import RegistryCredential as RegistryCredential
 from servers.models.images import StoredImage as StoredImage
 from servers.models.images import TagChecks as TagChecks
 from servers.models.images import TagNews as TagNews
+from servers.models.jobs import BenchmarkJob as BenchmarkJob
 from servers.models.jobs import Download as Download
 from servers.models.jobs import ImageJob as ImageJob
 from servers.models.jobs import Job as Job

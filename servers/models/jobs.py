@@ -33,10 +33,12 @@ class JobKind(models.TextChoices):
     MOVE = "move"  # a tag, to another image that the box has
     PRUNE = "prune"
     DOWNLOAD = "download"  # a model from the Hub
+    BENCHMARK = "benchmark"  # a check-up of a server
 
 
 OF_IMAGES = (JobKind.PULL, JobKind.BUILD, JobKind.MOVE, JobKind.PRUNE)
-ACTIONS = tuple(kind for kind in JobKind if kind not in (*OF_IMAGES, JobKind.DOWNLOAD))
+_LONG = (*OF_IMAGES, JobKind.DOWNLOAD, JobKind.BENCHMARK)
+ACTIONS = tuple(kind for kind in JobKind if kind not in _LONG)
 
 
 class JobState(models.TextChoices):
@@ -320,6 +322,20 @@ class Download(Job):
     def mark(self) -> str:
         """Another text whenever what people are shown is another."""
         return f"{self.status} {self.wanted} {self.percent} {self.trouble} {self.limit}"
+
+
+class BenchmarkJob(Job):
+    """A check-up of the server `what`; its target is "", so that there is one a box."""
+
+    run = JsonValue[int]("params", 0)
+    preset = JsonValue[str]("params", "")
+    point = JsonValue[str]("result", "")  # that is being measured
+    left = JsonValue[float | None]("result")  # seconds, at most
+
+    objects = JobManager(JobKind.BENCHMARK)  # type: ignore[misc]
+
+    class Meta:
+        proxy = True
 
 
 class JobLog(models.Model):

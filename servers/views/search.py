@@ -37,6 +37,7 @@ PAGES = (
     ("keys", "Keys for programs", "api token"),
     ("alerts", "Alerts", "problems"),
     ("channels", "Notification channels", "alerts webhook mail"),
+    ("benchmarks", "Benchmarks", "check-up speed results tokens"),
     ("activity", "Activity", "audit log"),
     ("settings", "Settings", "account theme"),
     ("settings_people", "People", "settings invite roles users"),

@@ -20,7 +20,7 @@ from servers.lifecycle.images import work
 from servers.lifecycle.jobs.actions import KINDS
 from servers.lifecycle.jobs.runner import JobRunner
 from servers.lifecycle.runs import creation, out_of_band
-from servers.models import Box, CapturedCall, Job, Request, Run
+from servers.models import Benchmark, Box, CapturedCall, Job, Request, Run
 from servers.models.jobs import ACTIONS, OF_IMAGES
 from servers.models.runs.run import PARTS, is_managed
 from servers.watcher import box_row
@@ -191,6 +191,7 @@ class Watcher:
         self._run_safely(work.forget_old)
         self._run_safely(Request.objects.forget_old)
         self._run_safely(CapturedCall.objects.forget_old)
+        self._run_safely(Benchmark.objects.forget_old)
         try:
             for name in creation.docker().drop_orphaned_kernels():
                 log.info("Removed %s: its image is no longer on this box", name)

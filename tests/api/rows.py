@@ -40,6 +40,7 @@ class Operation:
 
 BOX, SERVER, RUN = {"slug": "box"}, {"slug": "server"}, {"run_id": "run"}
 JOB, DOWNLOAD, CLAIM = {"pk": "job"}, {"pk": "download"}, {"pk": "claim"}
+RESULT = {"pk": "result"}
 OPERATIONS = [
     Operation(name="GET /boxes", needs=Permission.VIEW),
     Operation(name="GET /boxes/{slug}", needs=Permission.VIEW, args=BOX),
@@ -96,6 +97,20 @@ OPERATIONS = [
         needs=Permission.OPERATE,
         args=DOWNLOAD,
         body={"limit": 5},
+    ),
+    Operation(name="GET /benchmarks", needs=Permission.VIEW),
+    Operation(name="POST /benchmarks", needs=Permission.OPERATE, body={"server": "qwen3-8b"}),
+    Operation(name="GET /benchmarks/{pk}", needs=Permission.VIEW, args=RESULT),
+    Operation(name="POST /benchmarks/{pk}/stop", needs=Permission.OPERATE, args=RESULT),
+    Operation(
+        name="GET /benchmarks/{pk}/compare/{other}",
+        needs=Permission.VIEW,
+        args={"pk": "result", "other": "result"},
+    ),
+    Operation(
+        name="GET /benchmarks/{pk}/export/{form}",
+        needs=Permission.VIEW,
+        args={"pk": "result", "form": "result form"},
     ),
     Operation(name="GET /profiles", needs=Permission.VIEW),
     Operation(name="GET /profiles/{slug}", needs=Permission.VIEW, args=SERVER),

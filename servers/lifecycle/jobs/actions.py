@@ -22,6 +22,7 @@ from servers.host.weights.deletion import DiscardError
 from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.memory.orphans import Orphan
 from servers.launch.numbers import GIB, gib
+from servers.lifecycle.benchmarks import measuring
 from servers.lifecycle.external import monitoring, takeover
 from servers.lifecycle.images import arrivals
 from servers.lifecycle.images import work as images_work
@@ -30,7 +31,17 @@ from servers.lifecycle.jobs.runner import JobError, JobRules, JobWork
 from servers.lifecycle.memory import orphans
 from servers.lifecycle.runs import creation, out_of_band
 from servers.lifecycle.weights import deletion, fetch
-from servers.models import Box, Download, ImageJob, Job, ModelInventory, Run, StoredCheckpoint, User
+from servers.models import (
+    BenchmarkJob,
+    Box,
+    Download,
+    ImageJob,
+    Job,
+    ModelInventory,
+    Run,
+    StoredCheckpoint,
+    User,
+)
 from servers.models.jobs import JobKind, JobState
 
 GONE = "It is not left behind any more: it has ended, or somebody was faster. Nothing was done."
@@ -225,6 +236,14 @@ KINDS: Mapping[JobKind, JobRules] = {
     JobKind.BUILD: _of_image(arrivals.build, lambda: arrivals.STAYS),
     JobKind.MOVE: _of_image(images_work.move_tag, lambda: "Look which image the tag means now."),
     JobKind.PRUNE: _of_image(images_work.prune, lambda: "The list shows what is still there."),
+    JobKind.BENCHMARK: JobRules(
+        model=BenchmarkJob,
+        do=measuring.measure,
+        lane="benchmarks",
+        at_once=1,
+        good_for=timedelta(minutes=5),
+        cut=lambda: f"{_CUT} The points that were whole are kept.",
+    ),
     JobKind.DOWNLOAD: JobRules(
         model=Download,
         do=fetch.fetch,

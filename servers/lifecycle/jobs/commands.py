@@ -65,7 +65,8 @@ def want(job: Job, wanted: DesiredJobState, action: str, *, by: User | None, **p
 
 def cancel(job: Job, *, by: User | None) -> bool:
     """End it, if it has begun; whether it was still open."""
-    if not want(job, DesiredJobState.CANCELLED, f"cancel {job.kind} of image", by=by):
+    action = f"cancel {job.kind}" + (" of image" if job.kind in OF_IMAGES else "")
+    if not want(job, DesiredJobState.CANCELLED, action, by=by):
         return False
     # Nobody is at these, and their box may be silent for long.
     idle = Job.objects.filter(pk=job.pk, state__in=(JobState.ASKED, JobState.HELD))
@@ -108,6 +109,9 @@ def publish(job: Job) -> None:
     """That it is another than it was."""
     if job.kind == JobKind.DOWNLOAD:
         events.publish_change("downloads")
+        return
+    if job.kind == JobKind.BENCHMARK:
+        events.publish_change("benchmarks")
         return
     if job.kind in OF_IMAGES:
         events.publish_change("jobs")

@@ -3,6 +3,7 @@
 from django.contrib.auth.decorators import login_not_required
 from ninja import NinjaAPI
 
+from servers.views.api.benchmarks import router as benchmarks
 from servers.views.api.boxes import claim_router as claims
 from servers.views.api.boxes import router as boxes
 from servers.views.api.downloads import router as downloads
@@ -32,6 +33,7 @@ api.add_router("/claims", claims, tags=["claims"])
 api.add_router("/runs", runs, tags=["runs"])
 api.add_router("/profiles", profiles, tags=["profiles"])
 api.add_router("/downloads", downloads, tags=["downloads"])
+api.add_router("/benchmarks", benchmarks, tags=["benchmarks"])
 api.add_router("", images, tags=["images"])
 register(api)
 

@@ -186,6 +186,11 @@ def server_metrics(request: PersonRequest, slug: str) -> HttpResponse:
     return _show(request, slug, "server_metrics")
 
 
+@get("servers/<slug:slug>/check-up/", Permission.VIEW)
+def server_checkup(request: PersonRequest, slug: str) -> HttpResponse:
+    return _show(request, slug, "server_checkup")
+
+
 @get("servers/<slug:slug>/configuration/", Permission.VIEW)
 def server_configuration(request: PersonRequest, slug: str) -> HttpResponse:
     return _show(request, slug, "server_configuration")

@@ -19,6 +19,7 @@ from servers.judge.runs.health import HealthLook, HealthRecord, ProbeOutcome
 from servers.judge.runs.smoke_test import QUESTION
 from servers.launch.engines import ENGINES, other
 from servers.launch.engines.engine import Engine
+from servers.lifecycle.benchmarks import in_flight
 from servers.lifecycle.runs import health
 from servers.models import Run
 from servers.watcher.error_isolation import ErrorIsolation
@@ -229,13 +230,17 @@ class SyntheticProbes:
         """How many of its requests are not ours; None where it does not count them."""
         if requests is None:
             return None
-        others = max(0, requests - 1) if self.is_ours(run, engine) else requests
+        ours = int(self._is_probe(run, engine)) + in_flight.count(run.pk, engine.settles)
+        others = max(0, requests - ours)
         if others and self._questions.is_open(run.pk):
             self._company.add(run.pk)
         return others
 
     def is_ours(self, run: Run, engine: Engine) -> bool:
         """Whether its figures may tell of a question of ours, which is open or just answered."""
+        return self._is_probe(run, engine) or in_flight.count(run.pk, engine.settles) > 0
+
+    def _is_probe(self, run: Run, engine: Engine) -> bool:
         if self._questions.is_open(run.pk):
             return True
         ended = self._ended.get(run.pk)

@@ -23,6 +23,7 @@ from servers.judge.runs import metrics
 from servers.judge.runs.health import compute_wake_shortfall
 from servers.judge.runs.metrics import EngineReading, compute_figures, is_speed
 from servers.launch.engines import ENGINES, Engine, other
+from servers.lifecycle.benchmarks import in_flight
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.people import claims
@@ -432,8 +433,8 @@ class Runs:
         launch, endpoint = run.version.launch, secret_env.find_endpoint(run)
         if endpoint is None or run.ready_at is None or not other.can_chat(launch):
             return
-        if run.sleeps:
-            return  # it would be woken, or would not answer
+        if run.sleeps or in_flight.is_measured(run.pk):
+            return  # it would be woken or disturbed, or would not answer
         if run.is_watched:
             return  # its GPU works for its own callers alone
         is_new = timezone.now() - run.ready_at < FIRST_ANSWER

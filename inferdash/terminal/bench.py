@@ -1,0 +1,131 @@
+"""bench: measure a server, list results, compare two, export one."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+from inferdash.terminal import config, show
+from inferdash.terminal.api import FAILED, Api
+
+WAIT = 20  # seconds that an answer may be held back
+INTERRUPTED = 130
+_SECONDS = ("ttft", "e2el")
+_HEADS = {
+    "user_rate": "TOK/S EACH", "output_rate": "TOK/S ALL", "ttft": "FIRST", "e2el": "WHOLE",
+    "prefill_rate": "PROMPT TOK/S",
+}  # fmt: skip
+
+
+def run(args: Namespace) -> int:
+    api = config.api()
+    said = api.post("benchmarks", server=args.server, preset=args.preset)
+    if not args.detach:
+        try:
+            said = _follow(api, said)
+        except KeyboardInterrupt:
+            show.bar("")
+            show.aside(
+                f"It goes on without this terminal. inferdash bench show {said['id']} shows it, "
+                f"inferdash bench stop {said['id']} ends it.\n"
+            )
+            return INTERRUPTED
+    return _print_result(args, said)
+
+
+def list_results(args: Namespace) -> int:
+    found = config.api().get("benchmarks", server=args.server or None)
+    if args.json:
+        return show.write_json(found)
+    rows = [
+        [
+            str(each["id"]), each["server"], each["title"], each["box"], each["state"],
+            _clean(each), show.ago(each["asked_at"]), each["asked_by"] or "",
+        ]
+        for each in found
+    ]  # fmt: skip
+    show.write(show.table(["ID", "SERVER", "CHECK-UP", "BOX", "STATE", "CLEAN", "AGO", "BY"], rows))
+    return 0
+
+
+def show_result(args: Namespace) -> int:
+    return _print_result(args, config.api().get("benchmarks", str(args.id)))
+
+
+def stop(args: Namespace) -> int:
+    api = config.api()
+    return _print_result(args, _follow(api, api.post("benchmarks", str(args.id), "stop")))
+
+
+def compare(args: Namespace) -> int:
+    found = config.api().get("benchmarks", str(args.before), "compare", str(args.after))
+    if args.json:
+        return show.write_json(found)
+    if not found:
+        show.write("They have no point in common.")
+        return FAILED
+    rows = [
+        [
+            each["point"], _HEADS.get(each["figure"], each["figure"]),
+            _figure(each["figure"], each["before"]), _figure(each["figure"], each["after"]),
+            f"{100 * each['change']:+.1f} %", each["verdict"],
+        ]
+        for each in found
+    ]  # fmt: skip
+    show.write(show.table(["POINT", "FIGURE", "BEFORE", "AFTER", "CHANGE", ""], rows))
+    return 0
+
+
+def export(args: Namespace) -> int:
+    show.write(config.api().text("benchmarks", str(args.id), "export", args.form).rstrip("\n"))
+    return 0
+
+
+def _follow(api: Api, said: dict[str, Any]) -> dict[str, Any]:
+    while said["is_open"]:
+        show.bar(_line(said))
+        said = api.get("benchmarks", str(said["id"]), seen=said["mark"], wait=WAIT)
+    show.bar("")
+    return said
+
+
+def _line(said: dict[str, Any]) -> str:
+    parts = [f"{said['server']}: {said['state']}", said["point"]]
+    if said["left"] is not None:
+        parts.append(f"at most {show.span(said['left'])} left")
+    return ", ".join(filter(None, parts))
+
+
+def _print_result(args: Namespace, said: dict[str, Any]) -> int:
+    if args.json:
+        show.write_json(said)
+    else:
+        words = f"{said['server']}, {said['title']}: {said['state']}. {said['says']}".strip()
+        show.write(f"{words} (result {said['id']})")
+        keys = [key for key in _HEADS if any(key in each["figures"] for each in said["points"])]
+        rows = [
+            [
+                each["label"],
+                *(_mean(each, key) for key in keys),
+                ", ".join(each["not_clean"]) or "yes",
+            ]
+            for each in said["points"]
+        ]
+        if rows:
+            show.write(show.table(["POINT", *(_HEADS[key] for key in keys), "CLEAN"], rows))
+    return FAILED if said["state"] == "failed" else 0
+
+
+def _mean(point: dict[str, Any], key: str) -> str:
+    found = point["figures"].get(key)
+    return _figure(key, found["mean"]) if found else "–"
+
+
+def _figure(key: str, value: float) -> str:
+    if key in _SECONDS:
+        return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.1f} s"
+    return f"{value:.1f}"
+
+
+def _clean(said: dict[str, Any]) -> str:
+    return {True: "yes", False: "no", None: "–"}[said["is_clean"]]

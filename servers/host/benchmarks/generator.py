@@ -1,0 +1,186 @@
+"""The load generator: a program of its own, so that no page, gateway or watcher slows what it measures.
+
+Its standard input has a line of JSON with the target, then one for each point. It writes a line for
+each request, and one at the end of a point; it ends with its standard input, whatever it does then.
+"""
+
+import asyncio
+import dataclasses
+import itertools
+import json
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from servers.host.benchmarks.requests import BenchmarkTarget, build_body, send_timed
+from servers.host.benchmarks.timings import RequestTiming
+from servers.host.http import connections
+
+_TICK = 0.01  # seconds between looks at the loop's own lag
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointPlan:
+    """`prompts` are sent in their order, begun anew at the end. `rate` None: a closed loop, the next
+    request when one has ended; else requests a second with exponential gaps, from `seed`."""
+
+    concurrency: int
+    requests: int
+    seconds: float  # no request is begun after it
+    output_tokens: int
+    prompts: tuple[str, ...]
+    warmups: int = 0  # requests before it that are not measured
+    rate: float | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointTimings:
+    requests: tuple[RequestTiming, ...]
+    lag: float  # seconds, the 99th percentile of the loop's lateness
+
+
+type Report = Callable[[RequestTiming], None]
+
+
+async def measure(target: BenchmarkTarget, plan: PointPlan, report: Report) -> PointTimings:
+    """Warm the shape up, then send. `report` hears of each measured request as it ends."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=plan.concurrency)
+    made = httpx.AsyncClient(
+        timeout=httpx.Timeout(None, connect=connections.PROBE_TIMEOUT),
+        limits=limits,
+        **connections.options(),
+    )
+    async with connections.without_cookies(made) as client:
+        sender = _PointSender(client, target, plan, report)
+        if plan.warmups:
+            await sender.warm_up()
+        async with _watch_lag() as lags:
+            found = await (sender.send_closed() if plan.rate is None else sender.send_open())
+    lag = sorted(lags)[len(lags) * 99 // 100] if lags else 0.0
+    return PointTimings(requests=tuple(found), lag=lag)
+
+
+class _PointSender:
+    def __init__(
+        self, client: httpx.AsyncClient, target: BenchmarkTarget, plan: PointPlan, report: Report
+    ) -> None:
+        self.client, self.target, self.plan, self.report = client, target, plan, report
+        self.bodies = (
+            build_body(target, prompt, plan.output_tokens)
+            for prompt in itertools.cycle(plan.prompts)
+        )
+
+    async def warm_up(self) -> None:
+        """With as many at once as are measured: graphs and kernels are made by the batch's size.
+
+        A prompt that begins otherwise than those measured: else the cache would hold these then.
+        """
+        prompts = zip(range(self.plan.warmups), itertools.cycle(self.plan.prompts), strict=False)
+        bodies = [
+            build_body(self.target, f"{number}. {prompt}", self.plan.output_tokens)
+            for number, prompt in prompts
+        ]
+        await asyncio.gather(*(send_timed(self.client, self.target, body, None) for body in bodies))
+
+    async def send_closed(self) -> list[RequestTiming]:
+        until = time.monotonic() + self.plan.seconds
+        left = iter(range(self.plan.requests))
+        found: list[RequestTiming] = []
+
+        async def work() -> None:
+            for _number in left:
+                if time.monotonic() >= until:
+                    return
+                self._note(
+                    found, await send_timed(self.client, self.target, next(self.bodies), None)
+                )
+
+        await asyncio.gather(*(work() for _ in range(self.plan.concurrency)))
+        return found
+
+    async def send_open(self) -> list[RequestTiming]:
+        """Latency counts from the planned arrival, so that a queue in here is not left out."""
+        assert self.plan.rate is not None
+        chance = random.Random(self.plan.seed)  # noqa: S311 - arrivals, no secrets
+        found: list[RequestTiming] = []
+        begin = time.monotonic()
+        planned = begin
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self.plan.requests):
+                planned += chance.expovariate(self.plan.rate)
+                if planned >= begin + self.plan.seconds:
+                    break
+                await asyncio.sleep(max(0.0, planned - time.monotonic()))
+                group.create_task(self._send_planned(found, planned, next(self.bodies)))
+        return found
+
+    async def _send_planned(
+        self, found: list[RequestTiming], planned: float, body: dict[str, Any]
+    ) -> None:
+        self._note(found, await send_timed(self.client, self.target, body, planned))
+
+    def _note(self, found: list[RequestTiming], timing: RequestTiming) -> None:
+        found.append(timing)
+        self.report(timing)
+
+
+@asynccontextmanager
+async def _watch_lag() -> AsyncIterator[list[float]]:
+    lags: list[float] = []
+
+    async def watch() -> None:
+        while True:
+            wanted = time.monotonic() + _TICK
+            await asyncio.sleep(_TICK)
+            lags.append(time.monotonic() - wanted)
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield lags
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+async def _run(target: BenchmarkTarget, plans: "asyncio.Queue[PointPlan]") -> None:
+    while True:
+        plan = await plans.get()
+        measured = await measure(
+            target, plan, lambda timing: _write({"request": dataclasses.asdict(timing)})
+        )
+        _write({"lag": measured.lag})
+
+
+def _write(value: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+def _read_plans(loop: asyncio.AbstractEventLoop, plans: "asyncio.Queue[PointPlan]") -> None:
+    for line in sys.stdin:
+        said = json.loads(line)
+        plan = PointPlan(**{**said, "prompts": tuple(said["prompts"])})
+        loop.call_soon_threadsafe(plans.put_nowait, plan)
+    # Who wanted the load is gone: nothing may go on asking the engine.
+    os._exit(0)
+
+
+async def _serve() -> None:
+    target = BenchmarkTarget(**json.loads(await asyncio.to_thread(sys.stdin.readline)))
+    plans: asyncio.Queue[PointPlan] = asyncio.Queue()
+    arguments = asyncio.get_running_loop(), plans
+    threading.Thread(target=_read_plans, args=arguments, daemon=True).start()
+    await _run(target, plans)
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve())

@@ -1,0 +1,88 @@
+"""The load generator's process: begun, told what to measure, ended."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from servers.host.benchmarks.generator import PointPlan, PointTimings, Report
+from servers.host.benchmarks.requests import BenchmarkTarget
+from servers.host.benchmarks.timings import RequestTiming
+
+_CHECKOUT = Path(__file__).resolve().parents[3]
+_ENDS_WITHIN = 5.0  # seconds
+
+
+class GeneratorError(Exception):
+    """The process ended before its point did; the text says so to a person."""
+
+
+class LoadGenerator:
+    """Use as a context manager. stop() may be called from any thread."""
+
+    def __init__(self, target: BenchmarkTarget) -> None:
+        self._target = target
+
+    def __enter__(self) -> Self:
+        # The target has the engine's key: by a pipe, since anybody on the box can list commands.
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "servers.host.benchmarks.generator"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_CHECKOUT,
+            start_new_session=True,
+        )  # fmt: skip
+        self._write({**dataclasses.asdict(self._target), "headers": dict(self._target.headers)})
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.stop()
+        try:
+            self._process.wait(_ENDS_WITHIN)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):  # it had not read all that it was told
+                if pipe is not None:
+                    pipe.close()
+
+    def stop(self) -> None:
+        """End it, and with it every request that is on its way."""
+        self._process.terminate()
+
+    def measure(self, plan: PointPlan, report: Report) -> PointTimings:
+        """Return when the point has ended. `report` hears of each request as it ends.
+
+        Raises GeneratorError where the process ends before, as after stop().
+        """
+        self._write(dataclasses.asdict(plan))
+        found: list[RequestTiming] = []
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            said = json.loads(line)
+            if "lag" in said:
+                return PointTimings(requests=tuple(found), lag=said["lag"])
+            timing = _read_timing(said["request"])
+            found.append(timing)
+            report(timing)
+        raise GeneratorError("The program that sends the requests has ended.")
+
+    def _write(self, value: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(value) + "\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise GeneratorError("The program that sends the requests has ended.") from error
+
+
+def _read_timing(said: dict[str, Any]) -> RequestTiming:
+    return RequestTiming(**{**said, "stamps": tuple(said["stamps"])})

@@ -1,0 +1,181 @@
+"""Comparison of measured points: which figures they have, and what differs between two results."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from servers.judge.benchmarks.points import PointFigures, Spread
+from servers.judge.benchmarks.statistics import (
+    FigureDifference,
+    RoundsInterval,
+    compare_rounds,
+    estimate,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkFigure:
+    """`read` gives it in `unit`; None where a round does not have it."""
+
+    key: str
+    title: str
+    unit: str
+    more_is_better: bool
+    read: Callable[[PointFigures], float | None]
+
+    def format(self, value: float) -> str:
+        if self.unit == "s":
+            return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.1f} s"
+        return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def _median(spread: Spread | None) -> float | None:
+    return spread.median if spread else None
+
+
+FIGURES = (
+    BenchmarkFigure(
+        key="user_rate",
+        title="Per person",
+        unit="tok/s",
+        more_is_better=True,
+        read=lambda figures: figures.user_rate,
+    ),
+    BenchmarkFigure(
+        key="output_rate",
+        title="Together",
+        unit="tok/s",
+        more_is_better=True,
+        read=lambda figures: figures.output_rate,
+    ),
+    BenchmarkFigure(
+        key="ttft",
+        title="First token",
+        unit="s",
+        more_is_better=False,
+        read=lambda figures: _median(figures.ttft),
+    ),
+    BenchmarkFigure(
+        key="e2el",
+        title="Whole answer",
+        unit="s",
+        more_is_better=False,
+        read=lambda figures: _median(figures.e2el),
+    ),
+    BenchmarkFigure(
+        key="prefill_rate",
+        title="Prompt",
+        unit="tok/s",
+        more_is_better=True,
+        read=lambda figures: figures.prefill_rate,
+    ),
+)
+
+
+def _format_share(share: float) -> str:
+    return f"{100 * share:+.1f} %".replace("-", "−")  # noqa: RUF001
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredPoint:
+    """`prompt_tokens` as wanted: 0 for a text of its own."""
+
+    name: str
+    concurrency: int
+    prompt_tokens: int
+    output_tokens: int
+    rounds: tuple[PointFigures, ...]
+    taints: tuple[str, ...]
+
+    @property
+    def key(self) -> tuple[str, int, int, int]:
+        """By which points of two results are the same."""
+        return self.name, self.concurrency, self.prompt_tokens, self.output_tokens
+
+    @property
+    def label(self) -> str:
+        """ "People at once: 8", "Long prompt: 16k"."""
+        if self.concurrency > 1 or self.name == "People at once":
+            return f"{self.name}: {self.concurrency}"
+        if self.prompt_tokens >= 1000:
+            return f"{self.name}: {self.prompt_tokens // 1000}k"
+        return self.name
+
+    def list_values(self, figure: BenchmarkFigure) -> list[float]:
+        """One a round."""
+        found = [figure.read(each) for each in self.rounds]
+        return [each for each in found if each is not None]
+
+    def estimate(self, figure: BenchmarkFigure) -> RoundsInterval | None:
+        values = self.list_values(figure)
+        return estimate(values) if values else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointDifference:
+    """A figure of two results, `before` and `after` as means of their rounds."""
+
+    point: MeasuredPoint
+    figure: BenchmarkFigure
+    before: float
+    after: float
+    difference: FigureDifference
+
+    @property
+    def is_better(self) -> bool | None:
+        """None where no difference can be told."""
+        if not self.difference.is_real:
+            return None
+        return (self.difference.change > 0) == self.figure.more_is_better
+
+    @property
+    def before_text(self) -> str:
+        return self.figure.format(self.before)
+
+    @property
+    def after_text(self) -> str:
+        return self.figure.format(self.after)
+
+    @property
+    def change(self) -> str:
+        """ "+12.0 %"."""
+        return _format_share(self.difference.change)
+
+    @property
+    def interval(self) -> str:
+        """ "+8.0 to +16.0 %", where the change lies with 95 %; "" where one side has a single round."""
+        low, high = self.difference.low, self.difference.high
+        if math.isinf(low) or math.isinf(high):
+            return ""
+        return f"{_format_share(low).removesuffix(' %')} to {_format_share(high)}"
+
+    @property
+    def verdict(self) -> str:
+        if self.difference.is_real is None:
+            return "one round only"
+        if self.is_better is None:
+            return "no difference that can be told"
+        return "better" if self.is_better else "worse"
+
+
+def compare_points(
+    before: Sequence[MeasuredPoint], after: Sequence[MeasuredPoint]
+) -> list[PointDifference]:
+    """Of each point and figure that both have."""
+    others = {point.key: point for point in after}
+    found = []
+    for point in before:
+        other = others.get(point.key)
+        for figure in FIGURES if other else ():
+            one, two = point.list_values(figure), other.list_values(figure) if other else []
+            if one and two and sum(one) > 0:
+                found.append(
+                    PointDifference(
+                        point=point,
+                        figure=figure,
+                        before=estimate(one).mean,
+                        after=estimate(two).mean,
+                        difference=compare_rounds(one, two),
+                    )
+                )
+    return found

@@ -1,0 +1,90 @@
+"""Subjects of check-ups: engines of ready runs, and the names by which results tell of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from servers.host.benchmarks.requests import BenchmarkTarget
+from servers.host.runs import probes
+from servers.host.runs.probes import CHAT_PATH, Endpoint
+from servers.judge.runs.health import cards_of
+from servers.launch import numbers
+from servers.launch.engines import other
+from servers.launch.engines.engine import flag_value
+from servers.lifecycle.runs import secret_env
+from servers.models import Run
+from servers.models.runs.run import DesiredState, RunState
+
+_LENGTHS = ("--max-model-len", "--context-length", "--ctx-size")
+
+
+def refuse(run: Run | None) -> str:
+    """Why it cannot be measured now; "" where it can. Nothing is started or woken for it."""
+    if run is None or run.state != RunState.READY or run.wanted != DesiredState.RUNNING:
+        return "It is not ready: start it first."
+    if run.sleeps:
+        return "It is asleep: wake it first."
+    if run.is_watched:
+        return "Somebody else has started it: inferdash only watches it."
+    if not other.can_chat(run.version.launch):
+        return "It answers no chats, and check-ups measure chats."
+    return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkSubject:
+    run: Run
+    endpoint: Endpoint
+    longest: int | None  # tokens of a prompt with its answer; None: not known
+
+    @property
+    def target(self) -> BenchmarkTarget:
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in self.endpoint.headers.items()
+        }
+        url = str(self.endpoint.url(CHAT_PATH))
+        return BenchmarkTarget(url=url, model=self.run.served_name, headers=headers)
+
+
+def find_subject(run: Run) -> BenchmarkSubject | None:
+    """None before it has a port."""
+    endpoint = secret_env.find_endpoint(run)
+    if endpoint is None:
+        return None
+    return BenchmarkSubject(run=run, endpoint=endpoint, longest=_find_longest(run, endpoint))
+
+
+def _find_longest(run: Run, endpoint: Endpoint) -> int | None:
+    """As its flags say, or as vLLM and SGLang tell beside the name of their model."""
+    if length := numbers.whole(flag_value(run.launch.flags, *_LENGTHS) or ""):
+        return length
+    said = probes.fetch_json(endpoint, "/v1/models")
+    models = said.get("data") if isinstance(said, dict) else None
+    first = models[0] if isinstance(models, list) and models else None
+    told = first.get("max_model_len") if isinstance(first, dict) else None
+    return told if isinstance(told, int) and told > 0 else None
+
+
+def describe(run: Run, sample: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What it is measured on, by the names of a result's schema; None or "": not known."""
+    launch = run.launch
+    return {
+        "profile": run.version.profile.name,
+        "version": run.version.number,
+        "image": launch.image,
+        "image_digest": run.start.image_digest,
+        "image_id": run.image_id,
+        "engine": launch.engine,
+        "engine_version": run.start.engine_version,
+        "model": launch.checkpoint,
+        "commit": run.start.checkpoint_revision,
+        "driver": (sample or {}).get("driver") or run.server.box.facts.get("driver") or "",
+        "cards": [_describe_card(each) for each in cards_of(sample or {}, run.container_id)],
+        "gpus": run.gpus,
+    }
+
+
+def _describe_card(card: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("index", "name", "power_limit_w", "sm_mhz", "sm_max_mhz", "mem_mhz", "mem_max_mhz")
+    return {name: card.get(name) for name in names}

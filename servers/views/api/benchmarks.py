@@ -1,0 +1,202 @@
+"""Check-ups of servers: asked for, followed, stopped, compared, exported."""
+
+from datetime import datetime
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import Schema, Status
+from pydantic import Field
+
+from servers.judge.benchmarks.comparison import FIGURES, MeasuredPoint, compare_points
+from servers.judge.messages import say
+from servers.lifecycle.benchmarks import commands, export
+from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
+from servers.lifecycle.benchmarks.results import read_points
+from servers.models import Benchmark, BenchmarkJob, Permission, Server
+from servers.views.api.operations import (
+    ApiError,
+    KeyRouter,
+    find_named,
+    find_one,
+    person,
+    wait_for_change,
+)
+from servers.views.api.schemas import RowOut
+
+router = KeyRouter("benchmarks")
+CREATED, CONFLICT = 201, 409
+MOST = 100
+
+
+class BenchmarkIn(Schema):
+    server: str = Field(max_length=80)
+    preset: str = Field(default="quick", max_length=40)
+
+
+class FigureOut(Schema):
+    """Of the rounds of a point. low and high: where the mean lies with 95 %; null: one round."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    rounds: int
+
+
+class PointOut(Schema):
+    name: str
+    label: str
+    concurrency: int
+    prompt_tokens: int  # as wanted; 0: of a text of its own
+    output_tokens: int
+    figures: dict[str, FigureOut]  # tokens a second, seconds
+    not_clean: list[str]  # why
+
+    @classmethod
+    def from_point(cls, point: MeasuredPoint) -> "PointOut":
+        figures = {}
+        for figure in FIGURES:
+            if found := point.estimate(figure):
+                low, high = (found.low, found.high) if found.is_sure else (None, None)
+                figures[figure.key] = FigureOut(
+                    mean=found.mean, low=low, high=high, rounds=found.rounds
+                )
+        return cls(
+            name=point.name,
+            label=point.label,
+            concurrency=point.concurrency,
+            prompt_tokens=point.prompt_tokens,
+            output_tokens=point.output_tokens,
+            figures=figures,
+            not_clean=[say(code).text for code in point.taints],
+        )
+
+
+class BenchmarkOut(RowOut):
+    id: int
+    server: str
+    box: str
+    preset: str
+    title: str
+    state: str  # waiting, measuring, stopping, done, stopped, limit reached, failed
+    is_open: bool
+    is_clean: bool | None
+    says: str  # why it is not whole
+    point: str  # that is being measured
+    done: int  # rounds
+    total: int | None
+    left: float | None  # seconds, at most
+    asked_by: str | None
+    asked_at: datetime
+    ended_at: datetime | None
+    measured_on: dict[str, Any]
+    points: list[PointOut]
+    mark: str  # another text whenever people are shown something else
+
+    @classmethod
+    def from_benchmark(
+        cls, found: Benchmark, points: list[MeasuredPoint] | None = None
+    ) -> "BenchmarkOut":
+        """Without points in a list of results."""
+        job = BenchmarkJob.objects.filter(pk=found.job_id or 0).first() if found.is_open else None
+        return cls.from_same(
+            found,
+            id=found.pk,
+            server=found.server_name,
+            box=found.box.slug,
+            says=found.why,
+            point=job.point if job else "",
+            done=job.done if job else 0,
+            total=job.total if job else None,
+            left=job.left if job else None,
+            asked_by=found.by.username if found.by else None,
+            points=[PointOut.from_point(each) for each in points or []],
+            mark=f"{found.state} {job.changed_at.isoformat() if job else found.ended_at}",
+        )
+
+
+class DifferenceOut(Schema):
+    """Shares of the first: 0.1 is 10 % more. null: one side has a single round."""
+
+    point: str
+    figure: str
+    before: float
+    after: float
+    change: float
+    low: float | None
+    high: float | None
+    verdict: str  # better, worse, no difference that can be told, one round only
+
+
+@router.serve("GET", "", Permission.VIEW, list[BenchmarkOut])
+def benchmarks(request: HttpRequest, server: str = "") -> list[BenchmarkOut]:
+    """The newest results, without their points; of one server, or of all."""
+    found = Benchmark.objects.with_details()
+    if server:
+        found = found.filter(server_name=server)
+    return [BenchmarkOut.from_benchmark(each) for each in found[:MOST]]
+
+
+@router.serve("POST", "", Permission.OPERATE, {201: BenchmarkOut}, 404, 409)
+def benchmark(request: HttpRequest, given: BenchmarkIn) -> Status[BenchmarkOut]:
+    """Have a server measured. One at a time a box."""
+    server = find_named(Server.objects.for_dashboard(), "server", given.server)
+    try:
+        made = commands.ask(server, given.preset, by=person(request))
+    except BenchmarkRequestError as error:
+        raise ApiError(CONFLICT, "not_measured", str(error)) from error
+    return Status(CREATED, BenchmarkOut.from_benchmark(_find(made.pk)))
+
+
+@router.serve("GET", "/{pk}", Permission.VIEW, BenchmarkOut, 404)
+async def one(request: HttpRequest, pk: int, seen: str = "", wait: float = 0.0) -> BenchmarkOut:
+    """How far it is, and what was measured.
+
+    With `wait`, the answer is held back for up to so many seconds while its mark is still `seen`.
+    """
+    return await wait_for_change(lambda: _look(pk), seen=seen, wait=wait, kinds=["benchmarks"])
+
+
+@router.serve("POST", "/{pk}/stop", Permission.OPERATE, BenchmarkOut, 404)
+def stop(request: HttpRequest, pk: int) -> BenchmarkOut:
+    """The points that are whole are kept."""
+    commands.stop(_find(pk), by=person(request))
+    return BenchmarkOut.from_benchmark(_find(pk))
+
+
+@router.serve("GET", "/{pk}/compare/{other}", Permission.VIEW, list[DifferenceOut], 404)
+def compare(request: HttpRequest, pk: int, other: int) -> list[DifferenceOut]:
+    """What `other` has changed, of each point and figure that both have."""
+    before, after = read_points(_find(pk)), read_points(_find(other))
+    return [
+        DifferenceOut(
+            point=each.point.label,
+            figure=each.figure.key,
+            before=each.before,
+            after=each.after,
+            change=each.difference.change,
+            low=each.difference.low if each.interval else None,
+            high=each.difference.high if each.interval else None,
+            verdict=each.verdict,
+        )
+        for each in compare_points(before, after)
+    ]
+
+
+@router.serve("GET", "/{pk}/export/{form}", Permission.VIEW, {}, 404)
+def export_result(request: HttpRequest, pk: int, form: str) -> HttpResponse:
+    """As json, csv or markdown."""
+    if form not in export.FORMS:
+        raise Http404(f"A result cannot be exported as {form}: {', '.join(export.FORMS)}.")
+    text = export.export_text(_find(pk), form)
+    return HttpResponse(text, content_type=f"{export.FORMS[form].content_type}; charset=utf-8")
+
+
+@sync_to_async
+def _look(pk: int) -> BenchmarkOut:
+    found = _find(pk)
+    return BenchmarkOut.from_benchmark(found, read_points(found))
+
+
+def _find(pk: int) -> Benchmark:
+    return find_one(Benchmark.objects.with_details(), f"There is no result {pk}.", pk=pk)

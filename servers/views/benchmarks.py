@@ -1,0 +1,77 @@
+"""Pages of check-ups: started on a server's tab, watched, listed, compared, exported."""
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+
+from servers.contexts import benchmarks as results
+from servers.launch import numbers
+from servers.lifecycle.benchmarks import commands, export
+from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
+from servers.models import Benchmark, Permission, Server
+from servers.views.access import PersonRequest, get, post
+from servers.views.responses import respond_done, respond_text
+
+
+@post("servers/<slug:slug>/check-up/start/", Permission.OPERATE)
+def server_checkup_start(request: PersonRequest, slug: str) -> HttpResponse:
+    server = get_object_or_404(Server.objects.with_details(), slug=slug)
+    try:
+        made = commands.ask(server, request.POST.get("preset", "")[:40], by=request.user)
+    except BenchmarkRequestError as error:
+        messages.error(request, str(error))
+        return redirect("server_checkup", slug)
+    return redirect("benchmark", made.pk)
+
+
+@get("benchmarks/", Permission.VIEW)
+def benchmarks(request: PersonRequest) -> HttpResponse:
+    """All, or with ?server= those of one."""
+    found = Benchmark.objects.all()
+    names = sorted(set(found.order_by().values_list("server_name", flat=True).distinct()))
+    chosen = request.GET.get("server", "")
+    if chosen:
+        found = found.filter(server_name=chosen)
+    shown = {"results": results.list_results(found), "names": names, "chosen": chosen}
+    return render(request, "benchmarks/list.html", shown)
+
+
+@get("benchmarks/<int:pk>/", Permission.VIEW)
+def benchmark(request: PersonRequest, pk: int) -> HttpResponse:
+    return render(request, "benchmarks/result.html", results.describe_result(_find(pk)))
+
+
+@get("benchmarks/compare/", Permission.VIEW)
+def benchmark_compare(request: PersonRequest) -> HttpResponse:
+    """With ?of= twice: the older one stands first."""
+    chosen = [numbers.whole(each) for each in request.GET.getlist("of")]
+    found = Benchmark.objects.with_details().filter(pk__in=[each for each in chosen if each])
+    pair = list(found.order_by("pk")[:3])
+    if len(pair) != 2:
+        return render(request, "benchmarks/compare.html", {})
+    return render(request, "benchmarks/compare.html", results.describe_comparison(*pair))
+
+
+@get("benchmarks/<int:pk>/export/<slug:form>/", Permission.VIEW)
+def benchmark_export(request: PersonRequest, pk: int, form: str) -> HttpResponse:
+    found = _find(pk)
+    if form not in export.FORMS:
+        raise Http404(f"A result cannot be exported as {form}.")
+    kind = export.FORMS[form]
+    name = f"{found.server_name}-{found.preset}-{found.pk}.{kind.suffix}"
+    return HttpResponse(
+        export.export_text(found, form),
+        content_type=f"{kind.content_type}; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+@post("benchmarks/<int:pk>/stop/", Permission.OPERATE)
+def benchmark_stop(request: PersonRequest, pk: int) -> HttpResponse:
+    if not commands.stop(_find(pk), by=request.user):
+        return respond_text("It has ended already.")
+    return respond_done()
+
+
+def _find(pk: int) -> Benchmark:
+    return get_object_or_404(Benchmark.objects.with_details(), pk=pk)

@@ -1,0 +1,141 @@
+// @ts-check
+// <benchmark-plots>: the points of one result, or of two, as curves. data-charts says which.
+
+import uPlot from "../page/uplot.js";
+
+import { heading, resolved } from "../memory/plot.js";
+import { find } from "../page/parts.js";
+
+/**
+ * @typedef {{name: string, points: [number, number][]}} Series
+ * @typedef {{title: string, x: string, y: string, log?: boolean, series: Series[]}} Chart
+ */
+
+const COLOURS = ["--accent", "--attention"];
+
+class BenchmarkPlots extends HTMLElement {
+  static observedAttributes = ["data-charts"];
+
+  /** @type {{plot: uPlot, place: HTMLElement}[]} */
+  plots = [];
+
+  // The page is sent anew while it is measured, and leaves alone what stands in here.
+  get charts() {
+    return find(this, "[hx-morph-skip]", HTMLElement);
+  }
+
+  connectedCallback() {
+    this.resizing.observe(this);
+    document.addEventListener("themechange", this.draw);
+    this.draw();
+  }
+
+  disconnectedCallback() {
+    this.resizing.disconnect();
+    document.removeEventListener("themechange", this.draw);
+    this.clear();
+  }
+
+  /** @param {string} _name @param {string | null} before @param {string | null} now */
+  attributeChangedCallback(_name, before, now) {
+    if (this.isConnected && before !== null && before !== now) this.draw();
+  }
+
+  resizing = new ResizeObserver(() => {
+    for (const { plot, place } of this.plots) plot.setSize(size(place));
+  });
+
+  clear() {
+    for (const { plot } of this.plots) plot.destroy();
+    this.plots = [];
+    this.charts.replaceChildren();
+  }
+
+  draw = () => {
+    this.clear();
+    /** @type {Chart[]} */
+    const charts = JSON.parse(this.dataset.charts ?? "[]");
+    for (const chart of charts) this.plots.push(this.chart(chart));
+  };
+
+  /** @param {Chart} chart */
+  chart({ title, x, y, log, series }) {
+    const section = document.createElement("section");
+    section.className = "panel";
+    const name = document.createElement("h2");
+    name.textContent = title;
+    const chart = document.createElement("div");
+    chart.className = "engine-chart";
+    const lines = series.map((each, index) => ({ words: each.name || y, colour: COLOURS[index] ?? "--quiet", dash: index ? [4, 3] : undefined }));
+    const [head, readouts] = heading("", lines);
+    const place = document.createElement("div");
+    place.className = "engine-chart-plot";
+    const below = document.createElement("p");
+    below.textContent = `${y} against ${x}`;
+    chart.append(head, place, below);
+    section.append(name, chart);
+    place.role = "img";
+    place.ariaLabel = `${title}. ${series.map((each) => describe(each, x, y)).join(" ")}`;
+    this.charts.append(section);
+
+    const [quiet, line] = [resolved(place, "--quiet"), resolved(place, "--line")];
+    const axis = { stroke: quiet, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+    const data = uPlot.join(series.map(({ points }) => [points.map(([at]) => at), points.map(([, value]) => value)]));
+    const all = data[0] ?? [];
+    const ends = [all[0] ?? 0, all.at(-1) ?? 1];
+    const plot = new uPlot(
+      {
+        ...size(place),
+        padding: [8, 12, 0, 0],
+        legend: { show: false },
+        cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
+        scales: {
+          x: log ? { time: false, distr: 3, log: 2, range: () => [Math.max(ends[0] ?? 1, 1), ends[1] ?? 2] } : { time: false, range: () => [0, (ends[1] ?? 1) * 1.1] },
+          y: { range: (_self, _low, high) => [0, (high || 1) * 1.1] },
+        },
+        axes: [
+          { ...axis, size: 22, gap: 6, space: 40, ...(log ? { splits: () => [...all] } : {}), values: (_self, splits) => splits.map(short) },
+          { ...axis, size: 52, space: 28, values: (_self, splits) => splits.map(short) },
+        ],
+        series: [
+          {},
+          ...lines.map(({ colour, dash }) => ({ stroke: resolved(place, colour), width: 1.5, dash, spanGaps: true, points: { show: true, size: 6, fill: resolved(place, colour) } })),
+        ],
+        hooks: {
+          setCursor: [
+            ({ cursor: { idx }, data }) => {
+              for (const [index, { words }] of lines.entries()) {
+                const readout = readouts[index];
+                const value = idx === null || idx === undefined ? null : data[index + 1]?.[idx];
+                if (readout) readout.textContent = value === null || value === undefined ? words : `${words} ${short(value)} at ${short(data[0]?.[idx ?? 0] ?? 0)}`;
+              }
+            },
+          ],
+        },
+      },
+      data,
+      place,
+    );
+    return { plot, place };
+  }
+}
+
+/** @param {HTMLElement} place */
+function size(place) {
+  return { width: Math.max(120, place.clientWidth), height: Math.max(80, place.clientHeight) };
+}
+
+/** @param {Series} series @param {string} x @param {string} y */
+function describe({ name, points }, x, y) {
+  const told = points.map(([at, value]) => `${short(value)} ${y} at ${short(at)} ${x}`);
+  return `${name ? `${name}: ` : ""}${told.join(", ")}.`;
+}
+
+/** @param {number} value */
+function short(value) {
+  if (value >= 1000 && value % 1000 === 0) return `${value / 1000}k`;
+  if (value >= 100) return Math.round(value).toLocaleString();
+  return String(Math.round(value * (value < 1 ? 1000 : 10)) / (value < 1 ? 1000 : 10));
+}
+
+customElements.define("benchmark-plots", BenchmarkPlots);

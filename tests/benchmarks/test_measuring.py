@@ -1,0 +1,265 @@
+"""Check-ups of servers whose engine has speeds that are known."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from servers.judge.benchmarks import points
+from servers.judge.benchmarks.presets import BenchmarkPreset, load_presets
+from servers.lifecycle.benchmarks import commands, in_flight
+from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
+from servers.lifecycle.benchmarks.results import read_points
+from servers.models import AuditEntry, Benchmark, Job, Request, Run, RunHealth, Usage
+from servers.models.jobs import JobState
+from servers.models.runs.run import DesiredState, ManagedServer, RunState
+from servers.watcher.runs.runs import Runs
+from tests import factories
+from tests.cases import Cases
+from tests.jobs import obey, runner
+from tests.samples import card, process, sample
+from tests.scripted_engine import EngineScript, ScriptedEngine
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
+
+FIRST, TOKEN = 0.03, 0.002  # seconds that the engine takes, beside its loop's own
+
+
+def answer(body: dict[str, Any], **values: Any) -> EngineScript:
+    """As many tokens as were wanted, and a count of the prompt's: four letters each."""
+    prompt = body["messages"][0]["content"]
+    words = [{"content": "word "}] * body["max_tokens"]
+    used = {"prompt_tokens": len(prompt) // 4}
+    usual = {"deltas": words, "first_delay": FIRST, "delay": TOKEN, "used": used}
+    return EngineScript(**{**usual, **values})
+
+
+@pytest.fixture
+def engine() -> Iterator[ScriptedEngine]:
+    with ScriptedEngine(plan=answer) as made:
+        made.answers["/metrics"] = (200, "")
+        yield made
+
+
+PRESETS = cast(dict[str, BenchmarkPreset], load_presets())
+TOKENS = 16
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> BenchmarkPreset:
+    """The check-up of 20 seconds, in a few; and nothing here is about how busy this machine is."""
+    whole = PRESETS["quick"]
+    fewer = tuple(
+        replace(each, output_tokens=TOKENS, rounds=2, requests=requests)
+        for each, requests in zip(whole.points, (3, 16), strict=True)
+    )
+    made = replace(whole, points=fewer)
+    monkeypatch.setitem(PRESETS, "quick", made)
+    monkeypatch.setattr(points, "LATE", 60.0)
+    return made
+
+
+@pytest.fixture
+def server(engine: ScriptedEngine) -> ManagedServer:
+    made = factories.server(factories.box("rtx8", driver="580.95.05"))
+    factories.run(made, port=engine.port, address=engine.host)
+    return made
+
+
+def find_run(server: ManagedServer) -> Run:
+    assert server.run is not None
+    return server.run
+
+
+def measured(server: ManagedServer, preset: str = "quick", **how: Any) -> Benchmark:
+    made = commands.ask(server, preset, by=factories.person())
+    obey(server.box, **how)
+    return Benchmark.objects.with_details().get(pk=made.pk)
+
+
+def test_a_check_up_finds_the_speeds_of_an_engine(
+    server: ManagedServer, engine: ScriptedEngine
+) -> None:
+    of_engine = card(0, [(4001, 60.0)])
+    on_card = process(4001, find_run(server).container_id)
+
+    found = measured(server, sample=sample([of_engine], [on_card]))
+
+    assert (found.state, found.why, found.is_clean) == ("done", "", True)
+    told = read_points(found)
+    assert [point.label for point in told] == ["One person", "People at once: 8"]
+    with Cases() as cases:
+        for point in told:
+            for figures in point.rounds:
+                with cases.named(point.label):
+                    assert figures.failed == 0
+                    assert figures.ttft
+                    assert figures.tpot
+                    # Never sooner than the engine sends; how much later, this machine decides.
+                    assert figures.ttft.median >= FIRST
+                    assert figures.tpot.median >= TOKEN
+                    assert figures.ttft.median + (TOKENS - 1) * TOKEN <= figures.seconds
+                    assert figures.output_tokens == TOKENS * figures.requests
+        with cases.named("prompts"):
+            asked = [body["messages"][0]["content"] for body in engine.requests]
+            assert len(set(asked)) == len(asked), "a prompt that was asked twice may be cached"
+            long = [text for text in asked if len(text) > 100]
+            # 200 tokens of four letters, but for the first, by which they are counted.
+            assert all(700 < len(text) < 900 for text in long[2:])
+        with cases.named("kept"):
+            kept = found.points.get(place=0).requests
+            assert [len(each) for each in kept] == [3, 3]
+            assert kept[0][0]["output_tokens"] == TOKENS
+        with cases.named("measured on"):
+            on = found.measured_on
+            assert on["driver"] == "580.142"
+            assert on["version"] == 1
+            assert on["engine_version"] == "0.5.12"
+            assert on["cards"][0]["power_limit_w"] == 600.0
+        with cases.named("counted nowhere"):
+            run = Run.objects.get(pk=find_run(server).pk)
+            assert run.health.last_request_at is None
+            assert not Request.objects.exists()
+            assert not Usage.objects.exists()
+        with cases.named("audit"):
+            said = AuditEntry.objects.values_list("action", flat=True)
+            assert {"benchmark", "benchmark done"} <= set(said)
+
+
+def metrics(running: int, preempted: int = 0) -> str:
+    return (
+        f"sglang:num_running_reqs {running}\nsglang:num_queue_reqs 0\n"
+        f"sglang:num_retracted_reqs {preempted}\n"
+    )
+
+
+def test_a_point_says_why_it_is_not_clean(server: ManagedServer, engine: ScriptedEngine) -> None:
+    container = find_run(server).container_id
+    mine, other = process(4001, container), process(4002, "another")
+    hot = card(0, [(4001, 60.0), (4002, 20.0)], throttle=["hw_thermal"])
+    engine.answers["/metrics"] = (200, metrics(running=12))
+    replies = iter(range(10_000))
+    engine.plan = lambda body: (
+        EngineScript(deltas=[], status=500, error={"error": "busy"})
+        if next(replies) == 9
+        else answer(body)
+    )
+
+    found = measured(server, sample=sample([hot], [mine, other]))
+
+    assert found.state == "done"
+    assert found.is_clean is False
+    taints = found.points.get(place=1).taints
+    assert taints == ["benchmarks.other-engine", "benchmarks.others", "benchmarks.throttled"]
+    assert "benchmarks.failed-requests" in found.points.get(place=0).taints
+
+
+def test_requests_of_a_check_up_are_not_taken_for_peoples(
+    server: ManagedServer, engine: ScriptedEngine
+) -> None:
+    """They would reset the idle timeout, and a server that only check-ups use would never stop."""
+
+    def look(running: int) -> RunHealth:
+        engine.answers["/metrics"] = (200, metrics(running))
+        Runs(server.box).tick(within=60)
+        return RunHealth.objects.get(run=find_run(server).pk)
+
+    with in_flight.note_run(find_run(server).pk):
+        in_flight.note_most(find_run(server).pk, 8)
+        alone = look(running=8)
+        beside = look(running=9)
+
+    assert (alone.requests_running, alone.last_request_at) == (0, None)
+    assert beside.requests_running == 1
+    assert beside.last_request_at is not None
+
+
+def test_what_is_whole_is_kept_when_somebody_stops_it(
+    server: ManagedServer, engine: ScriptedEngine
+) -> None:
+    made = commands.ask(server, "quick", by=factories.person())
+    at_once = threading.Event()
+
+    def script(body: dict[str, Any]) -> EngineScript:
+        if engine.running >= 7:
+            at_once.set()
+            return answer(body, delay=0.5)
+        return answer(body)
+
+    engine.plan = script
+    at_work = runner(server.box)
+    at_work.step()
+    assert at_once.wait(60)
+    assert in_flight.is_measured(find_run(server).pk)
+
+    commands.stop(Benchmark.objects.get(pk=made.pk), by=factories.person())
+    at_work.step()
+    at_work.wait()
+
+    found = Benchmark.objects.with_details().get(pk=made.pk)
+    assert found.state == "stopped"
+    assert [point.name for point in found.points.all()] == ["One person"]
+    assert Job.objects.get().state == JobState.CANCELLED
+    assert not in_flight.is_measured(find_run(server).pk)
+    assert engine.running == 0
+
+
+def test_one_that_was_cut_off_says_so(server: ManagedServer) -> None:
+    made = commands.ask(server, "quick", by=factories.person())
+    Job.objects.update(state=JobState.DOING)
+
+    obey(server.box)
+
+    found = Benchmark.objects.with_details().get(pk=made.pk)
+    assert found.state == "failed"
+    assert "inferdash was ended in the middle of it" in found.why
+
+
+def test_limits_end_it_with_what_is_whole(
+    server: ManagedServer, short: BenchmarkPreset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PRESETS, "quick", replace(short, limit_requests=20))
+
+    found = measured(server)
+
+    assert found.state == "limit reached"
+    assert "20 requests" in found.why
+    assert found.points.count() == 1
+
+
+REFUSALS: list[tuple[dict[str, Any], str]] = [
+    ({"state": RunState.STARTING}, "not ready"),
+    ({"wanted": DesiredState.STOPPED}, "not ready"),
+    ({"sleep": "asleep"}, "asleep"),
+    ({"is_watched": True}, "Somebody else"),
+]
+
+
+def test_only_what_serves_is_measured_and_one_at_a_time(server: ManagedServer) -> None:
+    ada = factories.person()
+    with Cases() as cases:
+        with cases.named("no such"), pytest.raises(BenchmarkRequestError, match="no check-up"):
+            commands.ask(server, "nothing", by=ada)
+        for values, said in REFUSALS:
+            Run.objects.update(
+                **{"state": RunState.READY, "wanted": "running", "sleep": "", **values}
+            )
+            find_run(server).refresh_from_db()
+            with cases.named(said), pytest.raises(BenchmarkRequestError, match=said):
+                commands.ask(server, "quick", by=ada)
+    Run.objects.update(is_watched=False)
+    find_run(server).refresh_from_db()
+    commands.ask(server, "quick", by=ada)
+    with pytest.raises(BenchmarkRequestError, match="Another check-up"):
+        commands.ask(server, "chat", by=ada)
+
+
+def test_each_preset_is_whole() -> None:
+    with Cases() as cases:
+        for key, preset in PRESETS.items():
+            with cases.named(key):
+                assert preset.answers.endswith("?")
+                spent = sum(point.seconds * point.rounds for point in preset.points)
+                assert spent <= preset.limit_seconds

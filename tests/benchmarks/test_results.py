@@ -1,0 +1,97 @@
+"""Results of check-ups: compared, exported, shown, and forgotten in the end."""
+
+import csv
+import io
+import json
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from servers.judge.benchmarks.comparison import compare_points
+from servers.lifecycle.benchmarks import export
+from servers.lifecycle.benchmarks.results import read_points
+from servers.models import Benchmark, Role
+from servers.models.runs.run import ManagedServer
+from tests import factories, measurements
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
+
+
+@pytest.fixture
+def server() -> ManagedServer:
+    made = factories.server(factories.box("rtx8"))
+    factories.run(made)
+    return made
+
+
+def test_a_difference_is_told_from_noise(server: ManagedServer) -> None:
+    usual, same, slower = (
+        read_points(measurements.benchmark(server, speed=speed)) for speed in (1.0, 1.005, 0.8)
+    )
+
+    alike = compare_points(usual, same)
+    worse = {each.figure.key: each for each in compare_points(usual, slower)[:4]}
+
+    assert {each.verdict for each in alike} == {"no difference that can be told"}
+    assert {each.verdict for each in worse.values()} == {"worse"}
+    assert worse["user_rate"].change == "−20.0 %"  # noqa: RUF001
+    low, high = worse["user_rate"].difference.low, worse["user_rate"].difference.high
+    assert low < -0.2 < high < 0
+    assert worse["ttft"].difference.change == pytest.approx(0.25, abs=0.001)
+
+
+def test_a_result_leaves_in_three_forms(server: ManagedServer) -> None:
+    made = measurements.benchmark(server, taints=("benchmarks.others",))
+
+    whole = json.loads(export.export_text(made, "json"))
+    lines = list(csv.DictReader(io.StringIO(export.export_text(made, "csv"))))
+    post = export.export_text(made, "markdown").splitlines()
+
+    assert whole["schema"] == 1
+    assert whole["measured_on"]["driver"] == "580.95.05"
+    assert len(whole["points"][1]["rounds"]) == 3
+    assert [line["round"] for line in lines] == ["1", "2", "3"] * 2
+    assert float(lines[0]["user_rate tok/s"]) == pytest.approx(120 / 1.06 * 0.99, rel=1e-4)
+    assert lines[0]["not clean because"] == "other people’s requests"
+    assert "RTX PRO 6000" in post[0]
+    assert post[2].startswith("| Point | Per person, tok/s |")
+    assert post[4].startswith("| One person | 113 |")
+
+
+def test_pages_show_results_without_a_query_for_each(server: ManagedServer) -> None:
+    client = factories.log_in(factories.person("vera", Role.VIEWER))
+    pages = [reverse("benchmarks"), reverse("server_checkup", args=[server.slug])]
+    counts = []
+    for number in range(2):
+        measurements.benchmark(server, by=factories.person())
+        for path in pages:
+            with CaptureQueriesContext(
+                connection,
+            ) as queries:
+                text = client.get(path).content.decode()
+            counts.append(len(queries))
+            assert text.count("20 seconds</a>") == number + 1
+            assert 'name="preset"' not in text, "viewers start none"
+    assert counts[2:] == counts[:2]
+
+
+def test_old_results_lose_their_requests_and_then_go(
+    server: ManagedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servers.models.benchmarks.MOST_RESULTS", 2)
+    long_ago = timezone.now() - timedelta(days=91)
+    gone, old, new = (
+        measurements.benchmark(server, asked_at=at) for at in (long_ago, long_ago, timezone.now())
+    )
+
+    Benchmark.objects.forget_old()
+
+    assert not Benchmark.objects.filter(pk=gone.pk).exists()
+    assert [point.requests for point in old.points.all()] == [[], []]
+    assert old.points.first() is not None
+    assert new.points.filter(requests=[]).count() == 0
+    assert len(read_points(old)[0].rounds) == 3
