@@ -186,6 +186,6 @@ def test_a_redis_that_is_away_is_not_waited_for(
 
     away = app.connection_for_write(url=f"redis+socket://{tmp_path}/redis.sock")
     with away, pytest.raises(OperationalError):
-        tasks.advance.apply_async(args=(1,), queue="box.x", retry=False, connection=away)
+        tasks.advance.apply_async(args=(1,), queue="box.x", retry=False, connection=away)  # type: ignore[call-arg]
 
     assert not paused

@@ -33,6 +33,7 @@ MAY = {
     "systemd's unit files": {"host/external/unit_files.py"},
     "starts this program itself, with no path of the box among its words": {
         *("consumers/log_search.py", "host/collector/parent.py", "host/weights/fetch/child.py"),
+        "host/benchmarks/process.py",
     },
     "/dev/null": {"host/collector/child.py"},
     "a report and the folder of tests that a developer names": {"management/commands/diagnose.py"},
@@ -50,6 +51,7 @@ MAY = {
             "launch/tables.py",
         ),
         *("judge/profiles/lint_rules.py", "launch/recipes/catalogue.py"),
+        *("gateway/clients.py", "judge/benchmarks/presets.py"),
     },
     "inferdash's own: box.toml and its data folder": {
         *(

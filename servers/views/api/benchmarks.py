@@ -3,7 +3,6 @@
 from datetime import datetime
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Schema, Status
 from pydantic import Field
@@ -192,7 +191,6 @@ def export_result(request: HttpRequest, pk: int, form: str) -> HttpResponse:
     return HttpResponse(text, content_type=f"{export.FORMS[form].content_type}; charset=utf-8")
 
 
-@sync_to_async
 def _look(pk: int) -> BenchmarkOut:
     found = _find(pk)
     return BenchmarkOut.from_benchmark(found, read_points(found))
