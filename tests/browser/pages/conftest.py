@@ -31,7 +31,7 @@ def complaints() -> Iterator[list[str]]:
 
 @pytest.fixture
 def context(browser: Browser, ada: Any) -> Iterator[BrowserContext]:
-    context = browser.new_context(viewport=DESK)  # type: ignore[arg-type]
+    context = browser.new_context(viewport=DESK)
     context.add_cookies([ada])
     yield context
     context.close()

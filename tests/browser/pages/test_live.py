@@ -224,7 +224,7 @@ def test_one_s_own_idle_server_stops_at_once(busy: WebStack, page: Page) -> None
 def test_a_viewer_sees_everything_and_is_offered_nothing_to_press(
     busy: WebStack, browser: Browser
 ) -> None:
-    context = browser.new_context(viewport=DESK)  # type: ignore[arg-type]
+    context = browser.new_context(viewport=DESK)
     context.add_cookies([busy.cookie("vera", "VIEWER")])  # type: ignore[list-item]
     page = context.new_page()
     page.goto(busy.url)

@@ -164,7 +164,7 @@ def test_the_sidebar_stays_as_it_was_left_and_is_a_drawer_on_a_phone(
     assert models.evaluate("link => link.offsetWidth") < wide / 2
     assert faults(page) == []
 
-    page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    page.set_viewport_size(PHONE)
     expect(models).to_be_hidden()
     assert page.locator(".phone-bar").evaluate("bar => bar.offsetHeight") <= 56
     assert faults(page) == []
@@ -179,7 +179,7 @@ def test_the_sidebar_stays_as_it_was_left_and_is_a_drawer_on_a_phone(
 def test_what_is_pressed_beside_the_drawer_only_closes_it_and_the_bar_covers_nothing(
     busy: WebStack, browser: Browser, ada: Any, complaints: list[str]
 ) -> None:
-    context = browser.new_context(viewport=PHONE, has_touch=True)  # type: ignore[arg-type]
+    context = browser.new_context(viewport=PHONE, has_touch=True)
     context.add_cookies([ada])
     page = new_page(context, complaints)
     page.goto(f"{busy.url}/design/")
