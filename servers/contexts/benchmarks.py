@@ -118,22 +118,23 @@ def describe_result(benchmark: Benchmark) -> dict[str, Any]:
         BenchmarkJob.objects.filter(pk=benchmark.job_id or 0).first() if benchmark.is_open else None
     )
     others = Benchmark.objects.filter(server=benchmark.server_id, preset=benchmark.preset)
+    figures = [each for each in FIGURES if any(point.estimate(each) for point in points)]
     return {
         "benchmark": benchmark,
         "job": job,
-        "figures": FIGURES,
-        "rows": [_build_point(each) for each in points],
+        "figures": figures,
+        "rows": [_build_point(each, figures) for each in points],
         "facts": list_facts([benchmark]),
         "plots": build_plots([("", points)]),
         "earlier": others.filter(pk__lt=benchmark.pk, is_clean__isnull=False).first(),
     }
 
 
-def _build_point(point: MeasuredPoint) -> PointRow:
+def _build_point(point: MeasuredPoint, figures: Sequence[BenchmarkFigure]) -> PointRow:
     return PointRow(
         label=point.label,
         requests=sum(each.requests for each in point.rounds),
-        cells=tuple(_format(figure, point) for figure in FIGURES),
+        cells=tuple(_format(figure, point) for figure in figures),
         taints=tuple(say(code) for code in point.taints),
     )
 

@@ -85,9 +85,12 @@ def test_a_point_tells_what_it_has_enough_requests_for() -> None:
 
 
 def test_prompt_speed_counts_neither_the_cache_nor_the_network() -> None:
-    cached = [replace(request(number * 2.0), cached_tokens=40) for number in range(4)]
-    assert summarise(cached, concurrency=1, base=0.2).prefill_rate == pytest.approx(60 / 0.3)
-    assert summarise(cached, concurrency=2).prefill_rate is None, "not with several at once"
+    sent = [request(number * 2.0) for number in range(4)]
+    long = [replace(each, prompt_tokens=2000, cached_tokens=400) for each in sent]
+    assert summarise(long, concurrency=1, base=0.2).prefill_rate == pytest.approx(1600 / 0.3)
+    assert summarise(long, concurrency=2).prefill_rate is None, "not with several at once"
+    cached = [replace(each, cached_tokens=40) for each in sent]
+    assert summarise(cached, concurrency=1, base=0.2).prefill_rate is None, "too short to tell"
     assert summarise(cached, concurrency=1).cached_share == pytest.approx(0.4)
     unknown = [request(number * 2.0) for number in range(4)]
     assert summarise(unknown, concurrency=1).cached_share is None, "unknown is not zero"

@@ -10,6 +10,9 @@ from servers.judge.benchmarks.timings import find_contradictions, find_window
 
 LATE = 0.005  # seconds; a generator whose loop lags more measures itself
 FEWEST = 3  # whole requests that say anything of a point
+LEAST_READ = (
+    1000  # tokens of a prompt, for a speed of reading: below, all is the first token's own time
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,11 +117,12 @@ def _rate(whole: Sequence[RequestTiming], start: float, stop: float) -> float | 
 
 
 def _prefill(whole: Sequence[RequestTiming], base: float) -> float | None:
-    rates = [
-        (each.prompt_tokens - (each.cached_tokens or 0)) / (each.ttft - base)
+    read = [
+        (each.prompt_tokens - (each.cached_tokens or 0), each.ttft - base)
         for each in whole
         if each.prompt_tokens is not None and each.ttft is not None and each.ttft > base
     ]
+    rates = [tokens / seconds for tokens, seconds in read if tokens >= LEAST_READ]
     return percentile(rates, 0.5)
 
 
