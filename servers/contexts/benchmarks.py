@@ -44,6 +44,7 @@ class FigureCell:
 
     text: str
     more: str = ""
+    title: str = ""  # of its column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,10 +105,12 @@ def _build_row(benchmark: Benchmark) -> ResultRow:
 def _format(figure: BenchmarkFigure, point: MeasuredPoint) -> FigureCell:
     found = point.estimate(figure)
     if found is None:
-        return FigureCell(text="–")
+        return FigureCell(text="–", title=figure.title)
     half = (found.high - found.low) / 2 / found.mean if found.is_sure and found.mean else 0.0
     return FigureCell(
-        text=figure.format(found.mean), more=f"±{100 * half:.0f} %" if half >= 0.005 else ""
+        text=figure.format(found.mean),
+        more=f"±{100 * half:.0f} %" if half >= 0.005 else "",
+        title=figure.title,
     )
 
 
