@@ -19,7 +19,7 @@ def checkout(tmp_path: Path) -> Path:
     up = folder / "inferdash/up"
     up.mkdir(parents=True)
     shutil.copy(ROOT / "inferdash/__init__.py", folder / "inferdash")
-    for name in ("__init__.py", "install.py", "pip.py", "up.sh", "node-requirements.txt"):
+    for name in ("__init__.py", "install.py", "up.sh", "node-requirements.txt"):
         shutil.copy(ROOT / "inferdash/up" / name, up)
     for name in ("requirements.txt", "requirements-dev.txt"):
         (folder / name).write_text("# nothing is needed\n")

@@ -11,7 +11,8 @@ from typing import Any
 from channels.db import database_sync_to_async
 
 from servers.judge.logs import failure_catalog
-from servers.judge.logs.metrics import LogMetricMap, Meter, load_meters
+from servers.judge.logs.metric_rules import LogMetricMap, load_meters
+from servers.judge.logs.metrics import Meter
 from servers.judge.logs.parsing import Level
 from servers.judge.logs.phases.progress import PHASES
 from servers.lifecycle.runs import starts

@@ -105,20 +105,6 @@ def test_colours_are_kept_and_nothing_in_a_line_is_obeyed(page: Page, stack: Sta
     assert not [url for url in asked if "logout" in url]
 
 
-def test_nothing_moves_under_a_press_while_lines_come(page: Page, stack: Stack) -> None:
-    write(stack, [("o", "w" * 20_000)])
-    open_log(page, stack)
-    button = page.get_by_role("button", name="16,000 more characters")
-    button.hover()
-    page.mouse.down()
-    write(stack, [*numbered(20), ("e", "RuntimeError: out of luck")])
-    expect(page.locator(".log-row-e")).to_be_attached()
-    page.mouse.up()
-
-    expect(page.locator(".log-row-o .log-text").first).to_have_text("w" * 20_000)
-    expect(page.locator(".log-row.is-error")).to_be_attached()
-
-
 def test_the_refreshes_of_a_bar_share_one_row_a_rank(page: Page, stack: Stack) -> None:
     refreshes = [
         ("e", f"\r(Worker_TP{rank} pid={rank}) Loading: {p:3d}%|{'█' * (p // 10)}| {p}/100 [00:01<00:02, 3it/s]")

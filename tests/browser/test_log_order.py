@@ -1,4 +1,7 @@
-"""Whichever of the server's answers comes first, the page of a log shows its end, or where it was."""
+"""Whichever of the server's answers comes first, the page of a log shows its end, or where it was.
+
+And nothing of it moves under a press.
+"""
 
 import json
 from typing import Any
@@ -6,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, WebSocketRoute, expect
 
-from tests.browser.test_log import context, numbered, page, stack, write
+from tests.browser.test_log import context, numbered, open_log, page, stack, write
 from tests.chat_stack import Stack
 
 __all__ = ["context", "page", "stack"]
@@ -131,3 +134,17 @@ def test_a_search_whose_answer_is_lost_goes_to_its_first_hit_all_the_same(
     page.get_by_label("Find in the whole log").fill("shard")
     expect(page.locator(".log-count")).to_contain_text("of 2")
     assert lost
+
+
+def test_nothing_moves_under_a_press_while_lines_come(page: Page, stack: Stack) -> None:
+    write(stack, [("o", "w" * 20_000)])
+    open_log(page, stack)
+    button = page.get_by_role("button", name="16,000 more characters")
+    button.hover()
+    page.mouse.down()
+    write(stack, [*numbered(20), ("e", "RuntimeError: out of luck")])
+    expect(page.locator(".log-row-e")).to_be_attached()
+    page.mouse.up()
+
+    expect(page.locator(".log-row-o .log-text").first).to_have_text("w" * 20_000)
+    expect(page.locator(".log-row.is-error")).to_be_attached()

@@ -46,7 +46,7 @@ MAY = {
             "judge/runs/metrics.py",
         ),
         *(
-            "judge/logs/metrics.py",
+            "judge/logs/metric_rules.py",
             "judge/logs/phases/reader.py",
             "launch/tables.py",
         ),

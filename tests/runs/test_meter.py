@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from servers.judge.logs.metrics import MOST, Meter, MetricRule, load_meters
+from servers.judge.logs.metric_rules import load_meters
+from servers.judge.logs.metrics import MOST, Meter, MetricRule
 from tests.cases import table
 
 EXAMPLES = [

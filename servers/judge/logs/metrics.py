@@ -1,12 +1,6 @@
 """Figures that engines write into their log every few seconds, gathered for a chart.
 
-What is read stands in meters/*.yaml, one file an engine:
-
-tokens   what the figures of tokens are of: all requests together, or one
-rules    near: a plain text that the line holds. fields: figure -> pattern, searched from there on,
-         whose group 1 it is. who: a pattern that tells the parts of an engine apart, whose figures
-         are added up. scale: what a figure is multiplied by (percent are wanted).
-         examples: lines that a test holds them to.
+Also by the search's child, which has Python alone and is handed the rules.
 """
 
 import re
@@ -14,13 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from pathlib import Path
 from typing import Any, Self
-
-import yaml
-
-from servers.launch.yaml_files import load_yaml
 
 # What is charted: tokens a second, requests, percent of the KV cache.
 FIELDS = ("generation", "prompt", "running", "queued", "kv")
@@ -166,38 +154,3 @@ def _seconds(at: str) -> float | None:
         return datetime.fromisoformat(at).timestamp()
     except ValueError:
         return None
-
-
-FOLDER = Path(__file__).with_name("meters")
-_KEYS = {"id", "near", "fields", "who", "scale", "examples"}
-
-
-class MeterError(Exception):
-    """A file that cannot be used; the text names the file and what is wrong."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LogMetricMap:
-    engine: str
-    tokens: str
-    rules: tuple[dict[str, Any], ...]  # as they are kept, which is what a child is handed
-
-
-@cache
-def load_meters() -> dict[str, LogMetricMap]:
-    """Raises MeterError."""
-    return {book.engine: book for book in map(_book, sorted(FOLDER.glob("*.yaml")))}
-
-
-def _book(path: Path) -> LogMetricMap:
-    try:
-        kept = load_yaml(path.read_text(encoding="utf-8"))
-        for rule in kept["rules"]:
-            if strange := (rule.keys() - _KEYS) | (rule["fields"].keys() - set(FIELDS)):
-                raise ValueError(f"{rule['id']} has keys that are not known: {strange}")
-            MetricRule.from_json(rule)
-        return LogMetricMap(
-            engine=kept["engine"], tokens=kept["tokens"], rules=tuple(kept["rules"])
-        )
-    except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-        raise MeterError(f"{path.name}: {error!r}") from error

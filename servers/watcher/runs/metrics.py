@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from servers import events
 from servers.host.runs.probes import HealthAnswer
 from servers.judge.logs import parsing
-from servers.judge.logs.metrics import GAP, Meter, MetricRule, load_meters
+from servers.judge.logs.metric_rules import load_meters
+from servers.judge.logs.metrics import GAP, Meter, MetricRule
 from servers.judge.memory import history
 from servers.judge.runs import metrics
 from servers.judge.runs.metrics import FINEST, STALE, WINDOW, EngineReading, Figures, MetricMap

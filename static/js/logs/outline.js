@@ -3,6 +3,7 @@
 // Their rows show it, a lane beside them where they are in all of it, the menu lists them.
 
 import { around, find } from "../page/parts.js";
+import { whenReleased } from "../page/pointer-guard.js";
 
 const AGAIN = 5000; // ms between two looks while the log grows
 const MARK = 4; // px; what is nearer shares a mark
@@ -39,6 +40,7 @@ export class LogOutline {
   /** Loaded when there are some. @type {import("./figures.js").LogFigures | undefined} */
   figures;
   said = "";
+  age = 0; // grows with each log that this is the outline of
 
   /** @param {HTMLElement} log @param {On} on */
   constructor(log, on) {
@@ -85,6 +87,7 @@ export class LogOutline {
   }
 
   forget() {
+    this.age += 1;
     clearTimeout(this.timer);
     this.timer = undefined;
     this.notes = new Map();
@@ -107,8 +110,15 @@ export class LogOutline {
     this.timer ??= setTimeout(() => (document.hidden ? this.#later() : this.ask()), AGAIN);
   }
 
+  // Not under a press: it marks lines, and gives the tools above them more words.
   /** @param {Log.Outline} outline */
   tell(outline) {
+    const { age } = this;
+    whenReleased(() => age === this.age && this.#take(outline));
+  }
+
+  /** @param {Log.Outline} outline */
+  #take(outline) {
     const said = JSON.stringify(outline);
     if (said !== this.said) {
       this.said = said;

@@ -17,7 +17,6 @@ import { LogTarget } from "./target.js";
 import { plain } from "./terminal.js";
 import { LogView } from "./view.js";
 import { around, find } from "../page/parts.js";
-import { whenReleased } from "../page/pointer-guard.js";
 
 /** @import { LogDownload } from "./download.js" */
 /** @import { Choice } from "./choices.js" */
@@ -150,18 +149,11 @@ class LogReader {
     if (Array.isArray(message)) this.#pushed(...message);
     else if (message.window) this.#window(...message.window);
     else if (message.found) this.find.found(message.found);
-    else if (message.outline) this.#tellOutline(message.outline);
+    else if (message.outline) this.outline.tell(message.outline);
     else if (message.picked) this.#picked(message.picked);
     else if (message.hello) this.#hello(message.hello);
     else if (message.complete !== undefined) this.#complete(message.empty);
     else if (message.gap || message.anew) this.#reopen();
-  }
-
-  // It marks lines, and gives the tools above them more words.
-  /** @param {Log.Outline} outline */
-  #tellOutline(outline) {
-    const { run } = this.root.dataset;
-    whenReleased(() => run === this.root.dataset.run && this.root.isConnected && this.outline.tell(outline));
   }
 
   // The first word on every connection.
