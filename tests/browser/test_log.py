@@ -419,7 +419,7 @@ def test_errors_phases_and_evidence_stand_beside_the_log(page: Page, stack: Stac
     moments = [["loading", 3002, ""], ["ready", 5000, ""]]
     found = {"outcome": "failed", "cause": "oom", "evidence": [[3005, "CUDA out of memory"]]}
     stack.shell(
-        "reader = __import__('servers.judge.logs.phases', fromlist=['Reader']).Reader('vllm').to_json()\n"
+        "reader = __import__('servers.judge.logs.phases.reader', fromlist=['Reader']).Reader('vllm').to_json()\n"
         f"reader['tracks']['vllm']['moments'] = {moments}\n"
         f"Run.objects.filter(pk={stack.run}).write(start__reader=reader, log__diagnosis={found})"
     )

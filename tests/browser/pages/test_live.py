@@ -67,7 +67,7 @@ def test_a_box_without_servers_says_what_to_do_next(stack: WebStack, page: Page)
     page.goto(stack.url)
 
     expect(page.get_by_text("No box yet.")).to_be_visible()
-    expect(page.get_by_role("link", name="New profile")).to_be_visible()
+    expect(page.get_by_role("link", name="fill in a profile")).to_be_visible()
     assert faults(page) == []
 
 
