@@ -31,7 +31,7 @@ def profile_check(request: PersonRequest) -> HttpResponse:
     """What the form's launch would run into, and the command that it amounts to."""
     form, profile = _form(request)
     start = _read_context(form, profile) if form.is_valid() else None
-    beside = build_parts(form, start.sample if start is not None else None)
+    beside = build_parts(form, start)
     if not form.is_valid():
         found = {"faults": form.faults(), "marks": _marks(form, _read_vocabulary(form, profile))}
         return render(request, "profiles/form/check.html", found | beside)

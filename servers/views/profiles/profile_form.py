@@ -1,7 +1,6 @@
 """The form that makes and changes profiles."""
 
 import itertools
-from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -16,6 +15,7 @@ from servers.forms.profile import ProfileForm, initial
 from servers.launch.engines import change
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes.document import Document
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.weights import checkpoints, inventory
 from servers.models import (
     AuditEntry,
@@ -61,12 +61,11 @@ def render_form(
     return render(request, "profiles/form.html", context | more)
 
 
-def build_parts(form: ProfileForm, sample: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def build_parts(form: ProfileForm, known: LaunchContext | None = None) -> dict[str, Any]:
     """The form and the GPUs of its box, whose newest sample may be read already."""
     box, choice = form.read_box(), None
     if box is not None:
-        if sample is None:
-            sample = box_samples.newest(box.slug)
+        sample = known.sample if known is not None else box_samples.newest(box.slug)
         choice = describe_gpus(box, str(form["gpus"].value() or ""), sample)
     return {"form": form, "sections": form.sections(), "box": box, "choice": choice}
 
