@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import groups
+from tests.__main__ import find_mypy_cache
 from tests.cases import table
 from tests.groups import GROUPS, ROOT, GroupError, GuardedGroup, changed, hash_inputs, hashes, write
 from tests.nested import run_pytest
@@ -186,3 +187,16 @@ def test_a_run_tells_which_groups_it_has_proved(tests: str, proved: list[str]) -
 
 def test_without_the_option_every_test_runs(tmp_path: Path) -> None:
     assert "2 passed" in run(tmp_path, hashes())
+
+
+def test_the_cache_of_types_is_another_once_models_have_moved(tmp_path: Path) -> None:
+    models = tmp_path / "servers/models"
+    models.mkdir(parents=True)
+    (models / "box.py").touch()
+    before = find_mypy_cache(tmp_path)
+    (models / "box.py").write_text("changed = True\n")
+    assert find_mypy_cache(tmp_path) == before
+
+    (models / "box.py").rename(models / "machine.py")
+
+    assert find_mypy_cache(tmp_path) != before
