@@ -1,6 +1,5 @@
 """The main job with vLLM itself: a profile, a start, its log, a chat, a stop."""
 
-import re
 import time
 from pathlib import Path
 
@@ -19,7 +18,8 @@ from tests.vllm import build, image
 
 pytestmark = [pytest.mark.vllm, pytest.mark.browser]
 
-ASKED_WITHIN = 600_000  # ms; about 13 s on two idle cores
+# ms; about 13 s on two idle cores. Everything else comes first, and it is given half an hour.
+ASKED_WITHIN = 35 * 60_000
 WRITTEN_WITHIN = 90.0  # s
 QUIET = "--disable-access-log-for-endpoints"
 START_WITHIN = 15 * 60_000  # ms; about 65 s on two idle cores
@@ -217,9 +217,4 @@ def fill_in(page: Page, place: Installation) -> None:
 def wait_until_asked(page: Page, place: Installation) -> None:
     """The profile's page says what the image has, once the watcher has asked it."""
     said = page.locator(".image-says")
-    expect(said).to_contain_text(re.compile("flags, read|could not be read"), timeout=ASKED_WITHIN)
-    if "could not be read" in said.inner_text():
-        # From a cold disk beside all the other tests it may take longer than the watcher waits. The
-        # libraries are in memory now, and tomorrow it would ask again.
-        place.run("ImageFacts.objects.all().delete()")
     expect(said).to_contain_text("flags, read", timeout=ASKED_WITHIN)

@@ -1,5 +1,6 @@
 """What an image may do while it is asked something: nothing but answer, and not for long."""
 
+import os
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -142,6 +143,18 @@ def test_one_that_hangs_is_killed_after_its_time(docker: DockerContainers, scrip
     assert said.exit_code is None
     assert said.output == "begun\n"
     assert left(docker) == []
+
+
+def test_one_on_a_busy_box_is_given_longer(
+    docker: DockerContainers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (1000.0, 0.0, 0.0))
+    assert ask(docker, "sleep 600", seconds=0.1).end == "late"
+    monkeypatch.setattr(throwaway, "_TIMES_LONGER_WHILE_BUSY", 300)
+    said = ask(docker, "sleep 2; echo done", seconds=1)
+
+    assert (said.end, said.output) == ("ended", "done\n")
+    assert said.took > 2
 
 
 def test_one_that_prints_without_end_is_cut(docker: DockerContainers) -> None:

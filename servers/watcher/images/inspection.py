@@ -36,7 +36,7 @@ LOADS_FIRST = "A model is loading, and it shares its memory with everything else
 LONGEST_WORDS = 300  # characters of a program's own words in a sentence
 
 _KILLED = {
-    "late": "had not ended after {question.seconds:.0f} s and was killed",
+    "late": "had not ended after {said.took:.0f} s and was killed",
     "long": "printed more than {kib} KiB and was killed",
     "memory": "wanted more than {gib} GiB of memory and was killed",
 }
@@ -268,7 +268,7 @@ def _refusal(said: ContainerOutput, command: tuple[str, ...]) -> str:
     tried = f"“{shown}”, tried in a container without GPUs and network,"
     if said.end in _KILLED:
         how = _KILLED[said.end].format(
-            question=ContainerCommand,
+            said=said,
             kib=ContainerCommand.longest >> 10,
             gib=ContainerCommand.memory >> 30,
         )
