@@ -1,4 +1,4 @@
-"""The page contexts of check-ups: a server's tab, lists of results, one result, two compared."""
+"""The page contexts of check-ups: a server's tab, lists of results, one result, several compared."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +14,9 @@ from servers.judge.benchmarks.comparison import (
     BenchmarkFigure,
     MeasuredPoint,
     PointDifference,
+    SpeedChange,
     compare_points,
+    compare_speed,
 )
 from servers.judge.benchmarks.facts import list_differing, list_facts
 from servers.judge.benchmarks.plots import list_charts
@@ -26,6 +28,8 @@ from servers.models import Benchmark, BenchmarkJob, BenchmarkPoint, Run, Server
 from servers.models.benchmarks import BenchmarkQuerySet
 
 OF_A_SERVER, OF_ALL = 20, 100  # results in a list
+MOST_COMPARED = 6
+_LETTERS = "ABCDEF"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,23 +110,76 @@ def _build_point(point: MeasuredPoint, figures: Sequence[BenchmarkFigure]) -> Po
     )
 
 
-def describe_comparison(before: Benchmark, after: Benchmark) -> dict[str, Any]:
-    one, other = read_points(before), read_points(after)
-    differences = compare_points(one, other)
+@dataclass(frozen=True, kw_only=True)
+class ComparedResult:
+    """`letter` names it in tables and plots. `change` is against the first, which has none."""
+
+    letter: str
+    benchmark: Benchmark
+    change: SpeedChange | None
+    verdicts: str  # "3 worse, 12 no difference that can be told"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedRow:
+    """A figure of a point. `cells`: one a result behind the first; None: it lacks the point."""
+
+    point: MeasuredPoint
+    figure: BenchmarkFigure
+    first: str
+    cells: tuple[tuple[str, PointDifference | None], ...]
+
+
+def describe_comparison(results: Sequence[Benchmark]) -> dict[str, Any]:
+    """Of two to MOST_COMPARED results, each against the first."""
+    points = [read_points(each) for each in results]
+    against = [compare_points(points[0], each) for each in points[1:]]
+    compared = [ComparedResult(letter=_LETTERS[0], benchmark=results[0], change=None, verdicts="")]
+    for letter, each, measured, differences in zip(
+        _LETTERS[1:], results[1:], points[1:], against, strict=False
+    ):
+        compared.append(
+            ComparedResult(
+                letter=letter,
+                benchmark=each,
+                change=compare_speed(points[0], measured),
+                verdicts=_count_verdicts(differences),
+            )
+        )
     return {
-        "before": before,
-        "after": after,
-        "differences": differences,
-        "verdicts": _count_verdicts(differences),
-        "changed": list_differing([before.measured_on, after.measured_on]),
-        "is_other_preset": (before.preset, before.preset_version)
-        != (after.preset, after.preset_version),
-        "plots": dump_charts(list_charts([("before", one), ("after", other)])),
+        "compared": compared,
+        "rows": _build_compared(points[0], against),
+        "changed": [
+            (fact.name, list(zip(_LETTERS, fact.short_values, strict=False)))
+            for fact in list_differing([each.measured_on for each in results])
+        ],
+        "is_other_preset": len({(each.preset, each.preset_version) for each in results}) > 1,
+        "plots": dump_charts(list_charts(list(zip(_LETTERS, points, strict=False)))),
     }
 
 
+def _build_compared(
+    points: Sequence[MeasuredPoint], against: Sequence[Sequence[PointDifference]]
+) -> list[ComparedRow]:
+    known = [{(each.point.key, each.figure.key): each for each in found} for found in against]
+    rows = []
+    for point in points:
+        for figure in FIGURES:
+            cells = [found.get((point.key, figure.key)) for found in known]
+            if any(cells) and (one := point.estimate(figure)):
+                rows.append(
+                    ComparedRow(
+                        point=point,
+                        figure=figure,
+                        first=figure.format(one.mean),
+                        cells=tuple(zip(_LETTERS[1:], cells, strict=False)),
+                    )
+                )
+    return rows
+
+
 def _count_verdicts(differences: Sequence[PointDifference]) -> str:
-    """ "3 worse, 1 better, 12 no difference that can be told." """
+    """ "3 worse, 1 better, 12 no difference that can be told"; "" for no point in common."""
     counts = Counter(each.verdict for each in differences)
     order = ("worse", "better", "no difference that can be told", "one round only")
-    return ", ".join(f"{counts[word]} {word}" for word in order if counts[word]) + "."
+    return ", ".join(f"{counts[word]} {word}" for word in order if counts[word])

@@ -14,6 +14,8 @@ from servers.models import Benchmark, Permission, Profile, Server
 from servers.views.access import PersonRequest, get, post
 from servers.views.responses import respond_done, respond_text
 
+LONGEST_CHOICE = 100  # results in a list, all of which may be ticked
+
 
 @post("servers/<slug:slug>/check-up/start/", Permission.OPERATE)
 def server_checkup_start(request: PersonRequest, slug: str) -> HttpResponse:
@@ -65,13 +67,13 @@ def benchmark(request: PersonRequest, pk: int) -> HttpResponse:
 
 @get("benchmarks/compare/", Permission.VIEW)
 def benchmark_compare(request: PersonRequest) -> HttpResponse:
-    """With ?of= twice: the older one stands first."""
-    chosen = [numbers.whole(each) for each in request.GET.getlist("of")]
+    """With ?of= for each of two to six: the oldest is the first, against which the others stand."""
+    chosen = [numbers.whole(each) for each in request.GET.getlist("of")[:LONGEST_CHOICE]]
     found = Benchmark.objects.with_details().filter(pk__in=[each for each in chosen if each])
-    pair = list(found.order_by("pk")[:3])
-    if len(pair) != 2:
+    several = list(found.order_by("asked_at", "pk")[: results.MOST_COMPARED + 1])
+    if not 2 <= len(several) <= results.MOST_COMPARED:
         return render(request, "benchmarks/compare.html", {})
-    return render(request, "benchmarks/compare.html", results.describe_comparison(*pair))
+    return render(request, "benchmarks/compare.html", results.describe_comparison(several))
 
 
 @get("benchmarks/<int:pk>/export/<slug:form>/", Permission.VIEW)

@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from servers.contexts.benchmark_history import describe_history
+from servers.contexts.benchmarks import describe_comparison
 from servers.judge.benchmarks.comparison import compare_points
 from servers.lifecycle.benchmarks import export
 from servers.lifecycle.benchmarks.results import read_points
@@ -93,6 +94,40 @@ def test_a_history_says_what_changed_and_what_that_did(server: ManagedServer) ->
     one, together = json.loads(shown["history_plots"])
     assert [len(each["points"]) for each in (*one["series"], *together["series"])] == [5, 5]
     assert [mark["words"] for mark in one["marks"]] == ["v4, image"]
+
+
+def test_up_to_six_results_stand_against_the_first(server: ManagedServer) -> None:
+    now, on = timezone.now(), measurements.MEASURED_ON
+    made = [
+        measurements.benchmark(
+            server, preset, speed=speed, asked_at=now - timedelta(days=days),
+            measured_on=on | {"driver": driver},
+        )
+        for days, preset, speed, driver in (
+            (9, "quick", 1.0, "580.95.05"), (8, "quick", 1.005, "580.95.05"),
+            (7, "quick", 0.8, "590.10"), (6, "crowd", 1.0, "590.10"), (5, "quick", 1.3, ""),
+            (4, "quick", 1.0, "590.10"), (3, "quick", 1.0, "590.10"),
+        )
+    ]  # fmt: skip
+
+    shown = describe_comparison(made[:6])
+
+    assert [each.letter for each in shown["compared"]] == list("ABCDEF")
+    assert [each.change and each.change.words for each in shown["compared"]] == [
+        None, "no difference that can be told", "20 % slower", None, "30 % faster",
+        "no difference that can be told",
+    ]  # fmt: skip
+    assert dict(shown["changed"])["Driver"][4] == ("E", "–")
+    first = shown["rows"][0]
+    assert [bool(cell) for _letter, cell in first.cells] == [True, True, False, True, True]
+    assert shown["is_other_preset"]
+    client = factories.log_in(factories.person("vera", Role.VIEWER))
+    pages = [
+        client.get(reverse("benchmark_compare"), {"of": [each.pk for each in chosen]})
+        for chosen in (made[:1], made[:6], made)
+    ]
+    said = "Choose two to six results."
+    assert [said in page.content.decode() for page in pages] == [True, False, True]
 
 
 def test_pages_show_results_without_a_query_for_each(server: ManagedServer) -> None:

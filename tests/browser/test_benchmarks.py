@@ -90,3 +90,6 @@ def test_two_check_ups_are_compared(stack: WebStack, page: Page, engine: Scripte
         box.check()
     page.get_by_role("button", name="Compare").click()
     expect(page.locator("#differences")).to_be_visible()
+    expect(page.locator("ul.compared li")).to_contain_text("slower")
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
