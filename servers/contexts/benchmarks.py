@@ -9,6 +9,7 @@ from django.db.models import Prefetch
 
 from servers.contexts.benchmark_figures import FigureCell, dump_charts, format_figure
 from servers.contexts.benchmark_history import describe_history
+from servers.judge.benchmarks.capacity import CapacityLimits, ServerCapacity, find_capacity
 from servers.judge.benchmarks.comparison import (
     FIGURES,
     BenchmarkFigure,
@@ -19,7 +20,7 @@ from servers.judge.benchmarks.comparison import (
     compare_speed,
 )
 from servers.judge.benchmarks.facts import list_differing, list_facts
-from servers.judge.benchmarks.plots import list_charts
+from servers.judge.benchmarks.plots import list_charts, plot_capacity
 from servers.judge.benchmarks.presets import load_presets
 from servers.judge.messages import Sentence, say
 from servers.lifecycle.benchmarks.results import read_points, read_rows
@@ -48,6 +49,16 @@ class ResultRow:
     user_rate: FigureCell
     output_rate: FigureCell
     ttft: FigureCell
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapacityVerdict:
+    """In words: how many people, what nine of ten of them see, and what ends it."""
+
+    people: str
+    sees: tuple[str, ...]
+    binds: Sentence | None
+    limits: CapacityLimits
 
 
 def find_checkup(server: Server, run: Run | None) -> dict[str, Any]:
@@ -82,9 +93,10 @@ def _build_row(benchmark: Benchmark) -> ResultRow:
     )
 
 
-def describe_result(benchmark: Benchmark) -> dict[str, Any]:
+def describe_result(benchmark: Benchmark, limits: CapacityLimits) -> dict[str, Any]:
     """What the page of one shows."""
     points = read_points(benchmark)
+    capacity = find_capacity(points, limits)
     job = (
         BenchmarkJob.objects.filter(pk=benchmark.job_id or 0).first() if benchmark.is_open else None
     )
@@ -96,9 +108,47 @@ def describe_result(benchmark: Benchmark) -> dict[str, Any]:
         "figures": figures,
         "rows": [_build_point(each, figures) for each in points],
         "facts": list_facts([benchmark.measured_on]),
-        "plots": dump_charts(list_charts([("", points)])),
+        "plots": dump_charts(
+            [*(plot_capacity(capacity) if capacity else ()), *list_charts([("", points)])]
+        ),
+        "capacity": _describe_capacity(capacity) if capacity else None,
         "earlier": others.filter(pk__lt=benchmark.pk, is_clean__isnull=False).first(),
     }
+
+
+def _describe_capacity(found: ServerCapacity) -> CapacityVerdict:
+    user, _output, first, *_others = FIGURES
+    kept, broken, sees = found.kept, found.broken, []
+    if kept is not None and kept.first is not None and kept.speed is not None:
+        sees.append(
+            f"Nine of ten wait at most {first.format(kept.first)} for their first token "
+            f"and get {user.format(kept.speed)} tok/s or more."
+        )
+        if not kept.is_clean:
+            sees.append("This point is not clean, so there may be room for more.")
+    if broken is not None:
+        told = []
+        if broken.first is None or broken.speed is None:
+            told.append("requests fail")
+        else:
+            if found.breaks_first:
+                told.append(f"the first token takes {first.format(broken.first)}")
+            if found.breaks_speed:
+                told.append(f"each gets {user.format(broken.speed)} tok/s")
+        sees.append(f"With {broken.people}, {' and '.join(told)}.")
+    else:
+        sees.append("More were not measured.")
+    return CapacityVerdict(
+        people=_name_people(found), sees=tuple(sees), binds=found.binds, limits=found.limits
+    )
+
+
+def _name_people(found: ServerCapacity) -> str:
+    if found.kept is None:
+        fewest = found.steps[0].people
+        return "Too slow for one person" if fewest == 1 else f"Fewer than {fewest} people"
+    people = "1 person" if found.kept.people == 1 else f"{found.kept.people} people"
+    return people if found.broken else f"{people} or more"
 
 
 def _build_point(point: MeasuredPoint, figures: Sequence[BenchmarkFigure]) -> PointRow:

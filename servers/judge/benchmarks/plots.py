@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from servers.judge.benchmarks.capacity import ServerCapacity
 from servers.judge.benchmarks.comparison import FIGURES, BenchmarkFigure, MeasuredPoint
 from servers.judge.benchmarks.history import HistoryEntry, HistoryStep
 
@@ -67,16 +68,6 @@ def list_charts(results: Sequence[tuple[str, Sequence[MeasuredPoint]]]) -> list[
             ),
         ),
         PlotChart(
-            title="Speed per person in a crowd",
-            x="people at once",
-            y="tok/s per person",
-            log=True,
-            series=tuple(
-                _connect(name, ((each.concurrency, _mean(each, user)) for each in points))
-                for name, points in crowds
-            ),
-        ),
-        PlotChart(
             title="Speed by length of prompt",
             x="tokens of prompt",
             y="tok/s per person",
@@ -88,6 +79,21 @@ def list_charts(results: Sequence[tuple[str, Sequence[MeasuredPoint]]]) -> list[
         ),
     )
     return [each for each in charts if any(len(line.points) > 1 for line in each.series)]
+
+
+def plot_capacity(capacity: ServerCapacity) -> list[PlotChart]:
+    """One, or none of a single step."""
+    people = [step.people for step in capacity.steps]
+    limit = [(each, capacity.limits.speed) for each in (min(people), max(people))]
+    steps = _connect("nine of ten", ((step.people, step.speed) for step in capacity.steps))
+    chart = PlotChart(
+        title="People against speed",
+        x="people at once",
+        y="tok/s for nine of ten",
+        log=True,
+        series=(steps, _connect("limit", limit)),
+    )
+    return [chart] if any(len(line.points) > 1 for line in chart.series) else []
 
 
 def _list_crowd(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:

@@ -101,7 +101,7 @@ class BenchmarkPlots extends HTMLElement {
           y: { range: (_self, _low, high) => [0, (high || 1) * 1.1] },
         },
         axes: [
-          { ...axis, size: 22, gap: 6, space: time ? 72 : 40, ...(log ? { splits: () => [...all] } : {}), values: (_self, splits) => (time ? dates(splits) : splits.map(short)) },
+          { ...axis, size: 22, gap: 6, space: time ? 72 : 40, ...(log ? { splits: () => [...all] } : {}), values: (_self, splits) => (time ? dates(splits) : splits.map(label)) },
           { ...axis, size: 52, space: 28, values: (_self, splits) => splits.map(short) },
         ],
         series: [
@@ -200,6 +200,11 @@ function clock(seconds) {
 /** @param {number} seconds */
 function moment(seconds) {
   return new Date(1000 * seconds).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+}
+
+/** A label of the axis: null where there is no room for it. @param {number | null} value */
+function label(value) {
+  return value === null ? "" : short(value);
 }
 
 /** @param {number} value */
