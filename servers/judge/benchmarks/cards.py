@@ -184,10 +184,8 @@ def build_figures(**known: Any) -> PointFigures:
 
 
 def _read_conditions(said: Mapping[str, Any]) -> PointConditions:
-    return PointConditions(
-        **{name: read_number(said, name) for name in _SHARES},
-        **{name: read_count(said, name) for name in _COUNTS},
-    )
+    seen: dict[str, Any] = {name: read_number(said, name) for name in _SHARES}
+    return PointConditions(**seen, **{name: read_count(said, name) for name in _COUNTS})
 
 
 def _read_spread(said: Any) -> Spread | None:
