@@ -1,5 +1,6 @@
 """Health of runs: notes of ready ones, their smoke test, and the stop of a load that would exhaust memory."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -9,6 +10,7 @@ from django.utils import timezone
 from servers import events
 from servers.host.runs.questions import CompletionResult
 from servers.judge.memory.room import GpuRoom
+from servers.judge.messages import say
 from servers.judge.runs.health import Condition, HealthVerdict
 from servers.judge.runs.smoke_test import FirstAnswer, slowness
 from servers.launch import durations
@@ -22,6 +24,7 @@ from servers.models.runs.run import DesiredState, ManagedRun, RunState, is_manag
 
 # Earlier runs among which the last good answer is looked for.
 EARLIER_RUNS = 10
+_SERVES_OTHERS = "What answers on its port serves "
 
 
 def note(run: Run, verdict: HealthVerdict) -> None:
@@ -42,6 +45,21 @@ def note(run: Run, verdict: HealthVerdict) -> None:
         events.publish_change("server", run.server_id)
     if is_ill and is_managed(run):
         _end_if_wanted(run)
+
+
+def note_served_names(run: Run, others: Sequence[str]) -> None:
+    """Tell of a start whose address serves other models: it would seem to load for ever."""
+    said = ""
+    if others:
+        quoted = [f"“{name}”" for name in others]
+        names = " and ".join(filter(None, (", ".join(quoted[:-1]), quoted[-1])))
+        said = f"{_SERVES_OTHERS}{names}, not “{run.served_name}”. {say('runs.other-names')}"
+    is_ours = run.status_message.startswith(_SERVES_OTHERS)
+    if said == run.status_message or not (said or is_ours):
+        return
+    if Run.objects.filter(pk=run.pk, state=RunState.STARTING).update(status_message=said):
+        run.status_message = said
+        events.publish_change("server", run.server_id)
 
 
 def _end_if_wanted(run: ManagedRun) -> None:
