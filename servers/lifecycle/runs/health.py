@@ -10,8 +10,7 @@ from django.utils import timezone
 from servers import events
 from servers.host.runs.questions import CompletionResult
 from servers.judge.memory.room import GpuRoom
-from servers.judge.messages import say
-from servers.judge.runs.health import Condition, HealthVerdict
+from servers.judge.runs.health import SERVES_OTHERS, Condition, HealthVerdict, describe_other_names
 from servers.judge.runs.smoke_test import FirstAnswer, slowness
 from servers.launch import durations
 from servers.lifecycle.profiles import checks
@@ -24,7 +23,6 @@ from servers.models.runs.run import DesiredState, ManagedRun, RunState, is_manag
 
 # Earlier runs among which the last good answer is looked for.
 EARLIER_RUNS = 10
-_SERVES_OTHERS = "What answers on its port serves "
 
 
 def note(run: Run, verdict: HealthVerdict) -> None:
@@ -49,12 +47,8 @@ def note(run: Run, verdict: HealthVerdict) -> None:
 
 def note_served_names(run: Run, others: Sequence[str]) -> None:
     """Tell of a start whose address serves other models: it would seem to load for ever."""
-    said = ""
-    if others:
-        quoted = [f"“{name}”" for name in others]
-        names = " and ".join(filter(None, (", ".join(quoted[:-1]), quoted[-1])))
-        said = f"{_SERVES_OTHERS}{names}, not “{run.served_name}”. {say('runs.other-names')}"
-    is_ours = run.status_message.startswith(_SERVES_OTHERS)
+    said = describe_other_names(others, run.served_name)
+    is_ours = run.status_message.startswith(SERVES_OTHERS)
     if said == run.status_message or not (said or is_ours):
         return
     if Run.objects.filter(pk=run.pk, state=RunState.STARTING).update(status_message=said):
