@@ -31,8 +31,8 @@ _CASES = {
         f"plum.PearRipened: 3. {PLACE}",
     ),
     "none but its source": (
-        [STARTED, FRAME, "    assert plum == pear", "AssertionError"],
-        f"AssertionError at “assert plum == pear”. {PLACE}",
+        [STARTED, FRAME, "    plum.pear(3)", "Exception"],
+        f"Exception at “plum.pear(3)”. {PLACE}",
     ),
     "a message that begins in the next line": (
         [STARTED, FRAME, "    x()", "IndexError:", "plum is over"],
@@ -79,6 +79,31 @@ _CASES = {
             "IndexError: plum",
         ],
         f"IndexError: plum. {PLACE}",
+    ),
+    "the inner one of a worker, as its parent repeats it": (
+        [
+            *[STARTED, BELOW, "    y()"],
+            "RuntimeError: Worker failed with error 'plum is over', please check the stack trace "
+            "above for the root cause",
+        ],
+        "plum is over. No known failure fits.",
+    ),
+    "what a capture of graphs says once more": (
+        [
+            *[STARTED, FRAME, "    x()", "IndexError: plum", "", CHAIN, ""],
+            *[STARTED, BELOW, "    y()", "Exception: Capture cuda graph failed: plum"],
+        ],
+        f"IndexError: plum. {PLACE}",
+    ),
+    "a place is told, and is no cause": (
+        [
+            STARTED,
+            FRAME.replace("models/plum", "layers/attention/plum"),
+            "    x()",
+            "IndexError: plum",
+        ],
+        "The attention backend failed: IndexError: plum. "
+        + PLACE.replace("models/plum", "layers/attention/plum"),
     ),
     "not what Python ignored": (
         [
