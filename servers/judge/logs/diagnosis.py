@@ -358,7 +358,11 @@ def _conclude_rest(
     if fatal := exceptions.pick_fatal(final, log):
         return _conclude_exception(ending, fatal, final, log)
     signs = [line for line in lines if not line.is_quiet and evidence.DEATH.search(line.text)]
-    loud = [line for line in lines if line.is_loud and not log.has_survived(line)]
+    loud = [
+        line
+        for line in lines
+        if line.is_loud and not log.has_survived(line) and not exceptions.is_frame(line)
+    ]
     told = pick(loud) or signs
     if not has_died:
         summary = str(say("logs.no-reason"))

@@ -85,6 +85,11 @@ def _is_at_request(line: EvidenceLine) -> bool:
     return not any(map(_OF_START.search, list_frames(line)))
 
 
+def is_frame(line: EvidenceLine) -> bool:
+    """Whether it is a place of a traceback: of itself it says nothing."""
+    return bool(_FILE.match(line.text))
+
+
 def names_one(line: EvidenceLine) -> bool:
     """Whether it is an exception, or another line that quotes one."""
     return line.is_raised or bool(_NAMED.search(line.searched))

@@ -156,6 +156,16 @@ def test_an_unknown_exception_is_told_by_message_and_place(
     assert told["evidence"]
 
 
+def test_what_may_end_a_server_does_where_nothing_comes_after_it() -> None:
+    served = "(APIServer pid=1) INFO:     Application startup complete."
+    answers = '(APIServer pid=1) INFO:     10.0.0.4:5104 - "POST /v1/completions HTTP/1.1" 200 OK'
+    hit = ["ERROR 01-01 00:00:00 [x.py:1] WorkerProc hit an exception."]
+    ended = [served, answers, *hit, STARTED, FRAME, "    x()", "IndexError: plum"]
+
+    assert report(ended)["summary"] == f"IndexError: plum. {PLACE}"
+    assert report([*ended, answers])["outcome"] == "ready"
+
+
 def test_only_lines_that_hold_a_pattern_s_words_are_looked_at() -> None:
     index = LineIndex(["a plum", "pears", "plum and plum", ""])
     words = [Pattern(regex=None, literals=(word,)) for word in ("plum", "pear", "fig")]  # type: ignore[arg-type]
