@@ -13,8 +13,9 @@ class BenchmarkRequestError(Exception):
     """A check-up that cannot be done; the text says why."""
 
 
-def ask(server: Server, preset: str, *, by: User) -> Benchmark:
-    """Have a server measured by its box. Raises BenchmarkRequestError."""
+def ask(server: Server, preset: str, *, by: User | None, after_start: bool = False) -> Benchmark:
+    """Have a server measured by its box; `after_start`: its profile wants it. Raises
+    BenchmarkRequestError."""
     wanted = load_presets().get(preset)
     if wanted is None:
         known = ", ".join(load_presets())
@@ -35,11 +36,11 @@ def ask(server: Server, preset: str, *, by: User) -> Benchmark:
             )
         return Benchmark.objects.create(
             box=server.box, server=server, server_name=server.slug, run=run,
-            version=run.version, job=job, by=by, preset=preset, title=wanted.title,
+            version=run.version, job=job, by=by, after_start=after_start, preset=preset, title=wanted.title,
             preset_version=wanted.version,
         )  # fmt: skip
 
 
-def stop(benchmark: Benchmark, *, by: User) -> bool:
+def stop(benchmark: Benchmark, *, by: User | None) -> bool:
     """Whether it was still going on. What is whole is kept."""
     return benchmark.job is not None and commands.cancel(benchmark.job, by=by)
