@@ -237,9 +237,15 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_only_what_serves_is_measured_and_one_at_a_time(server: ManagedServer) -> None:
+def test_only_what_serves_is_measured_and_one_at_a_time(
+    server: ManagedServer, settings: Any
+) -> None:
     ada = factories.person()
     with Cases() as cases:
+        settings.HAS_BENCHMARKS = False
+        with cases.named("off"), pytest.raises(BenchmarkRequestError, match="turned off"):
+            commands.ask(server, "quick", by=ada)
+        settings.HAS_BENCHMARKS = True
         with cases.named("no such"), pytest.raises(BenchmarkRequestError, match="no check-up"):
             commands.ask(server, "nothing", by=ada)
         for values, said in REFUSALS:

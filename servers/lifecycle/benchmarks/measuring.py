@@ -11,7 +11,12 @@ from typing import Any
 from django.utils import timezone
 
 from servers import events
-from servers.host.benchmarks.generator import PointPlan, PointTimings
+from servers.host.benchmarks.generator import (
+    LoadLimitError,
+    LoadLimits,
+    PointPlan,
+    PointTimings,
+)
 from servers.host.benchmarks.process import GeneratorError, LoadGenerator
 from servers.host.benchmarks.timings import RequestTiming
 from servers.judge.benchmarks.comparison import MeasuredPoint
@@ -39,6 +44,7 @@ from servers.models.runs.run import PARTS
 _LETTERS = 4.5  # a token, in English, before the server has counted
 _SAMPLE_TOKENS = 400  # of the prompt by which it counts
 _BASES = 3  # requests for one token
+_GRACE = 30.0  # seconds for answers that are on their way when the time is up
 _STOPPED = "It was stopped. The points that were whole are kept."
 
 
@@ -134,8 +140,11 @@ class _Measurement:
         return longest is None or 1.05 * point.prompt_tokens + point.output_tokens < longest
 
     def measure_all(self) -> None:
+        limits = LoadLimits(
+            seconds=self.preset.limit_seconds + _GRACE, requests=self.preset.limit_requests
+        )
         run = self.subject.run.pk
-        with in_flight.note_run(run), LoadGenerator(self.subject.target) as generator:
+        with in_flight.note_run(run), LoadGenerator(self.subject.target, limits) as generator:
             self.generator = generator
             self.work.follow(generator.stop)
             self._calibrate()
@@ -238,17 +247,15 @@ class _Measurement:
             self.work.check()
             if watch is not None:
                 watch.look()
-            if self._seconds_left() < -point.seconds:
-                self.generator.stop()  # an answer that does not end
 
         self.sent += warmups
         with self.work.report_progress(look):
             try:
                 return self.generator.measure(plan, self._note_request)
-            except GeneratorError:
-                if not self.work.is_given_up:
-                    self._check_limits()
-                raise
+            except LoadLimitError as error:
+                self._check_time()
+                most = self.preset.limit_requests
+                raise LimitError(f"It reached its limit of {most} requests.") from error
 
     def _note_request(self, _timing: RequestTiming) -> None:
         self.sent += 1
@@ -260,10 +267,14 @@ class _Measurement:
         """Raises GivenUpError, LimitError."""
         if self.work.is_given_up:
             raise GivenUpError(_STOPPED)
-        if self._seconds_left() <= 0:
-            raise LimitError(f"It reached its limit of {self.preset.limit_seconds:.0f} s.")
+        self._check_time()
         if self.sent >= self.preset.limit_requests:
             raise LimitError(f"It reached its limit of {self.preset.limit_requests} requests.")
+
+    def _check_time(self) -> None:
+        """Raises LimitError."""
+        if self._seconds_left() <= 0:
+            raise LimitError(f"It reached its limit of {self.preset.limit_seconds:.0f} s.")
 
     def _tell(self, point: PresetPoint, number: int) -> None:
         shown = MeasuredPoint(
