@@ -9,6 +9,7 @@ from servers.judge.benchmarks.points import PointConditions
 from servers.judge.runs import metrics
 from servers.judge.runs.health import cards_of
 from servers.launch.engines import ENGINES
+from servers.lifecycle.benchmarks import giving_way
 from servers.lifecycle.benchmarks.subject import BenchmarkSubject
 
 EVERY = 1.0  # seconds
@@ -30,7 +31,6 @@ class ConditionWatch:
         self._subject, self._concurrency, self._read_sample = subject, concurrency, read_sample
         engine = ENGINES[subject.run.version.launch.engine]
         self._path = engine.metrics_path
-        self._counts = (engine.running_metric, engine.waiting_metric)
         book = metrics.by_engine().get(engine.key)
         self._preemptions = book.counted.get("preemptions", ()) if book else ()
         self._others: int | None = None
@@ -53,15 +53,12 @@ class ConditionWatch:
             self._look_at_box(sample)
 
     def _look_at_engine(self) -> None:
-        if not self._path:
-            return
-        names = {*self._counts, *self._preemptions} - {""}
-        told = probes.metrics(self._subject.endpoint, names, self._path)
-        if self._counts[0] in told:
-            running = sum(told.get(name, 0.0) for name in self._counts)
-            others = max(0, int(running) - self._concurrency)
-            self._others = max(self._others or 0, others)
-        self._preempted += [told[name] for name in self._preemptions if name in told][:1]
+        running = giving_way.count_requests(self._subject)
+        if running is not None:
+            self._others = max(self._others or 0, running - self._concurrency)
+        if self._path and self._preemptions:
+            told = probes.metrics(self._subject.endpoint, self._preemptions, self._path)
+            self._preempted += [told[name] for name in self._preemptions if name in told][:1]
 
     def _look_at_box(self, sample: Mapping[str, Any]) -> None:
         memory = sample.get("meminfo") or {}

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
+from django.db.models import Q
 from django.utils import timezone
 
 from servers import events
@@ -35,6 +36,7 @@ from servers.judge.benchmarks.presets import (
 )
 from servers.lifecycle.benchmarks import in_flight
 from servers.lifecycle.benchmarks.conditions import ConditionWatch
+from servers.lifecycle.benchmarks.giving_way import has_gateway_requests, wait_for_calm
 from servers.lifecycle.benchmarks.subject import BenchmarkSubject, describe, find_subject, refuse
 from servers.lifecycle.jobs.runner import GivenUpError, JobError, JobWork
 from servers.models import Benchmark, BenchmarkJob, BenchmarkPoint, Request, Run
@@ -71,8 +73,12 @@ def measure(work: JobWork[BenchmarkJob]) -> str:
         sample = work.runner.read_sample()
         found = Benchmark.objects.filter(pk=benchmark.pk)
         found.update(begun_at=timezone.now(), measured_on=describe(run, sample))
-        _Measurement(work, benchmark, subject, preset).measure_all()
-        outcome = BenchmarkOutcome.WHOLE
+        measurement = _Measurement(work, benchmark, subject, preset)
+        try:
+            measurement.measure_all()
+        except LimitError as error:
+            raise LimitError(f"{error} {measurement.describe_pauses()}".strip()) from error
+        outcome, said = BenchmarkOutcome.WHOLE, measurement.describe_pauses()
     except LimitError as error:
         outcome, said = BenchmarkOutcome.LIMIT, str(error)
     except GeneratorError as error:
@@ -109,11 +115,11 @@ def _note_gateway(benchmark: Benchmark, point: BenchmarkPoint) -> None:
     code = "benchmarks.others"
     if code in point.taints or not point.rounds:
         return
-    last = point.rounds[-1]
-    begin = datetime.fromtimestamp(point.rounds[0]["at"], UTC)
-    until = datetime.fromtimestamp(last["at"] + last["figures"]["seconds"], UTC)
-    asked = Request.objects.filter(server=benchmark.server_name, at__range=(begin, until))
-    if asked.exists():
+    in_a_round = Q()
+    for each in point.rounds:
+        ends = each["at"], each["at"] + each["figures"]["seconds"]
+        in_a_round |= Q(at__range=[datetime.fromtimestamp(end, UTC) for end in ends])
+    if Request.objects.filter(in_a_round, server=benchmark.server_name).exists():
         point.taints = sorted([*point.taints, code])
         point.save(update_fields=["taints"])
 
@@ -134,6 +140,8 @@ class _Measurement:
         self.began = time.monotonic()
         self.points = [point for point in preset.points if self._fits(point)]
         self.done = 0
+        self.dropped, self.waited = 0, 0.0
+        self.was_disturbed = False
 
     def _fits(self, point: PresetPoint) -> bool:
         longest = self.subject.longest
@@ -147,6 +155,8 @@ class _Measurement:
         with in_flight.note_run(run), LoadGenerator(self.subject.target, limits) as generator:
             self.generator = generator
             self.work.follow(generator.stop)
+            self._give_way()
+            in_flight.note_most(run, 1)
             self._calibrate()
             # By name: rates of those that stop once they are saturated, and names that are over.
             rates: dict[str, list[float | None]] = {}
@@ -186,21 +196,29 @@ class _Measurement:
         self.base = median(times) if times else 0.0
 
     def _measure_point(self, place: int, point: PresetPoint) -> list[PointFigures]:
-        in_flight.note_most(self.subject.run.pk, point.concurrency)
+        run = self.subject.run.pk
         found: list[tuple[PointFigures, PointConditions]] = []
         rows: list[dict[str, Any]] = []
         requests: list[list[dict[str, Any]]] = []
-        for number in range(point.rounds):
+        number = 0
+        while number < point.rounds:
+            self._give_way()
             self._check_limits()
             self._tell(point, number)
+            in_flight.note_most(run, point.concurrency)
             watch = ConditionWatch(self.subject, point.concurrency, self.work.runner.read_sample)
             prompts = write_prompts(point, point.requests, letters=self.letters, chance=self.chance)
             at = time.time()
             # A shape is warmed up once: graphs and kernels are made by the batch's size.
             warmups = 0 if number else point.concurrency
             timings = self._send(point, prompts, warmups=warmups, watch=watch)
+            in_flight.note_most(run, 0)
+            conditions = watch.conclude(timings.lag)
+            if self._drops(conditions, at):
+                continue
+            number += 1
             figures = summarise(timings.requests, concurrency=point.concurrency, base=self.base)
-            found.append((figures, watch.conclude(timings.lag)))
+            found.append((figures, conditions))
             rows.append(
                 {
                     "at": at,
@@ -225,6 +243,41 @@ class _Measurement:
         )
         events.publish_change("benchmarks")
         return [figures for figures, _conditions in found]
+
+    def _give_way(self) -> None:
+        """Wait while others use the server. Raises GivenUpError, LimitError."""
+        if not self.work.job.gives_way:
+            return
+
+        def wait(seconds: float) -> None:
+            self._check_limits()
+            self.work.note(is_paused=True, left=None)
+            self.work.wait(seconds)
+            self.waited += seconds
+
+        wait_for_calm(self.subject, wait, was_disturbed=self.was_disturbed)
+        self.was_disturbed = False
+        self.work.note(is_paused=False)
+
+    def _drops(self, conditions: PointConditions, at: float) -> bool:
+        """Whether others asked meanwhile: it is measured once more, when they do not."""
+        if not self.work.job.gives_way:
+            return False
+        self.was_disturbed = bool(conditions.requests_of_others) or has_gateway_requests(
+            self.subject, at
+        )
+        self.dropped += self.was_disturbed
+        return self.was_disturbed
+
+    def describe_pauses(self) -> str:
+        """How it gave way, in a sentence; "" where it never had to."""
+        if not self.dropped:
+            return f"It waited {self.waited:.0f} s for people’s requests." if self.waited else ""
+        rounds = "1 round" if self.dropped == 1 else f"{self.dropped} rounds"
+        return (
+            f"It waited {self.waited:.0f} s for people’s requests, and {rounds} with such requests "
+            "did not count."
+        )
 
     def _send(
         self,
@@ -288,6 +341,7 @@ class _Measurement:
             done=self.done,
             total=len(rounds),
             left=min(left, max(0.0, self._seconds_left())),
+            dropped=self.dropped,
         )
 
 
