@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import Prefetch
 from django.template.loader import render_to_string
 
+from servers.judge.benchmarks.capacity import CapacityLimits, ServerCapacity, find_capacity
 from servers.judge.benchmarks.comparison import (
     FIGURES,
     BenchmarkFigure,
@@ -66,6 +67,16 @@ class ResultRow:
     user_rate: FigureCell
     output_rate: FigureCell
     ttft: FigureCell
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapacityVerdict:
+    """In words: how many people, what nine of ten of them see, and what ends it."""
+
+    people: str
+    sees: tuple[str, ...]
+    binds: Sentence | None
+    limits: CapacityLimits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +142,10 @@ def _format(figure: BenchmarkFigure, point: MeasuredPoint) -> FigureCell:
     )
 
 
-def describe_result(benchmark: Benchmark) -> dict[str, Any]:
+def describe_result(benchmark: Benchmark, limits: CapacityLimits) -> dict[str, Any]:
     """What the page of one shows."""
     points = read_points(benchmark)
+    capacity = find_capacity(points, limits)
     job = (
         BenchmarkJob.objects.filter(pk=benchmark.job_id or 0).first() if benchmark.is_open else None
     )
@@ -146,9 +158,45 @@ def describe_result(benchmark: Benchmark) -> dict[str, Any]:
         "figures": figures,
         "rows": [_build_point(each, figures) for each in points],
         "facts": list_facts([benchmark]),
-        "plots": build_plots([("", points)]),
+        "plots": build_plots([("", points)], capacity),
+        "capacity": _describe_capacity(capacity) if capacity else None,
         "earlier": others.filter(pk__lt=benchmark.pk, is_clean__isnull=False).first(),
     }
+
+
+def _describe_capacity(found: ServerCapacity) -> CapacityVerdict:
+    user, _output, first, *_others = FIGURES
+    kept, broken, sees = found.kept, found.broken, []
+    if kept is not None and kept.first is not None and kept.speed is not None:
+        sees.append(
+            f"Nine of ten wait at most {first.format(kept.first)} for their first token "
+            f"and get {user.format(kept.speed)} tok/s or more."
+        )
+        if not kept.is_clean:
+            sees.append("This point is not clean, so there may be room for more.")
+    if broken is not None:
+        told = []
+        if broken.first is None or broken.speed is None:
+            told.append("requests fail")
+        else:
+            if found.breaks_first:
+                told.append(f"the first token takes {first.format(broken.first)}")
+            if found.breaks_speed:
+                told.append(f"each gets {user.format(broken.speed)} tok/s")
+        sees.append(f"With {broken.people}, {' and '.join(told)}.")
+    else:
+        sees.append("More were not measured.")
+    return CapacityVerdict(
+        people=_name_people(found), sees=tuple(sees), binds=found.binds, limits=found.limits
+    )
+
+
+def _name_people(found: ServerCapacity) -> str:
+    if found.kept is None:
+        fewest = found.steps[0].people
+        return "Too slow for one person" if fewest == 1 else f"Fewer than {fewest} people"
+    people = "1 person" if found.kept.people == 1 else f"{found.kept.people} people"
+    return people if found.broken else f"{people} or more"
 
 
 def _build_point(point: MeasuredPoint, figures: Sequence[BenchmarkFigure]) -> PointRow:
@@ -201,7 +249,9 @@ def _count_verdicts(differences: Sequence[PointDifference]) -> str:
     return ", ".join(f"{counts[word]} {word}" for word in order if counts[word]) + "."
 
 
-def build_plots(results: Iterable[tuple[str, Sequence[MeasuredPoint]]]) -> str:
+def build_plots(
+    results: Iterable[tuple[str, Sequence[MeasuredPoint]]], capacity: ServerCapacity | None = None
+) -> str:
     """JSON for <benchmark-plots>; "" where there is nothing to plot."""
     user, output, first, *_others = FIGURES
     trade, waits, context = [], [], []
@@ -219,8 +269,25 @@ def build_plots(results: Iterable[tuple[str, Sequence[MeasuredPoint]]]) -> str:
         {"title": "Speed by length of prompt", "x": "tokens of prompt", "y": "tok/s per person",
          "log": True, "series": context},
     ]  # fmt: skip
+    if capacity:
+        charts.insert(0, _plot_capacity(capacity))
     shown = [each for each in charts if any(len(line["points"]) > 1 for line in each["series"])]
     return json.dumps(shown) if shown else ""
+
+
+def _plot_capacity(capacity: ServerCapacity) -> dict[str, Any]:
+    people = [step.people for step in capacity.steps]
+    limit = [(each, capacity.limits.speed) for each in (min(people), max(people))]
+    return {
+        "title": "People against speed",
+        "x": "people at once",
+        "y": "tok/s for nine of ten",
+        "log": True,
+        "series": [
+            _series("nine of ten", [(step.people, step.speed) for step in capacity.steps]),
+            _series("limit", limit),
+        ],
+    }
 
 
 def _mean(point: MeasuredPoint, figure: BenchmarkFigure) -> float | None:

@@ -5,6 +5,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from servers.contexts import benchmarks as results
+from servers.judge.benchmarks.capacity import CapacityLimits
 from servers.launch import numbers
 from servers.lifecycle.benchmarks import commands, export
 from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
@@ -43,7 +44,37 @@ def benchmarks(request: PersonRequest) -> HttpResponse:
 
 @get("benchmarks/<int:pk>/", Permission.VIEW)
 def benchmark(request: PersonRequest, pk: int) -> HttpResponse:
-    return render(request, "benchmarks/result.html", results.describe_result(_find(pk)))
+    """With ?first= and ?speed=, how many people it serves within these limits."""
+    limits, fault = _read_limits(request)
+    shown = results.describe_result(_find(pk), limits) | {"limits_fault": fault}
+    return render(request, "benchmarks/result.html", shown)
+
+
+def _read_limits(request: PersonRequest) -> tuple[CapacityLimits, str]:
+    """The limits, and what is wrong with them: then the usual ones stand in for them."""
+    usual = CapacityLimits()
+    said = {name: request.GET.get(name, "").strip() for name in ("first", "speed")}
+    try:
+        limits = CapacityLimits(
+            first=_read_limit(said["first"], usual.first, most=600),
+            speed=_read_limit(said["speed"], usual.speed, most=100_000),
+        )
+    except ValueError as error:
+        return usual, str(error)
+    return limits, ""
+
+
+def _read_limit(said: str, usual: float, *, most: float) -> float:
+    """Raises ValueError, whose text is for people."""
+    if not said:
+        return usual
+    try:
+        value = float(said.replace(",", "."))
+    except ValueError:
+        raise ValueError(f"“{said[:20]}” is no number.") from None
+    if not 0 < value <= most:
+        raise ValueError(f"A limit lies above 0 and is at most {most:,.0f}.")
+    return value
 
 
 @get("benchmarks/compare/", Permission.VIEW)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from servers.judge.benchmarks.points import PointFigures, Spread
+from servers.judge.benchmarks.points import PointConditions, PointFigures, Spread
 from servers.judge.benchmarks.statistics import (
     FigureDifference,
     RoundsInterval,
@@ -86,6 +86,7 @@ class MeasuredPoint:
     output_tokens: int
     rounds: tuple[PointFigures, ...]
     taints: tuple[str, ...]
+    conditions: tuple[PointConditions, ...] = ()  # one a round
 
     @property
     def key(self) -> tuple[str, int, int, int]:

@@ -31,9 +31,13 @@ class ConditionWatch:
         self._subject, self._concurrency, self._read_sample = subject, concurrency, read_sample
         engine = ENGINES[subject.run.version.launch.engine]
         self._path = engine.metrics_path
-        book = metrics.by_engine().get(engine.key)
-        self._preemptions = book.counted.get("preemptions", ()) if book else ()
+        self._counts = (engine.running_metric, engine.waiting_metric)
+        self._book = metrics.by_engine().get(engine.key)
+        self._preemptions = self._book.counted.get("preemptions", ()) if self._book else ()
         self._others: int | None = None
+        self._running: int | None = None
+        self._waiting: int | None = None
+        self._kv: float | None = None
         self._engines: int | None = None
         self._looks = self._slowed = 0
         self._swap: list[int] = []
@@ -53,12 +57,23 @@ class ConditionWatch:
             self._look_at_box(sample)
 
     def _look_at_engine(self) -> None:
-        running = giving_way.count_requests(self._subject)
-        if running is not None:
+        if not self._path:
+            return
+        kv = self._book.gauges.get("kv") if self._book else None
+        names = {*self._counts, *self._preemptions, *(kv.names if kv else ())} - {""}
+        exposed = probes.fetch_metrics(self._subject.endpoint, names, path=self._path)
+        told = exposed.totals
+        if self._counts[0] in told:
+            running, waiting = (int(told.get(name, 0.0)) for name in self._counts)
+            others = max(0, running + waiting - self._concurrency)
+            self._others = max(self._others or 0, others)
+            self._running = max(self._running or 0, running)
+            self._waiting = max(self._waiting or 0, waiting)
+        elif (running := giving_way.count_requests(self._subject)) is not None:
             self._others = max(self._others or 0, running - self._concurrency)
-        if self._path and self._preemptions:
-            told = probes.metrics(self._subject.endpoint, self._preemptions, self._path)
-            self._preempted += [told[name] for name in self._preemptions if name in told][:1]
+        if self._book and (used := metrics.gauges(self._book, exposed).kv) is not None:
+            self._kv = max(self._kv or 0.0, used)
+        self._preempted += [told[name] for name in self._preemptions if name in told][:1]
 
     def _look_at_box(self, sample: Mapping[str, Any]) -> None:
         memory = sample.get("meminfo") or {}
@@ -83,6 +98,9 @@ class ConditionWatch:
             preemptions=(
                 int(self._preempted[-1] - self._preempted[0]) if self._preempted else None
             ),
+            running=self._running,
+            waiting=self._waiting,
+            kv_share=self._kv,
             swapped=None if grown is None else grown if grown > _SWAPPED else 0,
         )
 

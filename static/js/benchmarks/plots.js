@@ -94,7 +94,7 @@ class BenchmarkPlots extends HTMLElement {
           y: { range: (_self, _low, high) => [0, (high || 1) * 1.1] },
         },
         axes: [
-          { ...axis, size: 22, gap: 6, space: 40, ...(log ? { splits: () => [...all] } : {}), values: (_self, splits) => splits.map(short) },
+          { ...axis, size: 22, gap: 6, space: 40, ...(log ? { splits: () => [...all] } : {}), values: (_self, splits) => splits.map(label) },
           { ...axis, size: 52, space: 28, values: (_self, splits) => splits.map(short) },
         ],
         series: [
@@ -129,6 +129,11 @@ function size(place) {
 function describe({ name, points }, x, y) {
   const told = points.map(([at, value]) => `${short(value)} ${y} at ${short(at)} ${x}`);
   return `${name ? `${name}: ` : ""}${told.join(", ")}.`;
+}
+
+/** A label of the axis: null where there is no room for it. @param {number | null} value */
+function label(value) {
+  return value === null ? "" : short(value);
 }
 
 /** @param {number} value */
