@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Prefetch
+from django.template.loader import render_to_string
 
 from servers.contexts.benchmark_figures import FigureCell, dump_charts, format_figure
 from servers.contexts.benchmark_history import describe_history
@@ -33,6 +34,8 @@ OF_A_SERVER, OF_ALL = 20, 100  # results in a list
 MOST_OFFERED = 8  # own results to compare an uploaded one with
 MOST_COMPARED = 6
 _LETTERS = "ABCDEF"
+PAGES = frozenset({"server_checkup", "benchmark", "benchmarks"})
+type Key = tuple[str, int | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +74,25 @@ def find_checkup(server: Server, run: Run | None) -> dict[str, Any]:
         "depths": [each for each in presets if each.is_depth],
         "presets": [each for each in presets if not each.is_depth],
         "refusal": refuse(server.run),
-        "under_way": next((each for each in server.box.benchmarks.filter(
-            ended_at=None).select_related("job") if each.is_open), None),
+        "under_way": _find_under_way(server),
+        "mark": BenchmarkJob.objects.mark(),
         "results": list_results(found, OF_A_SERVER),
         **describe_history(found),
     }  # fmt: skip
+
+
+def _find_under_way(server: Server) -> Benchmark | None:
+    """Its own check-up that goes on, else another one of its box; None where there is none."""
+    going = list(Benchmark.objects.filter_open().filter(box=server.box).with_details())
+    return min(going, key=lambda each: each.server_id != server.pk, default=None)
+
+
+def render_mark(keys: set[Key], page: str) -> list[str]:
+    """That pages of check-ups have become old."""
+    if page not in PAGES or not keys & {("benchmarks", None), ("everything", None)}:
+        return []
+    shown = {"mark": BenchmarkJob.objects.mark()}
+    return [render_to_string("benchmarks/_live_mark.html", shown)]
 
 
 def list_results(found: BenchmarkQuerySet, most: int = OF_ALL) -> list[ResultRow]:
@@ -107,6 +124,7 @@ def describe_result(benchmark: Benchmark, limits: CapacityLimits) -> dict[str, A
     figures = [each for each in FIGURES if any(point.estimate(each) for point in points)]
     return {
         "benchmark": benchmark,
+        "mark": BenchmarkJob.objects.mark(),
         "job": job,
         "figures": figures,
         "rows": [_build_point(each, figures) for each in points],

@@ -24,7 +24,12 @@ LONGEST_CHOICE = 100  # results in a list, all of which may be ticked
 def server_checkup_start(request: PersonRequest, slug: str) -> HttpResponse:
     server = get_object_or_404(Server.objects.with_details(), slug=slug)
     try:
-        made = commands.ask(server, request.POST.get("preset", "")[:40], by=request.user)
+        made = commands.ask(
+            server,
+            request.POST.get("preset", "")[:40],
+            by=request.user,
+            gives_way="insists" not in request.POST,
+        )
     except BenchmarkRequestError as error:
         messages.error(request, str(error))
         return redirect("server_checkup", slug)

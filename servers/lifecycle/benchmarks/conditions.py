@@ -9,6 +9,7 @@ from servers.judge.benchmarks.points import PointConditions
 from servers.judge.runs import metrics
 from servers.judge.runs.health import cards_of
 from servers.launch.engines import ENGINES
+from servers.lifecycle.benchmarks import giving_way
 from servers.lifecycle.benchmarks.subject import BenchmarkSubject
 
 EVERY = 1.0  # seconds
@@ -68,6 +69,8 @@ class ConditionWatch:
             self._others = max(self._others or 0, others)
             self._running = max(self._running or 0, running)
             self._waiting = max(self._waiting or 0, waiting)
+        elif (known := giving_way.count_requests(self._subject)) is not None:
+            self._others = max(self._others or 0, known - self._concurrency)
         if self._book and (used := metrics.gauges(self._book, exposed).kv) is not None:
             self._kv = max(self._kv or 0.0, used)
         self._preempted += [told[name] for name in self._preemptions if name in told][:1]

@@ -371,7 +371,9 @@ class Runs:
     def _note_status(self, run: Run, said: ReadinessProbe | StatusProbe) -> None:
         if isinstance(said, StatusProbe):
             self._heard_ready(run, said)
-        elif said.is_ready:
+            return
+        health.note_served_names(run, said.other_names)
+        if said.is_ready:
             if run.is_watched and said.served_name != run.served_name:
                 Run.objects.filter(pk=run.pk).update(served_name=said.served_name)
             lifecycle.reached_ready(run, engine_version=said.version)
