@@ -9,7 +9,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from servers.host.benchmarks.generator import PointPlan, PointTimings, Report
+from servers.host.benchmarks.generator import (
+    TIME_IS_UP,
+    LoadLimitError,
+    LoadLimits,
+    PointPlan,
+    PointTimings,
+    Report,
+)
 from servers.host.benchmarks.requests import BenchmarkTarget
 from servers.host.benchmarks.timings import RequestTiming
 
@@ -24,8 +31,8 @@ class GeneratorError(Exception):
 class LoadGenerator:
     """Use as a context manager. stop() may be called from any thread."""
 
-    def __init__(self, target: BenchmarkTarget) -> None:
-        self._target = target
+    def __init__(self, target: BenchmarkTarget, limits: LoadLimits) -> None:
+        self._target, self._limits = target, limits
 
     def __enter__(self) -> Self:
         # The target has the engine's key: by a pipe, since anybody on the box can list commands.
@@ -34,7 +41,8 @@ class LoadGenerator:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_CHECKOUT,
             start_new_session=True,
         )  # fmt: skip
-        self._write({**dataclasses.asdict(self._target), "headers": dict(self._target.headers)})
+        target = {**dataclasses.asdict(self._target), "headers": dict(self._target.headers)}
+        self._write({"target": target, "limits": dataclasses.asdict(self._limits)})
         return self
 
     def __exit__(
@@ -61,19 +69,28 @@ class LoadGenerator:
     def measure(self, plan: PointPlan, report: Report) -> PointTimings:
         """Return when the point has ended. `report` hears of each request as it ends.
 
-        Raises GeneratorError where the process ends before, as after stop().
+        Raises GeneratorError where the process ends before, as after stop(), and LoadLimitError
+        where one of its limits is reached before.
         """
         self._write(dataclasses.asdict(plan))
         found: list[RequestTiming] = []
         assert self._process.stdout is not None
         for line in self._process.stdout:
             said = json.loads(line)
+            if "limit" in said:
+                raise LoadLimitError(said["limit"])
             if "lag" in said:
                 return PointTimings(requests=tuple(found), lag=said["lag"])
             timing = _read_timing(said["request"])
             found.append(timing)
             report(timing)
-        raise GeneratorError("The program that sends the requests has ended.")
+        raise self._explain_end()
+
+    def _explain_end(self) -> Exception:
+        with suppress(subprocess.TimeoutExpired):
+            if self._process.wait(_ENDS_WITHIN) == TIME_IS_UP:
+                return LoadLimitError("Its time is up.")
+        return GeneratorError("The program that sends the requests has ended.")
 
     def _write(self, value: dict[str, Any]) -> None:
         assert self._process.stdin is not None
@@ -81,7 +98,7 @@ class LoadGenerator:
             self._process.stdin.write(json.dumps(value) + "\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise GeneratorError("The program that sends the requests has ended.") from error
+            raise self._explain_end() from error
 
 
 def _read_timing(said: dict[str, Any]) -> RequestTiming:
