@@ -49,7 +49,9 @@ class BenchmarkQuerySet(models.QuerySet["Benchmark"]):
 
 class Benchmark(models.Model):
     schema = models.PositiveSmallIntegerField(default=SCHEMA)
-    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="benchmarks")
+    # None: it was measured elsewhere, and came as a file. `source` says of which kind.
+    box = models.ForeignKey(Box, null=True, on_delete=models.CASCADE, related_name="benchmarks")
+    source = models.CharField(max_length=20, blank=True)
     server = models.ForeignKey(
         Server, null=True, on_delete=models.SET_NULL, related_name="benchmarks"
     )
@@ -60,6 +62,7 @@ class Benchmark(models.Model):
     )
     job = models.OneToOneField(Job, null=True, on_delete=models.SET_NULL, related_name="benchmark")
     by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    after_start = models.BooleanField(default=False)  # nobody asked, the profile did
     preset = models.CharField(max_length=40)
     title = models.CharField(max_length=80)  # of the preset
     preset_version = models.PositiveSmallIntegerField()

@@ -83,6 +83,12 @@ def count_short(number: int) -> str:
 
 
 @register.filter
+def context_length(tokens: int) -> str:
+    """As models are advertised: 131072 tokens are "128k"."""
+    return str(tokens) if tokens < 1000 else f"{tokens / 1024:.0f}k"
+
+
+@register.filter
 def reported(value: Any, unit: str = "") -> str:
     """A figure with its unit; "not reported" when the card does not tell."""
     if value is None:

@@ -3,9 +3,11 @@
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
+from django.utils import timezone
 
 from servers.judge.benchmarks import points
 from servers.judge.benchmarks.presets import BenchmarkPreset, load_presets
@@ -17,7 +19,7 @@ from servers.models import AuditEntry, Benchmark, Job, Request, Role, Run, RunHe
 from servers.models.jobs import JobState
 from servers.models.runs.run import DesiredState, ManagedServer, RunState
 from servers.watcher.runs.runs import Runs
-from tests import factories
+from tests import factories, measurements
 from tests.cases import Cases
 from tests.jobs import obey, runner
 from tests.samples import card, process, sample
@@ -300,6 +302,51 @@ def test_limits_end_it_with_what_is_whole(
     assert found.state == "limit reached"
     assert "20 requests" in found.why
     assert found.points.count() == 1
+
+
+def test_a_start_is_checked_while_nobody_uses_the_server(
+    server: ManagedServer, engine: ScriptedEngine
+) -> None:
+    run = find_run(server)
+    launch = run.version.launch
+    run.version.spec = replace(launch, measure_when_ready=True, ask_when_ready=False).to_json()
+    run.version.save(update_fields=["spec"])
+    measurements.benchmark(server, run=None, speed=100, measured_on=measurements.MEASURED_ON)
+    mine = Benchmark.objects.filter(after_start=True).order_by("pk")
+    watcher = Runs(server.box)
+
+    def look(running: int) -> None:
+        engine.answers["/metrics"] = (200, metrics(running))
+        Run.objects.filter(pk=run.pk).update(ready_at=timezone.now())
+        watcher._asked.clear()  # every other second is too long for a test
+        watcher.tick(within=60)
+
+    look(running=1)
+    assert not mine.exists(), "somebody uses it"
+    RunHealth.objects.update(last_request_at=timezone.now() - timedelta(minutes=1))
+    look(running=0)
+    [first] = mine.all()
+    assert (first.preset, first.by, first.state) == ("quick", None, "waiting")
+    look(running=0)
+    assert mine.count() == 1
+    with in_flight.note_run(run.pk):
+        look(running=3)
+    assert mine.get().state == "stopped", "somebody came"
+    in_flight._ended.clear()
+    RunHealth.objects.update(last_request_at=timezone.now() - timedelta(minutes=1))
+    look(running=0)
+    engine.answers["/metrics"] = (200, metrics(0))
+    obey(server.box)
+    last = mine.last()
+    assert last is not None
+    assert (mine.count(), last.is_clean) == (2, True), [point.taints for point in last.points.all()]
+    look(running=0)
+    assert mine.count() == 2, "one clean result is enough"
+
+    client = factories.log_in(factories.person("vera", Role.VIEWER))
+    page = client.get(f"/servers/{server.slug}/").content.decode()
+    assert "slower than usual" in page
+    assert "v0.20.2" in page, "what changed is said"
 
 
 REFUSALS: list[tuple[dict[str, Any], str]] = [

@@ -20,17 +20,27 @@ class BenchmarkRequestError(Exception):
     """A check-up that cannot be done; the text says why."""
 
 
-def ask(server: Server, preset: str, *, by: User, gives_way: bool = True) -> Benchmark:
-    """Have a server measured by its box. Raises BenchmarkRequestError.
+def ask(
+    server: Server,
+    preset: str,
+    *,
+    by: User | None,
+    gives_way: bool = True,
+    after_start: bool = False,
+) -> Benchmark:
+    """Have a server measured by its box; `after_start`: its profile wants it.
 
     One that does not give way to people's requests, nor to another server's check-up, is an
-    editor's to ask for.
+    editor's to ask for. Raises BenchmarkRequestError.
     """
     wanted = load_presets().get(preset)
     if wanted is None:
         known = ", ".join(load_presets())
         raise BenchmarkRequestError(f"There is no check-up “{preset[:40]}”, only {known}.")
-    return _ask(server, preset, wanted.title, wanted.version, by=by, gives_way=gives_way)
+    return _ask(
+        server, preset, wanted.title, wanted.version, by=by, gives_way=gives_way,
+        after_start=after_start,
+    )  # fmt: skip
 
 
 def ask_custom(
@@ -72,11 +82,12 @@ def _ask(
     title: str,
     version: int,
     *,
-    by: User,
+    by: User | None,
     gives_way: bool,
+    after_start: bool = False,
     **params: Any,
 ) -> Benchmark:
-    if not gives_way and not by.may_edit:
+    if not gives_way and (by is None or not by.may_edit):
         raise BenchmarkRequestError(
             "Only an editor may have a check-up that does not give way to other people."
         )
@@ -104,11 +115,11 @@ def _ask(
             )
         return Benchmark.objects.create(
             box=server.box, server=server, server_name=server.slug, run=run,
-            version=run.version, job=job, by=by, preset=preset, title=title,
-            preset_version=version,
+            version=run.version, job=job, by=by, after_start=after_start, preset=preset,
+            title=title, preset_version=version,
         )  # fmt: skip
 
 
-def stop(benchmark: Benchmark, *, by: User) -> bool:
+def stop(benchmark: Benchmark, *, by: User | None) -> bool:
     """Whether it was still going on. What is whole is kept."""
     return benchmark.job is not None and commands.cancel(benchmark.job, by=by)

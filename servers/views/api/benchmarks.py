@@ -75,7 +75,7 @@ class PointOut(Schema):
 class BenchmarkOut(RowOut):
     id: int
     server: str
-    box: str
+    box: str | None  # null: it came as a file
     preset: str
     title: str
     state: str  # waiting, measuring, paused, stopping, done, stopped, limit reached, failed
@@ -103,7 +103,7 @@ class BenchmarkOut(RowOut):
             found,
             id=found.pk,
             server=found.server_name,
-            box=found.box.slug,
+            box=found.box.slug if found.box else None,
             says=found.why,
             point=job.point if job else "",
             done=job.done if job else 0,
