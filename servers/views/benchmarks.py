@@ -52,7 +52,7 @@ def server_checkup_custom(request: PersonRequest, slug: str) -> HttpResponse:
         )
 
     answers = "Every length of prompts with every number of people, each a point."
-    return _plan(request, server, form, ask, title="Points of your own", answers=answers)
+    return _plan(request, server, form, ask, title="Custom check-up", answers=answers)
 
 
 @get_or_post("servers/<slug:slug>/check-up/replay/", Permission.OPERATE)

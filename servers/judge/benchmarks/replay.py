@@ -113,8 +113,8 @@ class ReplayWriter:
 
 
 def cut_replay(point: PresetPoint, longest: int | None) -> PresetPoint:
-    """Without requests that are longer than the engine allows now."""
-    if longest is None:
+    """Without requests that are longer than the engine allows now; other points as they are."""
+    if longest is None or not point.replay:
         return point
     parts = [
         tuple(each for each in part if each.prompt_tokens + each.output_tokens < longest)

@@ -153,6 +153,8 @@ class _Measurement:
         with in_flight.note_run(run), LoadGenerator(self.subject.target, limits) as generator:
             self.generator = generator
             self.work.follow(generator.stop)
+            if not self.points:
+                raise JobError(f"It takes {self.subject.longest} tokens, and every point has more.")
             self._give_way()
             in_flight.note_most(run, 1)
             self._calibrate()
@@ -171,6 +173,8 @@ class _Measurement:
                     raise JobError(said)
                 if has_failed or (point.saturates and is_saturated(rates[point.name])):
                     over.add(point.name)
+            if not self.place:
+                raise JobError(f"Nothing was measured. {self.describe_pauses()}".strip())
 
     def _look_for_end(self) -> str:
         """Why it can be measured no more; "" where it still serves."""
@@ -209,7 +213,7 @@ class _Measurement:
                 continue
             number += 1  # of a replay the moment has passed
             self.done += 1
-            if is_dropped:
+            if is_dropped or len(taken) < point.turns:
                 continue
             for rounds, one in zip(turns, taken, strict=True):
                 rounds.append(one)
@@ -235,7 +239,7 @@ class _Measurement:
             at = time.time()
             timings = self._send(plan, watch=watch)
             if not timings.requests:
-                break  # nothing arrived in this part of a replay
+                break  # nothing has arrived in so short a time
             figures = summarise(timings.requests, concurrency=point.concurrency, base=self.base)
             if hits is not None and figures.cached_share is None:
                 figures = dataclasses.replace(figures, cached_share=hits.measure_share())
