@@ -62,6 +62,12 @@ ROWS = [
         method="post",
         data={"preset": "quick"},
     ),
+    AccessRow(name="server_checkup_custom", needs=Permission.EDIT, args=("server",)),
+    AccessRow(name="server_checkup_custom", needs=Permission.EDIT, args=("server",), method="post"),
+    AccessRow(name="server_checkup_replay", needs=Permission.OPERATE, args=("server",)),
+    AccessRow(
+        name="server_checkup_replay", needs=Permission.OPERATE, args=("server",), method="post"
+    ),
     AccessRow(name="benchmarks", needs=Permission.VIEW),
     AccessRow(name="benchmark", needs=Permission.VIEW, args=("result",)),
     AccessRow(name="benchmark_history", needs=Permission.VIEW),

@@ -33,6 +33,7 @@ class LoadGenerator:
 
     def __init__(self, target: BenchmarkTarget, limits: LoadLimits) -> None:
         self._target, self._limits = target, limits
+        self.most_in_flight = 0  # in the open loop that is measured
 
     def __enter__(self) -> Self:
         # The target has the engine's key: by a pipe, since anybody on the box can list commands.
@@ -72,6 +73,7 @@ class LoadGenerator:
         Raises GeneratorError where the process ends before, as after stop(), and LoadLimitError
         where one of its limits is reached before.
         """
+        self.most_in_flight = 0
         self._write(dataclasses.asdict(plan))
         found: list[RequestTiming] = []
         assert self._process.stdout is not None
@@ -79,6 +81,9 @@ class LoadGenerator:
             said = json.loads(line)
             if "limit" in said:
                 raise LoadLimitError(said["limit"])
+            if "in_flight" in said:
+                self.most_in_flight = max(self.most_in_flight, said["in_flight"])
+                continue
             if "lag" in said:
                 return PointTimings(requests=tuple(found), lag=said["lag"])
             timing = _read_timing(said["request"])
