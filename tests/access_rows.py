@@ -73,6 +73,8 @@ ROWS = [
     AccessRow(name="benchmark_history", needs=Permission.VIEW),
     AccessRow(name="benchmark_compare", needs=Permission.VIEW),
     AccessRow(name="benchmark_export", needs=Permission.VIEW, args=("result", "result form")),
+    AccessRow(name="benchmark_upload", needs=Permission.OPERATE, method="post"),
+    AccessRow(name="benchmark_delete", needs=Permission.OPERATE, args=("result",), method="post"),
     AccessRow(name="benchmark_stop", needs=Permission.OPERATE, args=("result",), method="post"),
     AccessRow(name="server_figures", needs=Permission.VIEW, args=("server",)),
     AccessRow(

@@ -80,6 +80,10 @@ FIGURES = (
 )
 
 
+# Of points whose prompts come from the book: any text of this length, for so many at once.
+_SHAPES = frozenset({"One person", "People at once", "Long prompt", "Prompt"})
+
+
 def _format_share(share: float) -> str:
     return f"{100 * share:+.1f} %".replace("-", "−")  # noqa: RUF001
 
@@ -105,8 +109,9 @@ class MeasuredPoint:
 
     @property
     def key(self) -> tuple[str, int, int, int]:
-        """By which points of two results are the same."""
-        return self.name, self.concurrency, self.prompt_tokens, self.output_tokens
+        """By which points of two results are the same: what their shape says is not told by name."""
+        name = "" if self.name in _SHAPES and self.prompt_tokens else self.name
+        return name, self.concurrency, self.prompt_tokens, self.output_tokens
 
     @property
     def label(self) -> str:
@@ -119,7 +124,8 @@ class MeasuredPoint:
         if self.name.startswith("Turn "):
             return self.name
         if self.concurrency > 1 or self.name == "People at once":
-            return f"{self.name}: {self.concurrency}"
+            long = f", {self.prompt_tokens // 1000}k prompt" if self.prompt_tokens >= 1000 else ""
+            return f"{self.name}: {self.concurrency}{long}"
         if self.prompt_tokens >= 1000:
             return f"{self.name}: {_format_tokens(self.prompt_tokens)}"
         return self.name
