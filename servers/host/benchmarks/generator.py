@@ -7,11 +7,7 @@ each request, and one at the end of a point; it ends with its standard input, wh
 import asyncio
 import dataclasses
 import itertools
-import json
-import os
 import random
-import sys
-import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -20,6 +16,7 @@ from typing import Any
 
 import httpx
 
+from servers.host.benchmarks import orders
 from servers.host.benchmarks.requests import BenchmarkTarget, build_body, send_timed
 from servers.host.benchmarks.timings import RequestTiming
 from servers.host.http import connections
@@ -155,31 +152,20 @@ async def _run(target: BenchmarkTarget, plans: "asyncio.Queue[PointPlan]") -> No
     while True:
         plan = await plans.get()
         measured = await measure(
-            target, plan, lambda timing: _write({"request": dataclasses.asdict(timing)})
+            target, plan, lambda timing: orders.write({"request": dataclasses.asdict(timing)})
         )
-        _write({"lag": measured.lag})
-
-
-def _write(value: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(value) + "\n")
-    sys.stdout.flush()
-
-
-def _read_plans(loop: asyncio.AbstractEventLoop, plans: "asyncio.Queue[PointPlan]") -> None:
-    for line in sys.stdin:
-        said = json.loads(line)
-        plan = PointPlan(**{**said, "prompts": tuple(said["prompts"])})
-        loop.call_soon_threadsafe(plans.put_nowait, plan)
-    # Who wanted the load is gone: nothing may go on asking the engine.
-    os._exit(0)
+        orders.write({"lag": measured.lag})
 
 
 async def _serve() -> None:
-    target = BenchmarkTarget(**json.loads(await asyncio.to_thread(sys.stdin.readline)))
+    target = await orders.read_target()
     plans: asyncio.Queue[PointPlan] = asyncio.Queue()
-    arguments = asyncio.get_running_loop(), plans
-    threading.Thread(target=_read_plans, args=arguments, daemon=True).start()
+    orders.follow(lambda said: plans.put_nowait(_read_plan(said)))
     await _run(target, plans)
+
+
+def _read_plan(said: dict[str, Any]) -> PointPlan:
+    return PointPlan(**{**said, "prompts": tuple(said["prompts"])})
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""The load generator's process: begun, told what to measure, ended."""
+"""Processes that send requests to an engine, the load generator's first: begun, told what to do, ended."""
 
 import dataclasses
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -15,22 +16,23 @@ from servers.host.benchmarks.timings import RequestTiming
 
 _CHECKOUT = Path(__file__).resolve().parents[3]
 _ENDS_WITHIN = 5.0  # seconds
+_ENDED = "The program that sends the requests has ended."
 
 
 class GeneratorError(Exception):
     """The process ended before its point did; the text says so to a person."""
 
 
-class LoadGenerator:
+class RequestProcess:
     """Use as a context manager. stop() may be called from any thread."""
 
-    def __init__(self, target: BenchmarkTarget) -> None:
-        self._target = target
+    def __init__(self, target: BenchmarkTarget, module: str) -> None:
+        self._target, self._module = target, module
 
     def __enter__(self) -> Self:
         # The target has the engine's key: by a pipe, since anybody on the box can list commands.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "servers.host.benchmarks.generator"],
+            [sys.executable, "-m", self._module],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_CHECKOUT,
             start_new_session=True,
         )  # fmt: skip
@@ -58,6 +60,26 @@ class LoadGenerator:
         """End it, and with it every request that is on its way."""
         self._process.terminate()
 
+    def _write(self, value: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(value) + "\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise GeneratorError(_ENDED) from error
+
+    def _read(self) -> Iterator[dict[str, Any]]:
+        """What it says, line by line. Raises GeneratorError at its end."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            yield json.loads(line)
+        raise GeneratorError(_ENDED)
+
+
+class LoadGenerator(RequestProcess):
+    def __init__(self, target: BenchmarkTarget) -> None:
+        super().__init__(target, "servers.host.benchmarks.generator")
+
     def measure(self, plan: PointPlan, report: Report) -> PointTimings:
         """Return when the point has ended. `report` hears of each request as it ends.
 
@@ -65,23 +87,13 @@ class LoadGenerator:
         """
         self._write(dataclasses.asdict(plan))
         found: list[RequestTiming] = []
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            said = json.loads(line)
+        for said in self._read():
             if "lag" in said:
                 return PointTimings(requests=tuple(found), lag=said["lag"])
             timing = _read_timing(said["request"])
             found.append(timing)
             report(timing)
-        raise GeneratorError("The program that sends the requests has ended.")
-
-    def _write(self, value: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(value) + "\n")
-            self._process.stdin.flush()
-        except OSError as error:
-            raise GeneratorError("The program that sends the requests has ended.") from error
+        raise AssertionError("It reads until it raises.")
 
 
 def _read_timing(said: dict[str, Any]) -> RequestTiming:

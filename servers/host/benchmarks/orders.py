@@ -1,0 +1,34 @@
+"""Orders to a process that sends requests: lines of JSON on its standard input, answered by lines."""
+
+import asyncio
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from servers.host.benchmarks.requests import BenchmarkTarget
+
+
+async def read_target() -> BenchmarkTarget:
+    """The first line."""
+    return BenchmarkTarget(**json.loads(await asyncio.to_thread(sys.stdin.readline)))
+
+
+def follow(take: Callable[[dict[str, Any]], None]) -> None:
+    """Have the running loop call `take` with each further line. The process ends with its input."""
+    arguments = asyncio.get_running_loop(), take
+    threading.Thread(target=_read, args=arguments, daemon=True).start()
+
+
+def _read(loop: asyncio.AbstractEventLoop, take: Callable[[dict[str, Any]], None]) -> None:
+    for line in sys.stdin:
+        loop.call_soon_threadsafe(take, json.loads(line))
+    # Who wanted the requests is gone: nothing may go on asking the engine.
+    os._exit(0)
+
+
+def write(value: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
