@@ -9,6 +9,7 @@ from django.conf import settings
 from django.template.loader import render_to_string
 
 from servers.contexts.benchmarks import find_checkup
+from servers.contexts.canary import find_answers, find_newest
 from servers.judge.logs import parsing
 from servers.launch import numbers
 from servers.launch.engines import ENGINES
@@ -141,7 +142,11 @@ class ServerTab:
 
 def _find_overview(server: Server, run: Run | None) -> Mapping[str, Any]:
     rounds = PromptRun.objects.filter(run=run).select_related("prompt_set", "by")
-    return {"last_lines": _find_last_lines(run), "rounds": rounds}
+    return {
+        "last_lines": _find_last_lines(run),
+        "rounds": rounds,
+        "canary_row": find_newest(run),
+    }
 
 
 def _find_last_lines(run: Run | None) -> list[TailLine]:
@@ -192,7 +197,7 @@ TABS = (
         name="server_checkup",
         title="Check-up",
         template="runs/tabs/checkup.html",
-        more=find_checkup,
+        more=lambda server, run: {**find_checkup(server, run), **find_answers(server, run)},
     ),
     ServerTab(
         name="server_configuration",

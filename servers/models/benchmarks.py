@@ -1,6 +1,6 @@
 """Benchmarks: what check-ups of servers have measured, and on what."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from django.db import models
@@ -44,7 +44,47 @@ class BenchmarkQuerySet(models.QuerySet["Benchmark"]):
             self.filter(box=box, pk__lt=min(kept, default=0)).delete()
 
 
-class Benchmark(models.Model):
+class CheckupRow(models.Model):
+    """How far a check-up is, by its job and its end."""
+
+    job: "models.OneToOneField[Job | None, Job | None]"
+    ended_at: "models.DateTimeField[datetime | None, datetime | None]"
+    outcome: "models.CharField[str, str]"
+    said: "models.TextField[str, str]"
+
+    class Meta:
+        abstract = True
+
+    @property
+    def is_open(self) -> bool:
+        return self.ended_at is None and self.job is not None and self.job.is_open
+
+    @property
+    def state(self) -> str:
+        """In a word for people: waiting, measuring, done, stopped, limit reached, failed."""
+        if self.is_open and self.job is not None:
+            if self.job.cancel_requested:
+                return "stopping"
+            return "measuring" if self.job.is_at_work else "waiting"
+        match self.outcome:
+            case BenchmarkOutcome.WHOLE:
+                return "done"
+            case BenchmarkOutcome.LIMIT:
+                return "limit reached"
+            case BenchmarkOutcome.STOPPED:
+                return "stopped"
+        is_cancelled = self.job is not None and self.job.state == JobState.CANCELLED
+        return "stopped" if is_cancelled else "failed"
+
+    @property
+    def why(self) -> str:
+        """Why it is not whole; "" where it is, or goes on."""
+        if self.said or self.is_open or self.outcome == BenchmarkOutcome.WHOLE:
+            return self.said
+        return self.job.said if self.job is not None else ""
+
+
+class Benchmark(CheckupRow):
     schema = models.PositiveSmallIntegerField(default=SCHEMA)
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="benchmarks")
     server = models.ForeignKey(
@@ -77,34 +117,6 @@ class Benchmark(models.Model):
 
     def __str__(self) -> str:
         return f"{self.server_name}, {self.title}"
-
-    @property
-    def is_open(self) -> bool:
-        return self.ended_at is None and self.job is not None and self.job.is_open
-
-    @property
-    def state(self) -> str:
-        """In a word for people: waiting, measuring, done, stopped, limit reached, failed."""
-        if self.is_open and self.job is not None:
-            if self.job.cancel_requested:
-                return "stopping"
-            return "measuring" if self.job.is_at_work else "waiting"
-        match self.outcome:
-            case BenchmarkOutcome.WHOLE:
-                return "done"
-            case BenchmarkOutcome.LIMIT:
-                return "limit reached"
-            case BenchmarkOutcome.STOPPED:
-                return "stopped"
-        is_cancelled = self.job is not None and self.job.state == JobState.CANCELLED
-        return "stopped" if is_cancelled else "failed"
-
-    @property
-    def why(self) -> str:
-        """Why it is not whole; "" where it is, or goes on."""
-        if self.said or self.is_open or self.outcome == BenchmarkOutcome.WHOLE:
-            return self.said
-        return self.job.said if self.job is not None else ""
 
 
 class BenchmarkPoint(models.Model):

@@ -110,6 +110,8 @@ class Launch:
     when_idle: str = ""
     ask_when_ready: bool = True
     ask_every: int = 0  # seconds without requests after which it is asked for one token
+    # After a start with another image, engine or version, a canary compares its answers.
+    check_answers: bool = False
 
     log_must: tuple[str, ...] = ()  # plain texts, each in the log of a good start
     log_must_not: tuple[str, ...] = ()  # plain texts that a good log does not hold

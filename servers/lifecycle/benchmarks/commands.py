@@ -5,7 +5,7 @@ from django.db import transaction
 from servers.judge.benchmarks.presets import load_presets
 from servers.lifecycle.benchmarks.subject import refuse
 from servers.lifecycle.jobs import commands
-from servers.models import Benchmark, BenchmarkJob, Server, User
+from servers.models import Benchmark, BenchmarkJob, CanaryJob, Server, User
 from servers.models.jobs import JobKind
 
 
@@ -24,10 +24,12 @@ def ask(server: Server, preset: str, *, by: User) -> Benchmark:
         raise BenchmarkRequestError(f"{server.slug} cannot be measured. {why}")
     assert run is not None
     with transaction.atomic():
-        job = commands.ask(
-            BenchmarkJob, server.box, JobKind.BENCHMARK, by=by, what=server.slug,
-            params={"run": run.pk, "preset": preset}, preset=preset,
-        )  # fmt: skip
+        job = None
+        if not CanaryJob.objects.open().filter(box=server.box).exists():
+            job = commands.ask(
+                BenchmarkJob, server.box, JobKind.BENCHMARK, by=by, what=server.slug,
+                params={"run": run.pk, "preset": preset}, preset=preset,
+            )  # fmt: skip
         if job is None:
             raise BenchmarkRequestError(
                 f"Another check-up is under way on {server.box}: a second one would disturb it. "

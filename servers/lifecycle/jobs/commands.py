@@ -110,7 +110,7 @@ def publish(job: Job) -> None:
     if job.kind == JobKind.DOWNLOAD:
         events.publish_change("downloads")
         return
-    if job.kind == JobKind.BENCHMARK:
+    if job.kind in (JobKind.BENCHMARK, JobKind.CANARY):
         events.publish_change("benchmarks")
         return
     if job.kind in OF_IMAGES:
