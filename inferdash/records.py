@@ -81,7 +81,8 @@ class _Repeated:
 
 
 class WithoutRepeats(logging.Filter):
-    """Passes on once in ten minutes what a loop of ours warns of in each of its rounds.
+    """Passes on once in ten minutes what a loop of ours warns of in each of its rounds, and an
+    outage that several loops meet.
 
     Not what visitors do, of which each time counts.
     """
@@ -95,19 +96,32 @@ class WithoutRepeats(logging.Filter):
         is_ours = record.name.startswith("servers.")
         if not is_ours or record.levelno != logging.WARNING or record.exc_info:
             return True
-        text, now = record.getMessage(), record.created
+        key, now = _name_outage(record) or (record.name, record.getMessage()), record.created
+        text = record.getMessage()
         with self._lock:
-            before = self._known.pop((record.name, text), None)
+            before = self._known.pop(key, None)
             if before is not None and now - before.last <= IS_OVER:
                 before.last = now
-                self._known[record.name, text] = before
+                self._known[key] = before
                 if now - before.said < SAID_AGAIN:
                     before.unsaid += 1
                     return False
                 record.msg, record.args = f"{text} (still, said {before.unsaid} times since)", ()
                 before.said, before.unsaid = now, 0
                 return True
-            self._known[record.name, text] = _Repeated(said=now, last=now)
+            self._known[key] = _Repeated(said=now, last=now)
             if len(self._known) > KEPT:
                 del self._known[next(iter(self._known))]
         return True
+
+
+def _name_outage(record: logging.LogRecord) -> tuple[str, str] | None:
+    """What is away, for a record about that alone; its text becomes that sentence.
+
+    Each loop meets the same outage with words of its own: one line for all of them is enough.
+    """
+    for each in record.args if isinstance(record.args, tuple) else ():
+        if getattr(each, "is_outage", False):
+            record.msg, record.args = str(each), ()
+            return "outage", record.msg
+    return None

@@ -65,6 +65,7 @@ ROWS = [
     ),
     AccessRow(name="benchmarks", needs=Permission.VIEW),
     AccessRow(name="benchmark", needs=Permission.VIEW, args=("result",)),
+    AccessRow(name="benchmark_history", needs=Permission.VIEW),
     AccessRow(name="benchmark_compare", needs=Permission.VIEW),
     AccessRow(name="benchmark_export", needs=Permission.VIEW, args=("result", "result form")),
     AccessRow(name="benchmark_stop", needs=Permission.OPERATE, args=("result",), method="post"),

@@ -212,7 +212,7 @@ class SimulatedDocker:
         if "/proc/self/status" in text:
             said = _STATUS
         elif "metadata.version" in text:
-            said = "0.5.12\n" if "sglang" in image else "0.20.2\n"
+            said = "0.5.12\n" if "sglang" in text else "0.20.2\n"
         elif "--help" in text and "llama" not in image:
             said = _help("sglang" if "sglang" in text else "vllm")
         else:

@@ -182,7 +182,14 @@ def _vllm(settings: Settings, memory: int, seconds: float) -> Iterator[Step]:
     yield from log.say("cache", tokens=tokens, concurrency=tokens / context)
     yield Load(size=int(memory * settings.share), seconds=part / 2)
     for done in range(0, 52, 3):
-        yield from log.say("graph", share=done / 51, bar="█" * (done // 5), done=done)
+        yield from log.say(
+            "graph",
+            share=done / 51,
+            bar="█" * (done // 5),
+            done=done,
+            passed=done / 17,
+            left=3 - done / 17,
+        )
         yield ScriptPause(seconds=part / 14)
     yield from log.say("end")
 

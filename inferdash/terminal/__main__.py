@@ -190,6 +190,9 @@ def _add_bench(to: ArgumentParser, json: ArgumentParser) -> None:
         "--preset", default="quick", help="quick, normal, chat, context or crowd (quick)"
     )
     one.add_argument("--detach", action="store_true", help="do not wait for its end")
+    one.add_argument(
+        "--insist", action="store_true", help="do not give way to people’s requests (editors)"
+    )
     one.set_defaults(do=bench.run)
     one = kinds.add_parser("list", help="the newest results", parents=[json])
     one.add_argument("server", nargs="?", default="")
@@ -217,6 +220,9 @@ def _add_canary(to: ArgumentParser, json: ArgumentParser) -> None:
     )
     one.add_argument("server")
     one.add_argument("--set", choices=["quick", "full"], default="quick")
+    one.add_argument(
+        "--insist", action="store_true", help="do not give way to people’s requests (editors)"
+    )
     one.add_argument("--detach", action="store_true", help="do not wait for its end")
     one.set_defaults(do=canary.run)
     one = kinds.add_parser("list", help="the newest canaries", parents=[json])

@@ -12,7 +12,7 @@ from inferdash.terminal.bench import INTERRUPTED, WAIT
 
 def run(args: Namespace) -> int:
     api = config.api()
-    said = api.post("canaries", server=args.server, set=args.set)
+    said = api.post("canaries", server=args.server, set=args.set, gives_way=not args.insist)
     if not args.detach:
         try:
             said = _follow(api, said)

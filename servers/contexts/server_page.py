@@ -15,6 +15,7 @@ from servers.launch import numbers
 from servers.launch.engines import ENGINES
 from servers.launch.engines.change import Difference, compare_launches
 from servers.launch.engines.engine import listens_beyond_loopback
+from servers.lifecycle.benchmarks import start_checks
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.logs.diagnoses import ChangedSince
 from servers.models import LogChunk, PromptRun, Run, Server, User
@@ -142,9 +143,11 @@ class ServerTab:
 
 def _find_overview(server: Server, run: Run | None) -> Mapping[str, Any]:
     rounds = PromptRun.objects.filter(run=run).select_related("prompt_set", "by")
+    measures = run is not None and run.version.launch.measure_when_ready
     return {
         "last_lines": _find_last_lines(run),
         "rounds": rounds,
+        "start_check": start_checks.find(run) if run and measures else None,
         "canary_row": find_newest(run),
     }
 

@@ -113,8 +113,13 @@ class Spec:
             for flag, value in options
             if value
         ]
-        words = shlex.join([self.image, *entry_arguments, *self.command])
-        return " \\\n  ".join(["docker run -d", *rows, words])
+        lines = [[self.image, *entry_arguments]]
+        for word in self.command:
+            # An engine's flags are read one below the other, as Docker's are.
+            if word.startswith("--"):
+                lines.append([])
+            lines[-1].append(word)
+        return " \\\n  ".join(["docker run -d", *rows, *map(shlex.join, lines)])
 
     @property
     def gpu_count(self) -> int:

@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('servers', '0073_benchmarks'),
+        ('servers', '0074_benchmark_sources'),
     ]
 
     operations = [

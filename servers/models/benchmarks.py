@@ -7,7 +7,7 @@ from django.db import models
 from django.utils import timezone
 
 from servers.models.box import Box
-from servers.models.jobs import Job, JobState
+from servers.models.jobs import OPEN, Job, JobState
 from servers.models.people.user import User
 from servers.models.profiles import ProfileVersion
 from servers.models.runs.run import Run
@@ -32,6 +32,9 @@ class BenchmarkOutcome(models.TextChoices):
 class BenchmarkQuerySet(models.QuerySet["Benchmark"]):
     def with_details(self) -> Self:
         return self.select_related("box", "server", "version__profile", "job", "by")
+
+    def filter_open(self) -> Self:
+        return self.filter(ended_at=None, job__state__in=OPEN)
 
     def forget_old(self) -> None:
         before = timezone.now() - REQUESTS_KEPT_FOR
@@ -61,11 +64,14 @@ class CheckupRow(models.Model):
 
     @property
     def state(self) -> str:
-        """In a word for people: waiting, measuring, done, stopped, limit reached, failed."""
+        """In a word for people: waiting, measuring, paused, stopping, done, stopped, limit reached,
+        failed."""
         if self.is_open and self.job is not None:
             if self.job.cancel_requested:
                 return "stopping"
-            return "measuring" if self.job.is_at_work else "waiting"
+            if self.job.is_at_work:
+                return "paused" if self.job.result.get("is_paused") else "measuring"
+            return "waiting"
         match self.outcome:
             case BenchmarkOutcome.WHOLE:
                 return "done"
@@ -77,8 +83,13 @@ class CheckupRow(models.Model):
         return "stopped" if is_cancelled else "failed"
 
     @property
+    def left(self) -> float | None:
+        """Seconds that it may still take, as its box last said; None: nobody knows."""
+        return self.job.result.get("left") if self.is_open and self.job is not None else None
+
+    @property
     def why(self) -> str:
-        """Why it is not whole; "" where it is, or goes on."""
+        """Why it is not whole, or took longer; "" where there is nothing to say, or it goes on."""
         if self.said or self.is_open or self.outcome == BenchmarkOutcome.WHOLE:
             return self.said
         return self.job.said if self.job is not None else ""
@@ -86,7 +97,9 @@ class CheckupRow(models.Model):
 
 class Benchmark(CheckupRow):
     schema = models.PositiveSmallIntegerField(default=SCHEMA)
-    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="benchmarks")
+    # None: it was measured elsewhere, and came as a file. `source` says of which kind.
+    box = models.ForeignKey(Box, null=True, on_delete=models.CASCADE, related_name="benchmarks")
+    source = models.CharField(max_length=20, blank=True)
     server = models.ForeignKey(
         Server, null=True, on_delete=models.SET_NULL, related_name="benchmarks"
     )
@@ -97,6 +110,7 @@ class Benchmark(CheckupRow):
     )
     job = models.OneToOneField(Job, null=True, on_delete=models.SET_NULL, related_name="benchmark")
     by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    after_start = models.BooleanField(default=False)  # nobody asked, the profile did
     preset = models.CharField(max_length=40)
     title = models.CharField(max_length=80)  # of the preset
     preset_version = models.PositiveSmallIntegerField()
@@ -104,7 +118,7 @@ class Benchmark(CheckupRow):
     begun_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     outcome = models.CharField(max_length=10, choices=BenchmarkOutcome, blank=True)
-    said = models.TextField(blank=True)  # of one that is not whole: why
+    said = models.TextField(blank=True)  # why it is not whole, or took longer
     # What it was measured on, by name; lifecycle.benchmarks.subject says which.
     measured_on: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
     is_clean = models.BooleanField(null=True)  # None: nothing was measured

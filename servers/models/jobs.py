@@ -326,12 +326,16 @@ class Download(Job):
 
 
 class BenchmarkJob(Job):
-    """A check-up of the server `what`; its target is "", so that there is one a box."""
+    """A check-up of the server `what`; its target is "", so that there is one a box. One that
+    does not give way has its server as the target: it may go on beside another server's."""
 
     run = JsonValue[int]("params", 0)
     preset = JsonValue[str]("params", "")
+    gives_way = JsonValue[bool]("params", True)  # to other people's requests
     point = JsonValue[str]("result", "")  # that is being measured
-    left = JsonValue[float | None]("result")  # seconds, at most
+    left = JsonValue[float | None]("result")  # seconds, about
+    is_paused = JsonValue[bool]("result", False)  # people use the server
+    dropped = JsonValue[int]("result", 0)  # rounds in which others asked
 
     objects = JobManager(JobKind.BENCHMARK)  # type: ignore[misc]
 
@@ -344,8 +348,8 @@ class CanaryJob(Job):
 
     run = JsonValue[int]("params", 0)
     canary_set = JsonValue[str]("params", "")
-    # Nobody has asked for it: it waits while people ask.
-    gives_way = JsonValue[bool]("params", False)
+    gives_way = JsonValue[bool]("params", True)  # to other people's requests
+    is_paused = JsonValue[bool]("result", False)  # people use the server
     item = JsonValue[str]("result", "")  # that is being asked
     left = JsonValue[float | None]("result")  # seconds, at most
 

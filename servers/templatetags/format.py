@@ -1,6 +1,7 @@
 """Formats of figures, times and states."""
 
 import json
+import math
 import re
 import shlex
 import signal
@@ -82,6 +83,12 @@ def count_short(number: int) -> str:
 
 
 @register.filter
+def context_length(tokens: int) -> str:
+    """As models are advertised: 131072 tokens are "128k"."""
+    return str(tokens) if tokens < 1000 else f"{tokens / 1024:.0f}k"
+
+
+@register.filter
 def reported(value: Any, unit: str = "") -> str:
     """A figure with its unit; "not reported" when the card does not tell."""
     if value is None:
@@ -107,6 +114,14 @@ def duration(span: timedelta | float | None) -> str:
         elif parts:
             break
     return " ".join(parts[:2])
+
+
+@register.filter
+def time_left(seconds: float) -> str:
+    """ "about 4 min left": whole minutes, as nobody knows it better."""
+    if seconds < 60:
+        return "less than a minute left"
+    return f"about {math.ceil(seconds / 60)} min left"
 
 
 def relative(moment: datetime, now: datetime) -> str:

@@ -16,7 +16,12 @@ from servers.views.responses import respond_done, respond_text
 def server_answers_check(request: PersonRequest, slug: str) -> HttpResponse:
     server = get_object_or_404(Server.objects.with_details(), slug=slug)
     try:
-        made = commands.ask(server, request.POST.get("set", "")[:40], by=request.user)
+        made = commands.ask(
+            server,
+            request.POST.get("set", "")[:40],
+            by=request.user,
+            gives_way="insists" not in request.POST,
+        )
     except CanaryRequestError as error:
         messages.error(request, str(error))
         return redirect("server_checkup", slug)

@@ -118,6 +118,7 @@ class Watcher:
         self.collector = Collector(root=settings.KERNEL_ROOT)
         self.sample: dict[str, Any] | None = None
         self.judged: dict[str, Any] | None = None  # the same with what is thought of it
+        self.docker_is_away = False
         self.docker_was_away_at = float("-inf")
         self.faults = LoopFaults()
         self.is_broken = False
@@ -206,7 +207,11 @@ class Watcher:
         except ContainerError as error:
             # What runs is not known yet, and nothing may pass for a failure meanwhile.
             log.warning("Docker is not there yet: %s", error)
+            self.docker_is_away = True
         else:
+            if self.docker_is_away:
+                log.info("Docker Engine answers on this box again.")
+                self.docker_is_away = False
             self.boot_is_noted.set()
             self.runs.reconcile()
             # One that was killed ends what it finds when it is started again.
@@ -394,6 +399,7 @@ class Watcher:
                     self._run_safely(partial(self._on_event, event), but=ContainerError)
             except ContainerError as error:
                 log.warning("Docker's events: %s", error)
+                self.docker_is_away = True
                 self.docker_was_away_at = time.monotonic()
                 self._run_safely(lambda: out_of_band.note_end_of_docker(self.box))
             # Whatever happened while nobody listened is found by looking.

@@ -7,12 +7,21 @@ from typing import Any
 
 import pytest
 
-from servers.host.benchmarks.generator import PointPlan, PointTimings, measure
+from servers.host.benchmarks.generator import (
+    LoadLimitError,
+    PointPlan,
+    PointTimings,
+    RequestBudget,
+    measure,
+)
+from servers.host.benchmarks.orders import LoadLimits
 from servers.host.benchmarks.process import GeneratorError, LoadGenerator
 from servers.host.benchmarks.requests import BenchmarkTarget
 from servers.host.benchmarks.timings import RequestTiming
+from tests.cases import Cases
 from tests.scripted_engine import MODEL, EngineScript, ScriptedEngine
 
+LIMITS = LoadLimits(seconds=3600, requests=1000)
 ROLE = {"role": "assistant", "content": ""}
 WORDS = [{"content": f"word{number} "} for number in range(5)]
 
@@ -35,7 +44,8 @@ def plan(**values: Any) -> PointPlan:
 
 def run(engine: ScriptedEngine, wanted: PointPlan) -> tuple[PointTimings, list[RequestTiming]]:
     told: list[RequestTiming] = []
-    return asyncio.run(measure(target(engine), wanted, told.append)), told
+    budget = RequestBudget(LIMITS.requests)
+    return asyncio.run(measure(target(engine), wanted, told.append, budget)), told
 
 
 def answering(script: Callable[[dict[str, Any]], EngineScript]) -> ScriptedEngine:
@@ -136,7 +146,7 @@ def test_the_program_of_its_own_measures_the_same() -> None:
     told: list[RequestTiming] = []
     with (
         answering(lambda _body: EngineScript(deltas=WORDS)) as engine,
-        LoadGenerator(target(engine)) as generator,
+        LoadGenerator(target(engine), LIMITS) as generator,
     ):
         first = generator.measure(plan(concurrency=2, requests=3), told.append)
         second = generator.measure(plan(requests=1, prompts=("b",)), told.append)
@@ -148,7 +158,10 @@ def test_the_program_of_its_own_measures_the_same() -> None:
 
 def test_a_program_that_is_stopped_asks_no_more() -> None:
     slow = EngineScript(deltas=WORDS, delay=30)
-    with answering(lambda _body: slow) as engine, LoadGenerator(target(engine)) as generator:
+    with (
+        answering(lambda _body: slow) as engine,
+        LoadGenerator(target(engine), LIMITS) as generator,
+    ):
 
         def stop() -> None:
             engine.arrived.get(timeout=60)
@@ -158,3 +171,22 @@ def test_a_program_that_is_stopped_asks_no_more() -> None:
         with pytest.raises(GeneratorError):
             generator.measure(plan(), lambda _timing: None)
         assert engine.outcomes.get(timeout=60) == "cancelled"
+
+
+def test_it_keeps_its_limits_by_itself() -> None:
+    slow = EngineScript(deltas=WORDS, delay=30)
+    with Cases() as cases:
+        with cases.named("requests"), answering(lambda _body: EngineScript(deltas=WORDS)) as engine:
+            most = LoadLimits(seconds=3600, requests=5)
+            with LoadGenerator(target(engine), most) as generator:
+                generator.measure(plan(requests=2, warmups=2), lambda _timing: None)
+                with pytest.raises(LoadLimitError):
+                    generator.measure(plan(concurrency=4, requests=8), lambda _timing: None)
+            assert len(engine.requests) == 5
+        with cases.named("time"), answering(lambda _body: slow) as engine:
+            short = LoadLimits(seconds=2, requests=100)
+            with LoadGenerator(target(engine), short) as generator:
+                with pytest.raises(LoadLimitError):
+                    generator.measure(plan(), lambda _timing: None)
+                with pytest.raises(LoadLimitError):
+                    generator.measure(plan(), lambda _timing: None)

@@ -159,7 +159,7 @@ def test_a_long_log_is_walked_searched_and_linked_to_with_few_elements(
     scroller = page.locator(".log-scroller")
     scroller.press("g")
     expect(page.locator(".log-number").first).to_have_text("1")
-    scroller.press("/")
+    page.get_by_role("link", name="Metrics").press("/")
     page.keyboard.type("needle")
     expect(page.locator(".log-count")).to_have_text("1 of 1")
     expect(page.locator(".is-target mark")).to_have_text("NEEDLE")

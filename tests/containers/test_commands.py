@@ -33,7 +33,7 @@ def test_the_command_can_be_copied(docker: DockerContainers) -> None:
     assert "--gpus '\"device=0,1\"'" in text
     assert "-p 127.0.0.1:18000:8000" in text
     assert "--mount type=bind,source=/mnt,target=/models,readonly" in text
-    assert text.endswith("Qwen/Qwen3-8B --json '{\"a\": 1}'")
+    assert text.endswith("Qwen/Qwen3-8B \\\n  --json '{\"a\": 1}'")
 
 
 def test_the_copied_command_makes_the_same_container(

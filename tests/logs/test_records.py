@@ -14,6 +14,7 @@ from inferdash.records import (
     BoundedVisitors,
     WithoutRepeats,
 )
+from servers.host.docker.facts import translate
 
 ROUND = 8.0  # seconds
 
@@ -56,6 +57,26 @@ def test_another_reason_and_an_error_are_always_said(quiet: WithoutRepeats) -> N
     assert quiet.filter(record("no answer", 1))
     assert quiet.filter(record("broken", 2, level=logging.ERROR))
     assert quiet.filter(record("broken", 3, level=logging.ERROR))
+
+
+def test_an_outage_that_several_loops_meet_is_one_line(quiet: WithoutRepeats) -> None:
+    said = []
+    for at, (by, text) in enumerate(
+        [
+            ("servers.watcher.loop", "Docker's events: %s"),
+            ("servers.watcher.loop", "Docker is not there yet: %s"),
+            ("servers.watcher.images.inspection", "Images cannot be looked at: %s"),
+        ]
+    ):
+        away = translate("Connection refused", doing="a list")
+        made = logging.LogRecord(by, logging.WARNING, __file__, 1, text, (away,), None)
+        made.created = float(at)
+        if quiet.filter(made):
+            said.append(made.getMessage())
+    assert said == [
+        "Docker Engine does not answer on this box. Start it, `sudo systemctl start docker`, or "
+        "install it: the package docker.io or docker-ce."
+    ]
 
 
 def test_what_visitors_do_wrong_is_said_each_time(quiet: WithoutRepeats) -> None:

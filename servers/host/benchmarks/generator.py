@@ -1,7 +1,8 @@
 """The load generator: a program of its own, so that no page, gateway or watcher slows what it measures.
 
-Its standard input has a line of JSON with the target, then one for each point. It writes a line for
-each request, and one at the end of a point; it ends with its standard input, whatever it does then.
+Its standard input has a line of JSON with the target and its limits, then one for each point. It
+writes a line for each request, and one at the end of a point. It ends with its standard input, and
+when its time is up, whatever it does then: no load outlives who wanted it, nor what was agreed.
 """
 
 import asyncio
@@ -22,6 +23,25 @@ from servers.host.benchmarks.timings import RequestTiming
 from servers.host.http import connections
 
 _TICK = 0.01  # seconds between looks at the loop's own lag
+
+
+class LoadLimitError(Exception):
+    """A limit is reached; the point is not whole."""
+
+
+class RequestBudget:
+    """How many requests may still be sent."""
+
+    def __init__(self, requests: int) -> None:
+        self.left = requests
+        self.is_spent = False  # one more was wanted
+
+    def take(self) -> bool:
+        if not self.left:
+            self.is_spent = True
+            return False
+        self.left -= 1
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +68,13 @@ class PointTimings:
 type Report = Callable[[RequestTiming], None]
 
 
-async def measure(target: BenchmarkTarget, plan: PointPlan, report: Report) -> PointTimings:
-    """Warm the shape up, then send. `report` hears of each measured request as it ends."""
+async def measure(
+    target: BenchmarkTarget, plan: PointPlan, report: Report, budget: RequestBudget
+) -> PointTimings:
+    """Warm the shape up, then send. `report` hears of each measured request as it ends.
+
+    Raises LoadLimitError where the budget ends before the point does.
+    """
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=plan.concurrency)
     made = httpx.AsyncClient(
         timeout=httpx.Timeout(None, connect=connections.PROBE_TIMEOUT),
@@ -57,20 +82,28 @@ async def measure(target: BenchmarkTarget, plan: PointPlan, report: Report) -> P
         **connections.options(),
     )
     async with connections.without_cookies(made) as client:
-        sender = _PointSender(client, target, plan, report)
+        sender = _PointSender(client, target, plan, report, budget)
         if plan.warmups:
             await sender.warm_up()
         async with _watch_lag() as lags:
             found = await (sender.send_closed() if plan.rate is None else sender.send_open())
+    if budget.is_spent:
+        raise LoadLimitError("It has sent as many requests as it may.")
     lag = sorted(lags)[len(lags) * 99 // 100] if lags else 0.0
     return PointTimings(requests=tuple(found), lag=lag)
 
 
 class _PointSender:
     def __init__(
-        self, client: httpx.AsyncClient, target: BenchmarkTarget, plan: PointPlan, report: Report
+        self,
+        client: httpx.AsyncClient,
+        target: BenchmarkTarget,
+        plan: PointPlan,
+        report: Report,
+        budget: RequestBudget,
     ) -> None:
         self.client, self.target, self.plan, self.report = client, target, plan, report
+        self.budget = budget
         self.bodies = (
             build_body(target, prompt, plan.output_tokens)
             for prompt in itertools.cycle(plan.prompts)
@@ -85,6 +118,7 @@ class _PointSender:
         bodies = [
             build_body(self.target, f"{number}. {prompt}", self.plan.output_tokens)
             for number, prompt in prompts
+            if self.budget.take()
         ]
         await asyncio.gather(*(send_timed(self.client, self.target, body, None) for body in bodies))
 
@@ -95,7 +129,7 @@ class _PointSender:
 
         async def work() -> None:
             for _number in left:
-                if time.monotonic() >= until:
+                if time.monotonic() >= until or not self.budget.take():
                     return
                 self._note(
                     found, await send_timed(self.client, self.target, next(self.bodies), None)
@@ -114,7 +148,7 @@ class _PointSender:
         async with asyncio.TaskGroup() as group:
             for _ in range(self.plan.requests):
                 planned += chance.expovariate(self.plan.rate)
-                if planned >= begin + self.plan.seconds:
+                if planned >= begin + self.plan.seconds or not self.budget.take():
                     break
                 await asyncio.sleep(max(0.0, planned - time.monotonic()))
                 group.create_task(self._send_planned(found, planned, next(self.bodies)))
@@ -148,20 +182,27 @@ async def _watch_lag() -> AsyncIterator[list[float]]:
         await asyncio.gather(watching, return_exceptions=True)
 
 
-async def _run(target: BenchmarkTarget, plans: "asyncio.Queue[PointPlan]") -> None:
+async def _run(
+    target: BenchmarkTarget, budget: RequestBudget, plans: "asyncio.Queue[PointPlan]"
+) -> None:
+    def report(timing: RequestTiming) -> None:
+        orders.write({"request": dataclasses.asdict(timing)})
+
     while True:
         plan = await plans.get()
-        measured = await measure(
-            target, plan, lambda timing: orders.write({"request": dataclasses.asdict(timing)})
-        )
-        orders.write({"lag": measured.lag})
+        try:
+            measured = await measure(target, plan, report, budget)
+        except LoadLimitError as error:
+            orders.write({"limit": str(error)})
+        else:
+            orders.write({"lag": measured.lag})
 
 
 async def _serve() -> None:
-    target = await orders.read_target()
+    target, limits = await orders.begin()
     plans: asyncio.Queue[PointPlan] = asyncio.Queue()
     orders.follow(lambda said: plans.put_nowait(_read_plan(said)))
-    await _run(target, plans)
+    await _run(target, RequestBudget(limits.requests), plans)
 
 
 def _read_plan(said: dict[str, Any]) -> PointPlan:

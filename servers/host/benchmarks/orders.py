@@ -6,14 +6,30 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from servers.host.benchmarks.requests import BenchmarkTarget
 
+TIME_IS_UP = 3  # the status with which the process ends then
 
-async def read_target() -> BenchmarkTarget:
-    """The first line."""
-    return BenchmarkTarget(**json.loads(await asyncio.to_thread(sys.stdin.readline)))
+
+@dataclass(frozen=True, kw_only=True)
+class LoadLimits:
+    """Of all that one process does: `seconds` after its begin it ends, with what is on its way."""
+
+    seconds: float
+    requests: int  # with warm-ups
+
+
+async def begin() -> tuple[BenchmarkTarget, LoadLimits]:
+    """The first line. The process ends when its time is up, whatever it does then."""
+    said = json.loads(await asyncio.to_thread(sys.stdin.readline))
+    limits = LoadLimits(**said["limits"])
+    ends = threading.Timer(limits.seconds, lambda: os._exit(TIME_IS_UP))
+    ends.daemon = True
+    ends.start()
+    return BenchmarkTarget(**said["target"]), limits
 
 
 def follow(take: Callable[[dict[str, Any]], None]) -> None:

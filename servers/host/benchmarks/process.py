@@ -1,4 +1,4 @@
-"""Processes that send requests to an engine, the load generator's first: begun, told what to do, ended."""
+"""Processes that send requests to an engine, the load generator first: begun, told what to do, ended."""
 
 import dataclasses
 import json
@@ -10,13 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from servers.host.benchmarks.generator import PointPlan, PointTimings, Report
+from servers.host.benchmarks.generator import LoadLimitError, PointPlan, PointTimings, Report
+from servers.host.benchmarks.orders import TIME_IS_UP, LoadLimits
 from servers.host.benchmarks.requests import BenchmarkTarget
 from servers.host.benchmarks.timings import RequestTiming
 
 _CHECKOUT = Path(__file__).resolve().parents[3]
 _ENDS_WITHIN = 5.0  # seconds
-_ENDED = "The program that sends the requests has ended."
 
 
 class GeneratorError(Exception):
@@ -26,8 +26,8 @@ class GeneratorError(Exception):
 class RequestProcess:
     """Use as a context manager. stop() may be called from any thread."""
 
-    def __init__(self, target: BenchmarkTarget, module: str) -> None:
-        self._target, self._module = target, module
+    def __init__(self, target: BenchmarkTarget, limits: LoadLimits, module: str) -> None:
+        self._target, self._limits, self._module = target, limits, module
 
     def __enter__(self) -> Self:
         # The target has the engine's key: by a pipe, since anybody on the box can list commands.
@@ -36,7 +36,8 @@ class RequestProcess:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_CHECKOUT,
             start_new_session=True,
         )  # fmt: skip
-        self._write({**dataclasses.asdict(self._target), "headers": dict(self._target.headers)})
+        target = {**dataclasses.asdict(self._target), "headers": dict(self._target.headers)}
+        self._write({"target": target, "limits": dataclasses.asdict(self._limits)})
         return self
 
     def __exit__(
@@ -60,34 +61,43 @@ class RequestProcess:
         """End it, and with it every request that is on its way."""
         self._process.terminate()
 
+    def _explain_end(self) -> Exception:
+        with suppress(subprocess.TimeoutExpired):
+            if self._process.wait(_ENDS_WITHIN) == TIME_IS_UP:
+                return LoadLimitError("Its time is up.")
+        return GeneratorError("The program that sends the requests has ended.")
+
     def _write(self, value: dict[str, Any]) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(value) + "\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise GeneratorError(_ENDED) from error
+            raise self._explain_end() from error
 
     def _read(self) -> Iterator[dict[str, Any]]:
-        """What it says, line by line. Raises GeneratorError at its end."""
+        """What it says, line by line. Raises GeneratorError or LoadLimitError at its end."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             yield json.loads(line)
-        raise GeneratorError(_ENDED)
+        raise self._explain_end()
 
 
 class LoadGenerator(RequestProcess):
-    def __init__(self, target: BenchmarkTarget) -> None:
-        super().__init__(target, "servers.host.benchmarks.generator")
+    def __init__(self, target: BenchmarkTarget, limits: LoadLimits) -> None:
+        super().__init__(target, limits, "servers.host.benchmarks.generator")
 
     def measure(self, plan: PointPlan, report: Report) -> PointTimings:
         """Return when the point has ended. `report` hears of each request as it ends.
 
-        Raises GeneratorError where the process ends before, as after stop().
+        Raises GeneratorError where the process ends before, as after stop(), and LoadLimitError
+        where one of its limits is reached before.
         """
         self._write(dataclasses.asdict(plan))
         found: list[RequestTiming] = []
         for said in self._read():
+            if "limit" in said:
+                raise LoadLimitError(said["limit"])
             if "lag" in said:
                 return PointTimings(requests=tuple(found), lag=said["lag"])
             timing = _read_timing(said["request"])

@@ -1,7 +1,7 @@
 """The asking program of a canary: one question after the other, with its reply in full.
 
-Its standard input has a line of JSON with the target, then one for each question; it writes a line
-for each reply, and ends with its standard input.
+Its standard input has a line of JSON with the target and its limits, then one for each question; it writes a line
+for each reply, and ends with its standard input, and when its time is up.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 
 from servers.host.benchmarks import orders
+from servers.host.benchmarks.orders import LoadLimits
 from servers.host.benchmarks.process import RequestProcess
 from servers.host.benchmarks.requests import BenchmarkTarget
 from servers.host.canary.replies import CanaryQuestion, CanaryReply, read_completion
@@ -28,11 +29,12 @@ _OPTIONAL = (("chat_template_kwargs",), ("logprobs", "top_logprobs"), ("seed",))
 class CanaryAsker(RequestProcess):
     """The program, for who wants it: begun by `with`, ended at its end."""
 
-    def __init__(self, target: BenchmarkTarget) -> None:
-        super().__init__(target, "servers.host.canary.asker")
+    def __init__(self, target: BenchmarkTarget, limits: LoadLimits) -> None:
+        super().__init__(target, limits, "servers.host.canary.asker")
 
     def ask(self, question: CanaryQuestion) -> CanaryReply:
-        """Raises GeneratorError where the process ends before, as after stop()."""
+        """Raises GeneratorError where the process ends before, as after stop(), and LoadLimitError
+        where its time is up."""
         self._write(asdict(question))
         return CanaryReply.from_json(next(self._read()))
 
@@ -76,14 +78,14 @@ async def _send(
 
 
 async def _serve() -> None:
-    target = await orders.read_target()
+    target, limits = await orders.begin()
     questions: asyncio.Queue[CanaryQuestion] = asyncio.Queue()
     orders.follow(lambda said: questions.put_nowait(_read_question(said)))
     made = httpx.AsyncClient(
         timeout=httpx.Timeout(None, connect=connections.PROBE_TIMEOUT), **connections.options()
     )
     async with connections.without_cookies(made) as client:
-        while True:
+        for _question in range(limits.requests):
             reply = await send_question(client, target, await questions.get())
             orders.write(reply.to_json())
 

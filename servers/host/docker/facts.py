@@ -367,6 +367,11 @@ class ContainerError(Exception):
         self.detail = detail
 
     @property
+    def is_outage(self) -> bool:
+        """Whether Docker cannot be used at all, whatever was tried."""
+        return self.kind in ("daemon_down", "no_permission")
+
+    @property
     def is_undecided(self) -> bool:
         """Whether Docker may have done it all the same, or may still do it."""
         return self.kind in ("daemon_down", "timeout", "name_reserved")

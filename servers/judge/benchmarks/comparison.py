@@ -4,11 +4,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from servers.judge.benchmarks.points import PointFigures, Spread
+from servers.judge.benchmarks.points import PointConditions, PointFigures, Spread
 from servers.judge.benchmarks.statistics import (
     FigureDifference,
     RoundsInterval,
     compare_rounds,
+    compare_together,
     estimate,
 )
 
@@ -86,6 +87,7 @@ class MeasuredPoint:
     output_tokens: int
     rounds: tuple[PointFigures, ...]
     taints: tuple[str, ...]
+    conditions: tuple[PointConditions, ...] = ()  # one a round
 
     @property
     def key(self) -> tuple[str, int, int, int]:
@@ -144,10 +146,7 @@ class PointDifference:
     @property
     def interval(self) -> str:
         """ "+8.0 to +16.0 %", where the change lies with 95 %; "" where one side has a single round."""
-        low, high = self.difference.low, self.difference.high
-        if math.isinf(low) or math.isinf(high):
-            return ""
-        return f"{_format_share(low).removesuffix(' %')} to {_format_share(high)}"
+        return _format_interval(self.difference)
 
     @property
     def verdict(self) -> str:
@@ -156,6 +155,13 @@ class PointDifference:
         if self.is_better is None:
             return "no difference that can be told"
         return "better" if self.is_better else "worse"
+
+
+def _format_interval(difference: FigureDifference) -> str:
+    low, high = difference.low, difference.high
+    if math.isinf(low) or math.isinf(high):
+        return ""
+    return f"{_format_share(low).removesuffix(' %')} to {_format_share(high)}"
 
 
 def compare_points(
@@ -179,3 +185,53 @@ def compare_points(
                     )
                 )
     return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeedChange:
+    """How the speed changed, all points together: 0.1 is 10 % faster."""
+
+    difference: FigureDifference
+    points: int  # that both have
+
+    @property
+    def is_faster(self) -> bool | None:
+        """None where no difference can be told."""
+        return self.difference.change > 0 if self.difference.is_real else None
+
+    @property
+    def interval(self) -> str:
+        return _format_interval(self.difference)
+
+    @property
+    def words(self) -> str:
+        """ "18 % slower", "no difference that can be told"."""
+        if self.difference.is_real is None:
+            return f"{self._share}, of one round only"
+        return self._share if self.difference.is_real else "no difference that can be told"
+
+    @property
+    def _share(self) -> str:
+        change = self.difference.change
+        return f"{100 * abs(change):.0f} % {'faster' if change > 0 else 'slower'}"
+
+
+def compare_speed(
+    before: Sequence[MeasuredPoint], after: Sequence[MeasuredPoint]
+) -> SpeedChange | None:
+    """By one figure a point, as the figures of one point move together: tokens a second of a person
+    who is alone, or else of all together. None where the two have no point with a speed in common."""
+    user, output, *_others = FIGURES
+    others = {point.key: point for point in after}
+    pairs = []
+    for point in before:
+        if not (other := others.get(point.key)):
+            continue
+        for figure in (user, output) if point.concurrency == 1 else (output, user):
+            one, two = point.list_values(figure), other.list_values(figure)
+            if one and two and min(*one, *two) > 0:
+                pairs.append((one, two))
+                break
+    if not pairs:
+        return None
+    return SpeedChange(difference=compare_together(pairs), points=len(pairs))

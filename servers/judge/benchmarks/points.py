@@ -147,6 +147,9 @@ class PointConditions:
     other_engines: int | None = None  # on the same cards
     throttled_share: float | None = None  # of the time, for heat or a power limit
     preemptions: int | None = None
+    running: int | None = None  # requests at most that the engine worked on at once
+    waiting: int | None = None  # at most behind them
+    kv_share: float | None = None  # of the KV cache at most, 0 to 1
     swapped: int | None = None  # bytes
 
 

@@ -5,7 +5,8 @@ engine      vllm, sglang, llamacpp or docker; left out: any
 stage       where in a start it is met
 rank        specific (left out) | close | broad | follows | wrapper: which of two counts;
             family: only of the exception that ended it, where nothing else is recognised; its
-            sentence has {said}, the exception with its message, and {place}, the engine's frame
+            sentence has {said}, the exception with its message, and {place}, the engine's frame;
+            place: the same where only the place is known: it is told, and is no cause
 match       a pattern, or several of which one must be found in one line
 unless      a pattern that the same line must not hold
 level       any: lines that call themselves INFO or WARNING count too
@@ -92,7 +93,7 @@ def _better(one: frozenset[str] | None, other: frozenset[str] | None) -> frozens
 FOLDER = Path(__file__).with_name("failures")
 HARMLESS = "harmless.yaml"
 
-type Rank = Literal["specific", "close", "broad", "follows", "wrapper", "family"]
+type Rank = Literal["specific", "close", "broad", "follows", "wrapper", "family", "place"]
 # Of several matches in one line the highest counts; from "follows" down, in the whole log.
 RANKS: dict[Rank, int] = {
     "specific": 20,
@@ -101,6 +102,7 @@ RANKS: dict[Rank, int] = {
     "follows": 5,
     "wrapper": 0,
     "family": -1,
+    "place": -2,
 }
 
 _ISSUE = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
@@ -163,9 +165,14 @@ class Failure:
         return RANKS[self.rank] + (10 if more else 0)
 
     @property
+    def is_of_exception(self) -> bool:
+        """Whether it is asked only of the exception that ended it."""
+        return self.rank in ("family", "place")
+
+    @property
     def is_guess(self) -> bool:
         """Whether it asks for an exception that is not known by its words."""
-        return self.needs_exception or self.rank == "family"
+        return self.needs_exception or self.is_of_exception
 
     @property
     def counts_by_itself(self) -> bool:

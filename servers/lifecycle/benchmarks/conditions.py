@@ -9,6 +9,7 @@ from servers.judge.benchmarks.points import PointConditions
 from servers.judge.runs import metrics
 from servers.judge.runs.health import cards_of
 from servers.launch.engines import ENGINES
+from servers.lifecycle.benchmarks import giving_way
 from servers.lifecycle.benchmarks.subject import BenchmarkSubject
 
 EVERY = 1.0  # seconds
@@ -31,9 +32,12 @@ class ConditionWatch:
         engine = ENGINES[subject.run.version.launch.engine]
         self._path = engine.metrics_path
         self._counts = (engine.running_metric, engine.waiting_metric)
-        book = metrics.by_engine().get(engine.key)
-        self._preemptions = book.counted.get("preemptions", ()) if book else ()
+        self._book = metrics.by_engine().get(engine.key)
+        self._preemptions = self._book.counted.get("preemptions", ()) if self._book else ()
         self._others: int | None = None
+        self._running: int | None = None
+        self._waiting: int | None = None
+        self._kv: float | None = None
         self._engines: int | None = None
         self._looks = self._slowed = 0
         self._swap: list[int] = []
@@ -55,12 +59,20 @@ class ConditionWatch:
     def _look_at_engine(self) -> None:
         if not self._path:
             return
-        names = {*self._counts, *self._preemptions} - {""}
-        told = probes.metrics(self._subject.endpoint, names, self._path)
+        kv = self._book.gauges.get("kv") if self._book else None
+        names = {*self._counts, *self._preemptions, *(kv.names if kv else ())} - {""}
+        exposed = probes.fetch_metrics(self._subject.endpoint, names, path=self._path)
+        told = exposed.totals
         if self._counts[0] in told:
-            running = sum(told.get(name, 0.0) for name in self._counts)
-            others = max(0, int(running) - self._concurrency)
+            running, waiting = (int(told.get(name, 0.0)) for name in self._counts)
+            others = max(0, running + waiting - self._concurrency)
             self._others = max(self._others or 0, others)
+            self._running = max(self._running or 0, running)
+            self._waiting = max(self._waiting or 0, waiting)
+        elif (running := giving_way.count_requests(self._subject)) is not None:
+            self._others = max(self._others or 0, running - self._concurrency)
+        if self._book and (used := metrics.gauges(self._book, exposed).kv) is not None:
+            self._kv = max(self._kv or 0.0, used)
         self._preempted += [told[name] for name in self._preemptions if name in told][:1]
 
     def _look_at_box(self, sample: Mapping[str, Any]) -> None:
@@ -86,6 +98,9 @@ class ConditionWatch:
             preemptions=(
                 int(self._preempted[-1] - self._preempted[0]) if self._preempted else None
             ),
+            running=self._running,
+            waiting=self._waiting,
+            kv_share=self._kv,
             swapped=None if grown is None else grown if grown > _SWAPPED else 0,
         )
 

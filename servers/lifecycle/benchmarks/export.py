@@ -44,7 +44,7 @@ def to_json(benchmark: Benchmark) -> dict[str, Any]:
         "preset": benchmark.preset,
         "preset_version": benchmark.preset_version,
         "server": benchmark.server_name,
-        "box": benchmark.box.slug,
+        "box": benchmark.box.slug if benchmark.box else None,
         "state": benchmark.state,
         "is_clean": benchmark.is_clean,
         "began": benchmark.begun_at.isoformat() if benchmark.begun_at else None,

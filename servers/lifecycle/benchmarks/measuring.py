@@ -8,10 +8,16 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
+from django.db.models import Q
 from django.utils import timezone
 
 from servers import events
-from servers.host.benchmarks.generator import PointPlan, PointTimings
+from servers.host.benchmarks.generator import (
+    LoadLimitError,
+    PointPlan,
+    PointTimings,
+)
+from servers.host.benchmarks.orders import LoadLimits
 from servers.host.benchmarks.process import GeneratorError, LoadGenerator
 from servers.host.benchmarks.timings import RequestTiming
 from servers.judge.benchmarks.comparison import MeasuredPoint
@@ -30,6 +36,7 @@ from servers.judge.benchmarks.presets import (
 )
 from servers.lifecycle.benchmarks import in_flight
 from servers.lifecycle.benchmarks.conditions import ConditionWatch
+from servers.lifecycle.benchmarks.giving_way import has_gateway_requests, wait_for_calm
 from servers.lifecycle.benchmarks.subject import BenchmarkSubject, describe, find_subject, refuse
 from servers.lifecycle.jobs.runner import GivenUpError, JobError, JobWork
 from servers.models import Benchmark, BenchmarkJob, BenchmarkPoint, Request, Run
@@ -39,6 +46,7 @@ from servers.models.runs.run import PARTS
 _LETTERS = 4.5  # a token, in English, before the server has counted
 _SAMPLE_TOKENS = 400  # of the prompt by which it counts
 _BASES = 3  # requests for one token
+_GRACE = 30.0  # seconds for answers that are on their way when the time is up
 _STOPPED = "It was stopped. The points that were whole are kept."
 
 
@@ -65,8 +73,12 @@ def measure(work: JobWork[BenchmarkJob]) -> str:
         sample = work.runner.read_sample()
         found = Benchmark.objects.filter(pk=benchmark.pk)
         found.update(begun_at=timezone.now(), measured_on=describe(run, sample))
-        _Measurement(work, benchmark, subject, preset).measure_all()
-        outcome = BenchmarkOutcome.WHOLE
+        measurement = _Measurement(work, benchmark, subject, preset)
+        try:
+            measurement.measure_all()
+        except LimitError as error:
+            raise LimitError(f"{error} {measurement.describe_pauses()}".strip()) from error
+        outcome, said = BenchmarkOutcome.WHOLE, measurement.describe_pauses()
     except LimitError as error:
         outcome, said = BenchmarkOutcome.LIMIT, str(error)
     except GeneratorError as error:
@@ -103,11 +115,11 @@ def _note_gateway(benchmark: Benchmark, point: BenchmarkPoint) -> None:
     code = "benchmarks.others"
     if code in point.taints or not point.rounds:
         return
-    last = point.rounds[-1]
-    begin = datetime.fromtimestamp(point.rounds[0]["at"], UTC)
-    until = datetime.fromtimestamp(last["at"] + last["figures"]["seconds"], UTC)
-    asked = Request.objects.filter(server=benchmark.server_name, at__range=(begin, until))
-    if asked.exists():
+    in_a_round = Q()
+    for each in point.rounds:
+        ends = each["at"], each["at"] + each["figures"]["seconds"]
+        in_a_round |= Q(at__range=[datetime.fromtimestamp(end, UTC) for end in ends])
+    if Request.objects.filter(in_a_round, server=benchmark.server_name).exists():
         point.taints = sorted([*point.taints, code])
         point.save(update_fields=["taints"])
 
@@ -128,16 +140,23 @@ class _Measurement:
         self.began = time.monotonic()
         self.points = [point for point in preset.points if self._fits(point)]
         self.done = 0
+        self.dropped, self.waited = 0, 0.0
+        self.was_disturbed = False
 
     def _fits(self, point: PresetPoint) -> bool:
         longest = self.subject.longest
         return longest is None or 1.05 * point.prompt_tokens + point.output_tokens < longest
 
     def measure_all(self) -> None:
+        limits = LoadLimits(
+            seconds=self.preset.limit_seconds + _GRACE, requests=self.preset.limit_requests
+        )
         run = self.subject.run.pk
-        with in_flight.note_run(run), LoadGenerator(self.subject.target) as generator:
+        with in_flight.note_run(run), LoadGenerator(self.subject.target, limits) as generator:
             self.generator = generator
             self.work.follow(generator.stop)
+            self._give_way()
+            in_flight.note_most(run, 1)
             self._calibrate()
             # By name: rates of those that stop once they are saturated, and names that are over.
             rates: dict[str, list[float | None]] = {}
@@ -177,21 +196,29 @@ class _Measurement:
         self.base = median(times) if times else 0.0
 
     def _measure_point(self, place: int, point: PresetPoint) -> list[PointFigures]:
-        in_flight.note_most(self.subject.run.pk, point.concurrency)
+        run = self.subject.run.pk
         found: list[tuple[PointFigures, PointConditions]] = []
         rows: list[dict[str, Any]] = []
         requests: list[list[dict[str, Any]]] = []
-        for number in range(point.rounds):
+        number = 0
+        while number < point.rounds:
+            self._give_way()
             self._check_limits()
             self._tell(point, number)
+            in_flight.note_most(run, point.concurrency)
             watch = ConditionWatch(self.subject, point.concurrency, self.work.runner.read_sample)
             prompts = write_prompts(point, point.requests, letters=self.letters, chance=self.chance)
             at = time.time()
             # A shape is warmed up once: graphs and kernels are made by the batch's size.
             warmups = 0 if number else point.concurrency
             timings = self._send(point, prompts, warmups=warmups, watch=watch)
+            in_flight.note_most(run, 0)
+            conditions = watch.conclude(timings.lag)
+            if self._drops(conditions, at):
+                continue
+            number += 1
             figures = summarise(timings.requests, concurrency=point.concurrency, base=self.base)
-            found.append((figures, watch.conclude(timings.lag)))
+            found.append((figures, conditions))
             rows.append(
                 {
                     "at": at,
@@ -217,6 +244,41 @@ class _Measurement:
         events.publish_change("benchmarks")
         return [figures for figures, _conditions in found]
 
+    def _give_way(self) -> None:
+        """Wait while others use the server. Raises GivenUpError, LimitError."""
+        if not self.work.job.gives_way:
+            return
+
+        def wait(seconds: float) -> None:
+            self._check_limits()
+            self.work.note(is_paused=True, left=None)
+            self.work.wait(seconds)
+            self.waited += seconds
+
+        wait_for_calm(self.subject, wait, was_disturbed=self.was_disturbed)
+        self.was_disturbed = False
+        self.work.note(is_paused=False)
+
+    def _drops(self, conditions: PointConditions, at: float) -> bool:
+        """Whether others asked meanwhile: it is measured once more, when they do not."""
+        if not self.work.job.gives_way:
+            return False
+        self.was_disturbed = bool(conditions.requests_of_others) or has_gateway_requests(
+            self.subject, at
+        )
+        self.dropped += self.was_disturbed
+        return self.was_disturbed
+
+    def describe_pauses(self) -> str:
+        """How it gave way, in a sentence; "" where it never had to."""
+        if not self.dropped:
+            return f"It waited {self.waited:.0f} s for people’s requests." if self.waited else ""
+        rounds = "1 round" if self.dropped == 1 else f"{self.dropped} rounds"
+        return (
+            f"It waited {self.waited:.0f} s for people’s requests, and {rounds} with such requests "
+            "did not count."
+        )
+
     def _send(
         self,
         point: PresetPoint,
@@ -238,17 +300,15 @@ class _Measurement:
             self.work.check()
             if watch is not None:
                 watch.look()
-            if self._seconds_left() < -point.seconds:
-                self.generator.stop()  # an answer that does not end
 
         self.sent += warmups
         with self.work.report_progress(look):
             try:
                 return self.generator.measure(plan, self._note_request)
-            except GeneratorError:
-                if not self.work.is_given_up:
-                    self._check_limits()
-                raise
+            except LoadLimitError as error:
+                self._check_time()
+                most = self.preset.limit_requests
+                raise LimitError(f"It reached its limit of {most} requests.") from error
 
     def _note_request(self, _timing: RequestTiming) -> None:
         self.sent += 1
@@ -260,10 +320,14 @@ class _Measurement:
         """Raises GivenUpError, LimitError."""
         if self.work.is_given_up:
             raise GivenUpError(_STOPPED)
-        if self._seconds_left() <= 0:
-            raise LimitError(f"It reached its limit of {self.preset.limit_seconds:.0f} s.")
+        self._check_time()
         if self.sent >= self.preset.limit_requests:
             raise LimitError(f"It reached its limit of {self.preset.limit_requests} requests.")
+
+    def _check_time(self) -> None:
+        """Raises LimitError."""
+        if self._seconds_left() <= 0:
+            raise LimitError(f"It reached its limit of {self.preset.limit_seconds:.0f} s.")
 
     def _tell(self, point: PresetPoint, number: int) -> None:
         shown = MeasuredPoint(
@@ -277,6 +341,7 @@ class _Measurement:
             done=self.done,
             total=len(rounds),
             left=min(left, max(0.0, self._seconds_left())),
+            dropped=self.dropped,
         )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from servers.judge.benchmarks.comparison import MeasuredPoint
-from servers.judge.benchmarks.points import PointFigures
+from servers.judge.benchmarks.points import PointConditions, PointFigures
 from servers.models import Benchmark, BenchmarkPoint
 
 
@@ -21,6 +21,7 @@ def read_rows(rows: Iterable[BenchmarkPoint]) -> list[MeasuredPoint]:
             output_tokens=row.output_tokens,
             rounds=tuple(PointFigures.from_json(each["figures"]) for each in row.rounds),
             taints=tuple(row.taints),
+            conditions=tuple(PointConditions(**each["conditions"]) for each in row.rounds),
         )
         for row in rows
     ]

@@ -8,15 +8,16 @@ from statistics import median
 from django.utils import timezone
 
 from servers import events
+from servers.host.benchmarks.generator import LoadLimitError
+from servers.host.benchmarks.orders import LoadLimits
 from servers.host.benchmarks.process import GeneratorError
 from servers.host.canary.asker import CanaryAsker
 from servers.host.canary.replies import CanaryReply
-from servers.host.runs import probes
 from servers.judge.canary.items import LETTERS, CanaryItem, list_items, load_sets
 from servers.judge.canary.scores import score_replies
 from servers.judge.canary.verdicts import Try, build_answer, judge_items, needs_try, sum_up
-from servers.launch.engines import ENGINES
 from servers.lifecycle.benchmarks import in_flight
+from servers.lifecycle.benchmarks.giving_way import has_gateway_requests, wait_for_calm
 from servers.lifecycle.benchmarks.subject import BenchmarkSubject, describe, find_subject, refuse
 from servers.lifecycle.canary import results
 from servers.lifecycle.jobs.runner import GivenUpError, JobError, JobWork
@@ -26,7 +27,7 @@ from servers.models.runs.run import PARTS
 
 REASONING = {"quick": 512, "full": 4096}  # tokens more, where reasoning cannot be switched off
 _RATED = 32  # tokens of an answer that tells a speed
-_LOOKS = 1.0  # seconds between two looks whether people still ask
+_REQUESTS = 1000  # at most, whatever the engine answers
 _STOPPED = "It was stopped. What was answered until then is kept."
 
 
@@ -84,6 +85,7 @@ class _Asking:
         self.set = load_sets()[canary.set_key]
         self.began = time.monotonic()
         self.waited = 0.0  # seconds, for people: they do not count
+        self.looked_at = time.time()  # whether people ask
         self.rates: list[float] = []
         self.read_rates: list[float] = []
         self.reasoning = 0  # tokens more of each answer
@@ -93,7 +95,10 @@ class _Asking:
 
     def ask_all(self) -> None:
         run = self.subject.run.pk
-        with in_flight.note_run(run), CanaryAsker(self.subject.target) as self.asker:
+        # Waiting for people takes as long as asking, at most.
+        limits = LoadLimits(seconds=2 * self.set.limit_seconds + 60, requests=_REQUESTS)
+        with in_flight.note_run(run), CanaryAsker(self.subject.target, limits) as self.asker:
+            in_flight.note_most(run, 1)
             self.work.follow(self.asker.stop)
             items = self._list_items()
             left, place = len(items), 0
@@ -163,7 +168,7 @@ class _Asking:
         with self.work.report_progress(look):
             try:
                 reply = self.asker.ask(question)
-            except GeneratorError as error:
+            except (GeneratorError, LoadLimitError) as error:
                 if self.work.is_given_up:
                     raise GivenUpError(_STOPPED) from error
                 if self._seconds_left() <= 0:
@@ -196,24 +201,25 @@ class _Asking:
         return f"It stopped meanwhile. {said}" if (said := refuse(run)) else ""
 
     def _give_way(self) -> None:
-        """Wait while people ask, where nobody has asked for this."""
+        """Wait while others use the server."""
+        self._check()
+        if not self.work.job.gives_way:
+            return
+
+        def wait(seconds: float) -> None:
+            self._check()
+            if self.waited > self.set.limit_seconds:
+                raise JobError("People used the server all the time, and it gives way to them.")
+            self.work.note(is_paused=True)
+            self.work.wait(seconds)
+            self.waited += seconds
+
+        disturbed = has_gateway_requests(self.subject, self.looked_at)
+        wait_for_calm(self.subject, wait, was_disturbed=disturbed)
+        self.looked_at = time.time()
+        self.work.note(is_paused=False)
+
+    def _check(self) -> None:
         self.work.check()
         if self.work.is_given_up:
             raise GivenUpError(_STOPPED)
-        began = time.monotonic()
-        while self.work.job.gives_way and self._count_others() > 0:
-            self.work.note(item="Waits while people ask")
-            if self.work.is_given_up:
-                raise GivenUpError(_STOPPED)
-            if time.monotonic() - began > self.set.limit_seconds:
-                raise JobError("People asked all the time, and it gives way to them.")
-            time.sleep(_LOOKS)
-        self.waited += time.monotonic() - began
-
-    def _count_others(self) -> float:
-        """Requests at the engine now: none of them is ours."""
-        engine = ENGINES[self.subject.run.version.launch.engine]
-        if not engine.metrics_path:
-            return 0
-        names = {engine.running_metric, engine.waiting_metric} - {""}
-        return sum(probes.metrics(self.subject.endpoint, names, engine.metrics_path).values())

@@ -27,4 +27,4 @@ def ask_after_changes(box: Box) -> None:
         assert server.run is not None
         if commands.needs_canary(server.run):
             with suppress(CanaryRequestError):
-                commands.ask(server, "quick", by=None, gives_way=True)
+                commands.ask(server, "quick", by=None)

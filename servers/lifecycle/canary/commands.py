@@ -7,7 +7,7 @@ from servers import events
 from servers.judge.canary.items import get_version, load_sets
 from servers.lifecycle.benchmarks.subject import refuse
 from servers.lifecycle.jobs import commands
-from servers.models import AuditEntry, BenchmarkJob, Canary, CanaryJob, Run, Server, User
+from servers.models import AuditEntry, BenchmarkJob, Box, Canary, CanaryJob, Run, Server, User
 from servers.models.canary import CanaryOutcome
 from servers.models.jobs import JobKind
 
@@ -16,11 +16,16 @@ class CanaryRequestError(Exception):
     """A canary that cannot be done; the text says why."""
 
 
-def ask(server: Server, canary_set: str, *, by: User | None, gives_way: bool = False) -> Canary:
-    """Have a server's answers checked by its box. Raises CanaryRequestError.
+def ask(server: Server, canary_set: str, *, by: User | None, gives_way: bool = True) -> Canary:
+    """Have a server's answers checked by its box; `by` None: its profile wants it.
 
-    `gives_way`: it waits while people ask.
+    One that does not give way to people's requests is an editor's to ask for. Raises
+    CanaryRequestError.
     """
+    if not gives_way and (by is None or not by.may_edit):
+        raise CanaryRequestError(
+            "Only an editor may have a canary that does not give way to other people."
+        )
     if canary_set not in load_sets():
         known = ", ".join(load_sets())
         raise CanaryRequestError(f"There is no canary “{canary_set[:40]}”, only {known}.")
@@ -30,6 +35,7 @@ def ask(server: Server, canary_set: str, *, by: User | None, gives_way: bool = F
     assert run is not None
     params = {"run": run.pk, "canary_set": canary_set, "gives_way": gives_way}
     with transaction.atomic():
+        Box.objects.select_for_update().get(pk=server.box_id)  # two browsers at once
         job = None
         if not BenchmarkJob.objects.open().filter(box=server.box).exists():
             job = commands.ask(

@@ -241,8 +241,7 @@ KINDS: Mapping[JobKind, JobRules] = {
     JobKind.BENCHMARK: JobRules(
         model=BenchmarkJob,
         do=measuring.measure,
-        lane="benchmarks",
-        at_once=1,
+        lane="benchmarks",  # as many as were let in: one, unless an editor insisted
         good_for=timedelta(minutes=5),
         cut=lambda: f"{_CUT} The points that were whole are kept.",
     ),

@@ -28,6 +28,7 @@ MOST = 100
 class CanaryIn(Schema):
     server: str = Field(max_length=80)
     set: str = Field(default="quick", max_length=20)  # quick or full
+    gives_way: bool = True  # to other people's requests; only editors may say no
 
 
 class CanaryItemOut(Schema):
@@ -117,7 +118,7 @@ def canary(request: HttpRequest, given: CanaryIn) -> Status[CanaryOut]:
     """Have a server's answers checked. One check-up at a time a box."""
     server = find_named(Server.objects.for_dashboard(), "server", given.server)
     try:
-        made = commands.ask(server, given.set, by=person(request))
+        made = commands.ask(server, given.set, by=person(request), gives_way=given.gives_way)
     except CanaryRequestError as error:
         raise ApiError(CONFLICT, "not_checked", str(error)) from error
     return Status(CREATED, _look(made.pk))

@@ -16,3 +16,24 @@ export function actionOf(event) {
   if (event.ctrlKey) return event.key === "f" ? "text" : "";
   return around(event, "input, select, textarea, [popover]", HTMLElement) ? "" : (KEYS[event.key] ?? "");
 }
+
+// Keys in the log; and where the log is the page, "/" wherever the focus is.
+export class LogKeys {
+  /** @param {HTMLElement} root @param {(event: KeyboardEvent) => void} act */
+  constructor(root, act) {
+    this.root = root;
+    this.act = act;
+    root.addEventListener("keydown", act);
+    if (root.classList.contains("is-page")) document.addEventListener("keydown", this.onSlash);
+  }
+
+  /** @param {KeyboardEvent} event */
+  onSlash = (event) => {
+    if (event.key === "/" && !event.defaultPrevented && !document.querySelector("dialog[open]")) this.act(event);
+  };
+
+  close() {
+    this.root.removeEventListener("keydown", this.act);
+    document.removeEventListener("keydown", this.onSlash);
+  }
+}

@@ -6,7 +6,7 @@ import { chosen, remember, remembered, tick } from "./choices.js";
 import { LogFind } from "./find.js";
 import { LogFull } from "./full.js";
 import { LogHits } from "./hits.js";
-import { actionOf } from "./keys.js";
+import { LogKeys, actionOf } from "./keys.js";
 import { LogLevels } from "./levels.js";
 import { LogModel } from "./model.js";
 import { LogNewer, LogStatus } from "./status.js";
@@ -88,7 +88,7 @@ class LogReader {
     });
     this.newer = new LogNewer(root, () => !this.view.isFollowing || this.isOnly || this.target.lines !== null);
     root.addEventListener("click", this);
-    root.addEventListener("keydown", this);
+    this.keys = new LogKeys(root, (event) => this.#key(event));
     for (const [name, yes] of chosen(root)) this.#set(name, yes);
     this.#open();
   }
@@ -101,7 +101,7 @@ class LogReader {
     this.newer.close();
     this.full.close();
     this.root.removeEventListener("click", this);
-    this.root.removeEventListener("keydown", this);
+    this.keys.close();
   }
 
   // Another run has come: its log in place of this one.
@@ -118,8 +118,7 @@ class LogReader {
 
   /** @param {Event} event */
   handleEvent(event) {
-    if (event instanceof KeyboardEvent) this.#key(event);
-    else if (event instanceof MouseEvent) this.#click(event);
+    if (event instanceof MouseEvent) this.#click(event);
   }
 
   #open() {

@@ -206,7 +206,8 @@ document.addEventListener("keydown", (event) => {
   if (!(palette instanceof CommandPalette) || event.defaultPrevented || event.altKey) return;
   const isCommand = (isMac ? event.metaKey : event.ctrlKey) && event.key.toLowerCase() === "k";
   const isSlash =
-    event.key === "/" && !event.ctrlKey && !event.metaKey && !around(event, "input, textarea, select, [contenteditable]", HTMLElement);
+    event.key === "/" && !event.ctrlKey && !event.metaKey &&
+    !around(event, "input, textarea, select, [contenteditable]", HTMLElement) && !document.querySelector("run-log.is-page");
   if (!isCommand && !isSlash) return;
   event.preventDefault();
   palette.open();

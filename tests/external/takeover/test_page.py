@@ -204,7 +204,7 @@ def test_an_empty_box_leads_to_the_next_step(box: Box) -> None:
     told = page()
 
     assert "Start the first engine on rtx8" in told
-    ways = [told.index(each) for each in ("Paste a command", "Take a recipe", "Use a model")]
+    ways = [told.index(each) for each in ("Paste a command", "Use a tested profile", "Use a model")]
     assert ways == sorted(ways)
     assert ways[-1] < told.index("no engine running"), "what is there comes after the ways to begin"
     assert 'class="button primary" href="/profiles/paste/"' in told

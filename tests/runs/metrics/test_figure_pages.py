@@ -97,6 +97,8 @@ def test_an_engine_without_metrics_says_which_flag_gives_them(client: Client) ->
     page = html(client, "/servers/glm-5/metrics/")
     assert "Without --enable-metrics" in page
     assert f"/profiles/{server.profile.slug}/fix/metrics-missing/" in page
+    assert "Whole answer" not in page
+    assert 'data-chart="first" hx-morph-skip hidden' in page
     shown.tell(run, source="log")
     assert "Read from its log" in html(client, "/servers/glm-5/metrics/")
 

@@ -116,6 +116,7 @@ export function emptyState(servers, dashboard) {
   }
   return [
     element("h2", "", "No server is ready yet"),
-    ...starting.map((s) => element("p", "", dashboard ? link(s.slug, s.url) : s.slug, ` is ${s.state}. It appears here by itself when it is ready.`)),
+    element("p", "", ...starting.flatMap((s, at) => [at ? ", " : "", dashboard ? link(s.slug, s.url) : s.slug]),
+      starting.length > 1 ? " are on their way, and appear here by themselves." : ` is ${starting[0]?.state}. It appears here by itself when it is ready.`),
   ];
 }
