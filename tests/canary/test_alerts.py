@@ -68,18 +68,22 @@ def test_words_fit_speed_and_verdict(server: ManagedServer) -> None:
 
 
 def test_it_is_over_when_somebody_accepts_or_something_else_runs(server: ManagedServer) -> None:
+    def start_again() -> None:
+        Run.objects.update(state=RunState.STOPPED)
+        factories.run(server)
+
     canary(server)
     with Cases() as cases:
         with cases.named("started again as it was"):
             canary(server, DAMAGED)
-            factories.run(server)
+            start_again()
             assert len(alerts(server)) == 1
         with cases.named("another version"):
             server.profile.save_version(
                 replace(server.profile.launch, image="vllm/vllm-openai:v0.21.0"), by=None
             )
             Alert.objects.all().delete()
-            factories.run(server)
+            start_again()
             assert alerts(server) == []
         with cases.named("accepted"):
             made = canary(server, DAMAGED)

@@ -1,7 +1,11 @@
 """Verdicts on models that answer wrongly by command, without an engine between."""
 
+from dataclasses import replace
 from typing import Any
 
+from servers.host.canary.replies import CanaryReply
+from servers.judge.canary.items import CanaryItem, list_items
+from servers.judge.canary.scores import score_replies
 from servers.judge.canary.verdicts import find_chance, judge_items, sum_up
 from tests.canary.answered import answer
 from tests.canary.engine import CanaryModel
@@ -83,6 +87,31 @@ def test_without_an_earlier_one_what_it_cannot_do_is_unknown() -> None:
                 assert found["arithmetic"].verdict == "pass"
                 assert found["arithmetic"].text.startswith("0 of 12 right")
                 assert sum_up(list(found.values())) == "pass"
+
+
+# The kind of an item, what is said to it, and whether that is right.
+REPLIES: list[tuple[str, str, bool]] = [
+    ("arithmetic", "5 × 19 = 95, 95 − 26 = 69", True),
+    ("arithmetic", "The shop has **69** apples left.", True),
+    ("arithmetic", "1,069", False),
+    ("needle", "The code is 874 031.", True),
+    ("language", "El cielo es azul porque la luz se dispersa en el aire.", True),
+    ("language", "Небо голубое, потому что воздух рассеивает свет.", False),
+    ("schema", '{"name": "Ada", "age": "36", "city": "Oslo", "languages": []}', False),
+    ("schema", '```json\n{"name": "Ada"}\n```', False),
+    ("repetition", "So they went on and on, over the hill and down again. " * 12, False),
+]
+
+
+def test_replies_are_right_or_wrong() -> None:
+    items: dict[str, CanaryItem] = {}
+    for item in list_items("quick", longest=None):
+        items.setdefault(item.kind, item)
+    items["needle"] = replace(items["needle"], expected="874031")
+    with Cases() as cases:
+        for kind, text, is_right in REPLIES:
+            with cases.named(f"{kind}: {text}"):
+                assert score_replies(items[kind], [CanaryReply(text=text)]).is_right is is_right
 
 
 def test_chance_alone_makes_as_many_better_as_worse() -> None:

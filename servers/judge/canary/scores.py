@@ -19,6 +19,8 @@ _LOOPED = 0.5  # of an answer's rows of words that it has said before
 _CJK = ("CJK", "HIRAGANA", "KATAKANA")
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 _REFUSED = range(400, 500)
+# Who reckons in signs has hardly any letters.
+_OF_NUMBERS, _NO_LETTERS = ("arithmetic", "needle", "turns"), "canary.no-letters"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +46,8 @@ def score_replies(item: CanaryItem, replies: Sequence[CanaryReply]) -> ItemScore
         said = say("canary.refused" if is_refused else "canary.failed", error=last.error)
         return ItemScore(is_right=None if is_refused else False, why=said)
     for reply in replies:
-        if fault := find_noise(reply.text or reply.reasoning):
+        fault = find_noise(reply.text or reply.reasoning)
+        if fault and not (fault.code == _NO_LETTERS and item.kind in _OF_NUMBERS):
             return ItemScore(is_right=False, why=fault)
     if not last.text and not last.tool_calls:
         if last.reasoning and last.finish == "length":
