@@ -332,7 +332,7 @@ def test_a_start_is_checked_while_nobody_uses_the_server(
     with in_flight.note_run(run.pk):
         look(running=3)
     assert mine.get().state == "stopped", "somebody came"
-    in_flight._ended.clear()
+    in_flight._loads.clear()
     RunHealth.objects.update(last_request_at=timezone.now() - timedelta(minutes=1))
     look(running=0)
     engine.answers["/metrics"] = (200, metrics(0))

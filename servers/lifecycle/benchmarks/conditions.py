@@ -69,8 +69,8 @@ class ConditionWatch:
             self._others = max(self._others or 0, others)
             self._running = max(self._running or 0, running)
             self._waiting = max(self._waiting or 0, waiting)
-        elif (running := giving_way.count_requests(self._subject)) is not None:
-            self._others = max(self._others or 0, running - self._concurrency)
+        elif (known := giving_way.count_requests(self._subject)) is not None:
+            self._others = max(self._others or 0, known - self._concurrency)
         if self._book and (used := metrics.gauges(self._book, exposed).kv) is not None:
             self._kv = max(self._kv or 0.0, used)
         self._preempted += [told[name] for name in self._preemptions if name in told][:1]
