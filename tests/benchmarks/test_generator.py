@@ -9,13 +9,13 @@ import pytest
 
 from servers.host.benchmarks.generator import (
     LoadLimitError,
-    LoadLimits,
     LoadState,
     PointPlan,
     PointTimings,
     RequestBudget,
     measure,
 )
+from servers.host.benchmarks.orders import LoadLimits
 from servers.host.benchmarks.process import GeneratorError, LoadGenerator
 from servers.host.benchmarks.requests import BenchmarkTarget
 from servers.host.benchmarks.timings import RequestTiming

@@ -8,11 +8,7 @@ when its time is up, whatever it does then: no load outlives who wanted it, nor 
 import asyncio
 import dataclasses
 import itertools
-import json
-import os
 import random
-import sys
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -21,20 +17,12 @@ from typing import Any, Literal
 
 import httpx
 
+from servers.host.benchmarks import orders
 from servers.host.benchmarks.requests import BenchmarkTarget, Message, build_body, send_timed
 from servers.host.benchmarks.timings import RequestTiming
 from servers.host.http import connections
 
 _TICK = 0.01  # seconds between looks at the loop's own lag
-TIME_IS_UP = 3  # the status with which the process ends then
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoadLimits:
-    """Of all that one process does: `seconds` after its begin it ends, with what is on its way."""
-
-    seconds: float
-    requests: int  # with warm-ups
 
 
 class LoadLimitError(Exception):
@@ -240,47 +228,32 @@ async def _run(
     target: BenchmarkTarget, state: LoadState, plans: "asyncio.Queue[PointPlan]"
 ) -> None:
     def report(timing: RequestTiming) -> None:
-        _write({"request": dataclasses.asdict(timing)})
+        orders.write({"request": dataclasses.asdict(timing)})
 
     while True:
         plan = await plans.get()
         try:
             measured = await measure(target, plan, report, state)
         except LoadLimitError as error:
-            _write({"limit": str(error)})
+            orders.write({"limit": str(error)})
         else:
-            _write({"lag": measured.lag})
-
-
-def _write(value: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(value) + "\n")
-    sys.stdout.flush()
-
-
-def _read_plans(loop: asyncio.AbstractEventLoop, plans: "asyncio.Queue[PointPlan]") -> None:
-    for line in sys.stdin:
-        said = json.loads(line)
-        lists = {name: tuple(said[name]) for name in ("prompts", "arrivals", "outputs")}
-        plan = PointPlan(**{**said, **lists})
-        loop.call_soon_threadsafe(plans.put_nowait, plan)
-    # Who wanted the load is gone: nothing may go on asking the engine.
-    os._exit(0)
+            orders.write({"lag": measured.lag})
 
 
 async def _serve() -> None:
-    said = json.loads(await asyncio.to_thread(sys.stdin.readline))
-    target, limits = BenchmarkTarget(**said["target"]), LoadLimits(**said["limits"])
-    ends = threading.Timer(limits.seconds, lambda: os._exit(TIME_IS_UP))
-    ends.daemon = True
-    ends.start()
+    target, limits = await orders.begin()
     plans: asyncio.Queue[PointPlan] = asyncio.Queue()
-    arguments = asyncio.get_running_loop(), plans
-    threading.Thread(target=_read_plans, args=arguments, daemon=True).start()
+    orders.follow(lambda said: plans.put_nowait(_read_plan(said)))
     state = LoadState(
         budget=RequestBudget(limits.requests),
-        tell=lambda in_flight: _write({"in_flight": in_flight}),
+        tell=lambda in_flight: orders.write({"in_flight": in_flight}),
     )
     await _run(target, state, plans)
+
+
+def _read_plan(said: dict[str, Any]) -> PointPlan:
+    lists = {name: tuple(said[name]) for name in ("prompts", "arrivals", "outputs")}
+    return PointPlan(**{**said, **lists})
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from servers.judge.benchmarks.presets import load_presets
 from servers.lifecycle.benchmarks.plans import build_replay
 from servers.lifecycle.benchmarks.subject import refuse
 from servers.lifecycle.jobs import commands
-from servers.models import Benchmark, BenchmarkJob, Box, Server, User
+from servers.models import Benchmark, BenchmarkJob, Box, CanaryJob, Server, User
 from servers.models.jobs import JobKind
 
 
@@ -101,8 +101,9 @@ def _ask(
         going = Benchmark.objects.filter_open().filter(box=server.box)
         if not gives_way:  # it may go on beside that of another server
             going = going.filter(server=server)
+        answers = CanaryJob.objects.open().filter(box=server.box)
         job = None
-        if not going.exists():
+        if not going.exists() and not answers.exists():
             job = commands.ask(
                 BenchmarkJob, server.box, JobKind.BENCHMARK, by=by, what=server.slug,
                 target="" if gives_way else server.slug, params=params, preset=preset,

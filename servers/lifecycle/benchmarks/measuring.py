@@ -13,10 +13,10 @@ from django.utils import timezone
 from servers import events
 from servers.host.benchmarks.generator import (
     LoadLimitError,
-    LoadLimits,
     PointPlan,
     PointTimings,
 )
+from servers.host.benchmarks.orders import LoadLimits
 from servers.host.benchmarks.process import GeneratorError, LoadGenerator
 from servers.host.benchmarks.timings import RequestTiming
 from servers.judge.benchmarks.comparison import MeasuredPoint
