@@ -1,6 +1,9 @@
 """Pages of check-ups: started on a server's tab, watched, listed, compared, exported."""
 
+from collections.abc import Callable
+
 from django.contrib import messages
+from django.forms import Form
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -8,13 +11,16 @@ from django.utils.text import slugify
 
 from servers.contexts import benchmarks as results
 from servers.contexts.benchmark_history import describe_history
+from servers.forms.benchmarks import CustomForm, ReplayForm
 from servers.judge.benchmarks.capacity import CapacityLimits
 from servers.judge.benchmarks.cards import UploadError
 from servers.launch import numbers
 from servers.lifecycle.benchmarks import commands, export, uploads
 from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
+from servers.lifecycle.benchmarks.plans import list_hours
+from servers.lifecycle.benchmarks.subject import refuse
 from servers.models import Benchmark, Permission, Profile, Server
-from servers.views.access import PersonRequest, get, post
+from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.responses import respond_done, respond_text
 
 LONGEST_CHOICE = 100  # results in a list, all of which may be ticked
@@ -34,6 +40,57 @@ def server_checkup_start(request: PersonRequest, slug: str) -> HttpResponse:
         messages.error(request, str(error))
         return redirect("server_checkup", slug)
     return redirect("benchmark", made.pk)
+
+
+@get_or_post("servers/<slug:slug>/check-up/custom/", Permission.EDIT)
+def server_checkup_custom(request: PersonRequest, slug: str) -> HttpResponse:
+    server = get_object_or_404(Server.objects.with_details(), slug=slug)
+    form = CustomForm(request.POST if request.method == "POST" else None)
+
+    def ask() -> Benchmark:
+        said = form.cleaned_data
+        return commands.ask_custom(
+            server, said["points"], by=request.user, gives_way=not said["insists"]
+        )
+
+    answers = "Every length of prompts with every number of people, each a point."
+    return _plan(request, server, form, ask, title="Custom check-up", answers=answers)
+
+
+@get_or_post("servers/<slug:slug>/check-up/replay/", Permission.OPERATE)
+def server_checkup_replay(request: PersonRequest, slug: str) -> HttpResponse:
+    server = get_object_or_404(Server.objects.with_details(), slug=slug)
+    form = ReplayForm(
+        request.POST if request.method == "POST" else None,
+        hours=list_hours(server.slug),
+        may_insist=request.user.may_edit,
+    )
+
+    def ask() -> Benchmark:
+        said = form.cleaned_data
+        return commands.ask_replay(
+            server,
+            said["hour"],
+            pace=said["pace"],
+            is_random=said["arrivals"] == "random",
+            by=request.user,
+            gives_way=not said.get("insists", False),
+        )
+
+    answers = "How long would people wait, with the requests of one hour once more?"
+    return _plan(request, server, form, ask, title="Replay", answers=answers)
+
+
+def _plan(
+    request: PersonRequest, server: Server, form: Form, ask: Callable[[], Benchmark], **shown: str
+) -> HttpResponse:
+    if form.is_valid():
+        try:
+            return redirect("benchmark", ask().pk)
+        except BenchmarkRequestError as error:
+            form.add_error(None, str(error))
+    shown["refusal"] = refuse(server.run)
+    return render(request, "benchmarks/plan.html", {"server": server, "form": form, **shown})
 
 
 @get("benchmarks/", Permission.VIEW)
