@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from servers.judge.benchmarks.capacity import ServerCapacity
 from servers.judge.benchmarks.comparison import FIGURES, BenchmarkFigure, MeasuredPoint
 from servers.judge.benchmarks.history import HistoryEntry, HistoryStep
+from servers.launch.numbers import whole
 
+CACHED = next(figure for figure in FIGURES if figure.key == "cached_share")
 _LONG = 1000  # tokens of a prompt that counts as a long one
 
 
@@ -44,7 +46,7 @@ def list_charts(results: Sequence[tuple[str, Sequence[MeasuredPoint]]]) -> list[
     user, output, first, *_others = FIGURES
     crowds = [(name, _list_crowd(points)) for name, points in results]
     alone = [
-        (name, [each for each in points if each.concurrency == 1 and each.prompt_tokens])
+        (name, [each for each in points if each.concurrency == 1 and _is_of_book(each)])
         for name, points in results
     ]
     charts = (
@@ -77,6 +79,15 @@ def list_charts(results: Sequence[tuple[str, Sequence[MeasuredPoint]]]) -> list[
                 for name, points in alone
             ),
         ),
+        PlotChart(
+            title="Prompt read from the cache",
+            x="turn",
+            y="%",
+            series=tuple(
+                _connect(name, ((_read_turn(each), _mean(each, CACHED)) for each in points))
+                for name, points in results
+            ),
+        ),
     )
     return [each for each in charts if any(len(line.points) > 1 for line in each.series)]
 
@@ -97,7 +108,18 @@ def plot_capacity(capacity: ServerCapacity) -> list[PlotChart]:
 
 
 def _list_crowd(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
-    return [each for each in points if 0 < each.prompt_tokens < _LONG]
+    return [each for each in points if each.prompt_tokens < _LONG and _is_of_book(each)]
+
+
+def _is_of_book(point: MeasuredPoint) -> bool:
+    """Whether so many people had their requests of one length answered, each on its own."""
+    is_timed = point.name.endswith(" a second")
+    return point.prompt_tokens > 0 and not is_timed and _read_turn(point) is None
+
+
+def _read_turn(point: MeasuredPoint) -> int | None:
+    word, _space, number = point.name.partition(" ")
+    return whole(number) if word == "Turn" else None
 
 
 def list_history_charts(lines: Sequence[tuple[str, Sequence[HistoryStep]]]) -> list[PlotChart]:
