@@ -141,7 +141,7 @@ def test_docker_that_answers_again_is_said_once(
                 raise answer
             return []
 
-    monkeypatch.setattr(loop.creation, "docker", OutageDocker)
+    monkeypatch.setattr("servers.watcher.loop.creation.docker", OutageDocker)
     monkeypatch.setattr(loop, "RETRY", 0.0)
     caplog.set_level(logging.INFO, "servers.watcher.loop")
     on_thread("run_docker_events", watcher._run_docker_events)
