@@ -9,6 +9,7 @@ from django.conf import settings
 from django.template.loader import render_to_string
 
 from servers.contexts.benchmarks import find_checkup
+from servers.contexts.canary import find_answers, find_newest
 from servers.judge.logs import parsing
 from servers.launch import numbers
 from servers.launch.engines import ENGINES
@@ -147,6 +148,7 @@ def _find_overview(server: Server, run: Run | None) -> Mapping[str, Any]:
         "last_lines": _find_last_lines(run),
         "rounds": rounds,
         "start_check": start_checks.find(run) if run and measures else None,
+        "canary_row": find_newest(run),
     }
 
 
@@ -198,7 +200,7 @@ TABS = (
         name="server_checkup",
         title="Check-up",
         template="runs/tabs/checkup.html",
-        more=find_checkup,
+        more=lambda server, run: {**find_checkup(server, run), **find_answers(server, run)},
     ),
     ServerTab(
         name="server_configuration",

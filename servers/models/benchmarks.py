@@ -1,6 +1,6 @@
 """Benchmarks: what check-ups of servers have measured, and on what."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from django.db import models
@@ -47,42 +47,16 @@ class BenchmarkQuerySet(models.QuerySet["Benchmark"]):
             self.filter(box=box, pk__lt=min(kept, default=0)).delete()
 
 
-class Benchmark(models.Model):
-    schema = models.PositiveSmallIntegerField(default=SCHEMA)
-    # None: it was measured elsewhere, and came as a file. `source` says of which kind.
-    box = models.ForeignKey(Box, null=True, on_delete=models.CASCADE, related_name="benchmarks")
-    source = models.CharField(max_length=20, blank=True)
-    server = models.ForeignKey(
-        Server, null=True, on_delete=models.SET_NULL, related_name="benchmarks"
-    )
-    server_name = models.CharField(max_length=80)
-    run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
-    version = models.ForeignKey(
-        ProfileVersion, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
-    job = models.OneToOneField(Job, null=True, on_delete=models.SET_NULL, related_name="benchmark")
-    by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
-    after_start = models.BooleanField(default=False)  # nobody asked, the profile did
-    preset = models.CharField(max_length=40)
-    title = models.CharField(max_length=80)  # of the preset
-    preset_version = models.PositiveSmallIntegerField()
-    asked_at = models.DateTimeField(default=timezone.now)
-    begun_at = models.DateTimeField(null=True)
-    ended_at = models.DateTimeField(null=True)
-    outcome = models.CharField(max_length=10, choices=BenchmarkOutcome, blank=True)
-    said = models.TextField(blank=True)  # why it is not whole, or took longer
-    # What it was measured on, by name; lifecycle.benchmarks.subject says which.
-    measured_on: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
-    is_clean = models.BooleanField(null=True)  # None: nothing was measured
+class CheckupRow(models.Model):
+    """How far a check-up is, by its job and its end."""
 
-    objects = BenchmarkQuerySet.as_manager()
+    job: "models.OneToOneField[Job | None, Job | None]"
+    ended_at: "models.DateTimeField[datetime | None, datetime | None]"
+    outcome: "models.CharField[str, str]"
+    said: "models.TextField[str, str]"
 
     class Meta:
-        ordering = ["-pk"]
-        indexes = [models.Index(fields=["server", "-id"])]
-
-    def __str__(self) -> str:
-        return f"{self.server_name}, {self.title}"
+        abstract = True
 
     @property
     def is_open(self) -> bool:
@@ -119,6 +93,45 @@ class Benchmark(models.Model):
         if self.said or self.is_open or self.outcome == BenchmarkOutcome.WHOLE:
             return self.said
         return self.job.said if self.job is not None else ""
+
+
+class Benchmark(CheckupRow):
+    schema = models.PositiveSmallIntegerField(default=SCHEMA)
+    # None: it was measured elsewhere, and came as a file. `source` says of which kind.
+    box = models.ForeignKey(Box, null=True, on_delete=models.CASCADE, related_name="benchmarks")
+    source = models.CharField(max_length=20, blank=True)
+    server = models.ForeignKey(
+        Server, null=True, on_delete=models.SET_NULL, related_name="benchmarks"
+    )
+    server_name = models.CharField(max_length=80)
+    run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
+    version = models.ForeignKey(
+        ProfileVersion, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    job = models.OneToOneField(Job, null=True, on_delete=models.SET_NULL, related_name="benchmark")
+    by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    after_start = models.BooleanField(default=False)  # nobody asked, the profile did
+    preset = models.CharField(max_length=40)
+    title = models.CharField(max_length=80)  # of the preset
+    preset_version = models.PositiveSmallIntegerField()
+    asked_at = models.DateTimeField(default=timezone.now)
+    begun_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=10, choices=BenchmarkOutcome, blank=True)
+    said = models.TextField(blank=True)  # why it is not whole, or took longer
+    # What it was measured on, by name; lifecycle.benchmarks.subject says which.
+    measured_on: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    # None: nothing was measured, or by a program that does not tell.
+    is_clean = models.BooleanField(null=True)
+
+    objects = BenchmarkQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-pk"]
+        indexes = [models.Index(fields=["server", "-id"])]
+
+    def __str__(self) -> str:
+        return f"{self.server_name}, {self.title}"
 
 
 class BenchmarkPoint(models.Model):

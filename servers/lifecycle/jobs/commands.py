@@ -110,7 +110,7 @@ def publish(job: Job) -> None:
     if job.kind == JobKind.DOWNLOAD:
         events.publish_change("downloads")
         return
-    if job.kind == JobKind.BENCHMARK:
+    if job.kind in (JobKind.BENCHMARK, JobKind.CANARY):
         events.publish_change("benchmarks")
         for server in Benchmark.objects.filter(job=job).values_list("server", flat=True):
             events.publish_change("server", server)
