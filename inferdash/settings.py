@@ -43,6 +43,14 @@ def env_bool(name: str) -> bool:
     return value == "True"
 
 
+def env_switch(name: str) -> bool:
+    """on where nobody says otherwise."""
+    value = env(name, "on")
+    if value not in ("on", "off"):
+        raise ImproperlyConfigured(f"{name} is {value!r}: write on or off.")
+    return value == "on"
+
+
 def env_port(name: str, default: str) -> int:
     value = env(name, default)
     if not value.isdecimal() or not 0 < int(value) < 65536:
@@ -371,6 +379,8 @@ elif not HUB.startswith(("http://", "https://")):
 NEWER_IMAGES_EVERY = env_count("INFERDASH_NEWER_IMAGES_HOURS", "12" if HUB else "0")
 # Recipes of one's own, such as a git checkout; None: those that ship alone.
 RECIPES = Path(env("INFERDASH_RECIPES", "")) if env("INFERDASH_RECIPES", "") else None
+# Without it no check-up begins, whoever wants it.
+HAS_BENCHMARKS = env_switch("INFERDASH_BENCHMARKS")
 # What is kept of logs: of each run's its beginning and its end (bytes), and of those of ended runs
 # all that is no older than so many days and takes no more bytes together; 0: no bound.
 LOG_HEAD = env_count("INFERDASH_LOG_HEAD_MIB", "8") * 2**20

@@ -16,6 +16,7 @@ from servers.models import (
 )
 from servers.models.runs.run import RunState
 from tests import factories, measurements, shelves
+from tests.canary.answered import canary
 
 PUBLIC = None
 
@@ -62,11 +63,30 @@ ROWS = [
         method="post",
         data={"preset": "quick"},
     ),
+    AccessRow(name="server_checkup_custom", needs=Permission.EDIT, args=("server",)),
+    AccessRow(name="server_checkup_custom", needs=Permission.EDIT, args=("server",), method="post"),
+    AccessRow(name="server_checkup_replay", needs=Permission.OPERATE, args=("server",)),
+    AccessRow(
+        name="server_checkup_replay", needs=Permission.OPERATE, args=("server",), method="post"
+    ),
     AccessRow(name="benchmarks", needs=Permission.VIEW),
     AccessRow(name="benchmark", needs=Permission.VIEW, args=("result",)),
+    AccessRow(name="benchmark_history", needs=Permission.VIEW),
     AccessRow(name="benchmark_compare", needs=Permission.VIEW),
     AccessRow(name="benchmark_export", needs=Permission.VIEW, args=("result", "result form")),
+    AccessRow(name="benchmark_upload", needs=Permission.OPERATE, method="post"),
+    AccessRow(name="benchmark_delete", needs=Permission.OPERATE, args=("result",), method="post"),
     AccessRow(name="benchmark_stop", needs=Permission.OPERATE, args=("result",), method="post"),
+    AccessRow(
+        name="server_answers_check",
+        needs=Permission.OPERATE,
+        args=("server",),
+        method="post",
+        data={"set": "quick"},
+    ),
+    AccessRow(name="canary", needs=Permission.VIEW, args=("canary",)),
+    AccessRow(name="canary_stop", needs=Permission.OPERATE, args=("canary",), method="post"),
+    AccessRow(name="canary_accept", needs=Permission.EDIT, args=("canary",), method="post"),
     AccessRow(name="server_figures", needs=Permission.VIEW, args=("server",)),
     AccessRow(
         name="box_boot_dismiss", needs=Permission.OPERATE, args=("box", "boot"), method="post"
@@ -398,4 +418,5 @@ def made() -> Things:
         "exchange": factories.exchange(ada).pk,
         "result": measurements.benchmark(server).pk,
         "result form": "json",
+        "canary": canary(server).pk,
     }

@@ -49,11 +49,11 @@ def benchmark(
     usual = {
         "begun_at": now - timedelta(seconds=40), "ended_at": now, "is_clean": not taints,
         "outcome": BenchmarkOutcome.WHOLE, "measured_on": MEASURED_ON, "title": known.title,
-        "preset": preset, "preset_version": known.version, "by": by,
+        "preset": preset, "preset_version": known.version, "by": by, "box": of.box,
+        "run": of.run, "version": of.profile.current,
     }  # fmt: skip
     made = Benchmark.objects.create(
-        box=of.box, server=of, server_name=of.slug, run=of.run, version=of.profile.current,
-        **{**usual, **values},
+        server=of, server_name=of.slug, **{**usual, **values}
     )  # fmt: skip
     for place, point in enumerate(known.points):
         rounds = []

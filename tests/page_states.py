@@ -6,10 +6,13 @@ from servers.lifecycle.runs.ownership import require_managed
 from servers.models import Box, ModelInventory, Profile, Role, Server
 from servers.models.runs.run import RunState
 from tests import factories, measurements, shelves
+from tests.canary.answered import canary
+from tests.canary.engine import CanaryModel
 from tests.samples import GIB, card, sample
 
 # Of every state, so that a page has the same address in all of them.
 BOX, SERVER = "rtx8", "minimax-m27"
+CANARIES = (7003, 7004)  # of SERVER: a good one, and one after
 RESULTS = (7001, 7002)  # check-ups of SERVER, where things are as usual
 
 
@@ -28,6 +31,10 @@ def prepare_typical() -> None:
     measurements.benchmark(
         measured, "normal", speed=0.82, taints=("benchmarks.others",), pk=RESULTS[1]
     )
+    canary(measured, pk=CANARIES[0])
+    damaged = CanaryModel(forgets_beyond=8000, breaks_tool_calls=True, shifts=0.2)
+    newer = {"image": "vllm/vllm-openai:v0.21.0", "engine_version": "0.21.0"}
+    canary(measured, damaged, measured_on=measurements.MEASURED_ON | newer, pk=CANARIES[1])
 
 
 def prepare_many() -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 
-from inferdash.terminal import bench, chat, commands, jobs, show
+from inferdash.terminal import bench, canary, chat, commands, jobs, show
 from inferdash.terminal.api import TerminalError
 
 _BASH = """\
@@ -14,7 +14,7 @@ _inferdash() {
   local word="${COMP_WORDS[COMP_CWORD]}"
   local servers="start stop restart logs why fit chat"
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W "login logout ps $servers box models images bench pull pulls profile completion" -- "$word"))
+    COMPREPLY=($(compgen -W "login logout ps $servers box models images bench canary pull pulls profile completion" -- "$word"))
   elif [ "${COMP_WORDS[1]}" = bench ] && [ "$COMP_CWORD" -eq 2 ]; then
     COMPREPLY=($(compgen -W "run list show compare export stop" -- "$word"))
   elif [ "${COMP_WORDS[1]}" = profile ] && [ "$COMP_CWORD" -eq 2 ]; then
@@ -154,6 +154,8 @@ def parser() -> ArgumentParser:
 
     _add_bench(verbs.add_parser("bench", help="measure a server, compare results"), json)
 
+    _add_canary(verbs.add_parser("canary", help="check a server’s answers"), json)
+
     profile = verbs.add_parser("profile", help="list, export and import profiles")
     kinds = profile.add_subparsers(dest="kind", required=True, metavar="COMMAND")
     one = kinds.add_parser("list", parents=[json])
@@ -188,6 +190,9 @@ def _add_bench(to: ArgumentParser, json: ArgumentParser) -> None:
         "--preset", default="quick", help="quick, normal, chat, context or crowd (quick)"
     )
     one.add_argument("--detach", action="store_true", help="do not wait for its end")
+    one.add_argument(
+        "--insist", action="store_true", help="do not give way to people’s requests (editors)"
+    )
     one.set_defaults(do=bench.run)
     one = kinds.add_parser("list", help="the newest results", parents=[json])
     one.add_argument("server", nargs="?", default="")
@@ -203,6 +208,34 @@ def _add_bench(to: ArgumentParser, json: ArgumentParser) -> None:
     one.set_defaults(do=bench.export)
     one = kinds.add_parser("stop", help="end a check-up", parents=[of_result, json])
     one.set_defaults(do=bench.stop)
+
+
+def _add_canary(to: ArgumentParser, json: ArgumentParser) -> None:
+    kinds = to.add_subparsers(dest="kind", required=True, metavar="COMMAND")
+    of_canary = ArgumentParser(add_help=False)
+    of_canary.add_argument("id", type=int, help="as in the list")
+
+    one = kinds.add_parser(
+        "run", help="ask a ready server; fails if it answers wrongly", parents=[json]
+    )
+    one.add_argument("server")
+    one.add_argument("--set", choices=["quick", "full"], default="quick")
+    one.add_argument(
+        "--insist", action="store_true", help="do not give way to people’s requests (editors)"
+    )
+    one.add_argument("--detach", action="store_true", help="do not wait for its end")
+    one.set_defaults(do=canary.run)
+    one = kinds.add_parser("list", help="the newest canaries", parents=[json])
+    one.add_argument("server", nargs="?", default="")
+    one.set_defaults(do=canary.list_canaries)
+    one = kinds.add_parser("show", help="one, item by item", parents=[of_canary, json])
+    one.set_defaults(do=canary.show_canary)
+    one = kinds.add_parser(
+        "accept", help="its answers are right from now on", parents=[of_canary, json]
+    )
+    one.set_defaults(do=canary.accept)
+    one = kinds.add_parser("stop", help="end one", parents=[of_canary, json])
+    one.set_defaults(do=canary.stop)
 
 
 def _add_images(to: ArgumentParser, json: ArgumentParser) -> None:

@@ -19,7 +19,7 @@ _HEADS = {
 
 def run(args: Namespace) -> int:
     api = config.api()
-    said = api.post("benchmarks", server=args.server, preset=args.preset)
+    said = api.post("benchmarks", server=args.server, preset=args.preset, gives_way=not args.insist)
     if not args.detach:
         try:
             said = _follow(api, said)
@@ -92,7 +92,7 @@ def _follow(api: Api, said: dict[str, Any]) -> dict[str, Any]:
 def _line(said: dict[str, Any]) -> str:
     parts = [f"{said['server']}: {said['state']}", said["point"]]
     if said["left"] is not None:
-        parts.append(f"at most {show.span(said['left'])} left")
+        parts.append(f"about {show.span(said['left'])} left")
     return ", ".join(filter(None, parts))
 
 

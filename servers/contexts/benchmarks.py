@@ -1,51 +1,41 @@
-"""The page contexts of check-ups: a server's tab, lists of results, one result, two compared."""
+"""The page contexts of check-ups: a server's tab, lists of results, one result, several compared."""
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Prefetch
+from django.template.loader import render_to_string
 
+from servers.contexts.benchmark_figures import FigureCell, dump_charts, format_figure
+from servers.contexts.benchmark_history import describe_history
 from servers.judge.benchmarks.capacity import CapacityLimits, ServerCapacity, find_capacity
 from servers.judge.benchmarks.comparison import (
     FIGURES,
     BenchmarkFigure,
     MeasuredPoint,
     PointDifference,
+    SpeedChange,
     compare_points,
+    compare_speed,
 )
+from servers.judge.benchmarks.facts import list_differing, list_facts
+from servers.judge.benchmarks.plots import list_charts, plot_capacity
 from servers.judge.benchmarks.presets import load_presets
 from servers.judge.messages import Sentence, say
+from servers.judge.runs.smoke_test import expects
 from servers.lifecycle.benchmarks.results import read_points, read_rows
 from servers.lifecycle.benchmarks.subject import refuse
 from servers.models import Benchmark, BenchmarkJob, BenchmarkPoint, Run, Server
 from servers.models.benchmarks import BenchmarkQuerySet
 
 OF_A_SERVER, OF_ALL = 20, 100  # results in a list
-_LONG = 1000  # tokens of a prompt that counts as a long one
-_NAMES = {
-    "profile": "Profile",
-    "version": "Version",
-    "model": "Model",
-    "commit": "Model’s commit",
-    "image": "Image",
-    "image_digest": "Image digest",
-    "engine": "Engine",
-    "engine_version": "Engine version",
-    "driver": "Driver",
-    "cards": "GPUs",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class FigureCell:
-    """`more`: where the mean lies, by its rounds; "" for one round, or where they agree."""
-
-    text: str
-    more: str = ""
-    title: str = ""  # of its column
+MOST_OFFERED = 8  # own results to compare an uploaded one with
+MOST_COMPARED = 6
+_LETTERS = "ABCDEF"
+PAGES = frozenset({"server_checkup", "benchmark", "benchmarks"})
+type Key = tuple[str, int | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,12 +66,6 @@ class CapacityVerdict:
     limits: CapacityLimits
 
 
-@dataclass(frozen=True, kw_only=True)
-class MeasuredFact:
-    name: str
-    values: tuple[str, ...]  # one a result
-
-
 def find_checkup(server: Server, run: Run | None) -> dict[str, Any]:
     """What the tab of a server shows."""
     presets = load_presets().values()
@@ -90,10 +74,25 @@ def find_checkup(server: Server, run: Run | None) -> dict[str, Any]:
         "depths": [each for each in presets if each.is_depth],
         "presets": [each for each in presets if not each.is_depth],
         "refusal": refuse(server.run),
-        "under_way": next((each for each in server.box.benchmarks.filter(
-            ended_at=None).select_related("job") if each.is_open), None),
+        "under_way": _find_under_way(server),
+        "mark": BenchmarkJob.objects.mark(),
         "results": list_results(found, OF_A_SERVER),
+        **describe_history(found),
     }  # fmt: skip
+
+
+def _find_under_way(server: Server) -> Benchmark | None:
+    """Its own check-up that goes on, else another one of its box; None where there is none."""
+    going = list(Benchmark.objects.filter_open().filter(box=server.box).with_details())
+    return min(going, key=lambda each: each.server_id != server.pk, default=None)
+
+
+def render_mark(keys: set[Key], page: str) -> list[str]:
+    """That pages of check-ups have become old."""
+    if page not in PAGES or not keys & {("benchmarks", None), ("everything", None)}:
+        return []
+    shown = {"mark": BenchmarkJob.objects.mark()}
+    return [render_to_string("benchmarks/_live_mark.html", shown)]
 
 
 def list_results(found: BenchmarkQuerySet, most: int = OF_ALL) -> list[ResultRow]:
@@ -107,27 +106,16 @@ def _build_row(benchmark: Benchmark) -> ResultRow:
     rates = [found.mean for point in points if (found := point.estimate(output))]
     return ResultRow(
         benchmark=benchmark,
-        user_rate=_format(user, points[0]) if points else FigureCell(text="–"),
+        user_rate=format_figure(user, points[0]) if points else FigureCell(text="–"),
         output_rate=FigureCell(text=output.format(max(rates)) if rates else "–"),
-        ttft=_format(first, points[0]) if points else FigureCell(text="–"),
-    )
-
-
-def _format(figure: BenchmarkFigure, point: MeasuredPoint) -> FigureCell:
-    found = point.estimate(figure)
-    if found is None:
-        return FigureCell(text="–", title=figure.title)
-    half = (found.high - found.low) / 2 / found.mean if found.is_sure and found.mean else 0.0
-    return FigureCell(
-        text=figure.format(found.mean),
-        more=f"±{100 * half:.0f} %" if half >= 0.005 else "",
-        title=figure.title,
+        ttft=format_figure(first, points[0]) if points else FigureCell(text="–"),
     )
 
 
 def describe_result(benchmark: Benchmark, limits: CapacityLimits) -> dict[str, Any]:
     """What the page of one shows."""
     points = read_points(benchmark)
+    charts = list_charts([("", points)])
     capacity = find_capacity(points, limits)
     job = (
         BenchmarkJob.objects.filter(pk=benchmark.job_id or 0).first() if benchmark.is_open else None
@@ -136,14 +124,40 @@ def describe_result(benchmark: Benchmark, limits: CapacityLimits) -> dict[str, A
     figures = [each for each in FIGURES if any(point.estimate(each) for point in points)]
     return {
         "benchmark": benchmark,
+        "mark": BenchmarkJob.objects.mark(),
         "job": job,
         "figures": figures,
         "rows": [_build_point(each, figures) for each in points],
-        "facts": list_facts([benchmark]),
-        "plots": build_plots([("", points)], capacity),
+        "facts": list_facts([benchmark.measured_on]),
+        "plots": dump_charts([*(plot_capacity(capacity) if capacity else ()), *charts]),
         "capacity": _describe_capacity(capacity) if capacity else None,
-        "earlier": others.filter(pk__lt=benchmark.pk, is_clean__isnull=False).first(),
+        "plot_titles": [each.title for each in charts],
+        "comparable": _list_comparable(benchmark) if benchmark.source else [],
+        "promise": _compare_promise(benchmark, points),
+        "earlier": None
+        if benchmark.source
+        else others.filter(pk__lt=benchmark.pk, is_clean__isnull=False).first(),
     }
+
+
+def _list_comparable(uploaded: Benchmark) -> list[Benchmark]:
+    """The newest clean result of each server, of the same check-up where one is named."""
+    found = Benchmark.objects.filter(source="", is_clean=True).with_details()
+    if uploaded.preset:
+        found = found.filter(preset=uploaded.preset, preset_version=uploaded.preset_version)
+    newest = {each.server_name: each for each in reversed(found[:OF_ALL])}
+    return list(newest.values())[-MOST_OFFERED:]
+
+
+def _compare_promise(benchmark: Benchmark, points: Sequence[MeasuredPoint]) -> str:
+    """What one person gets of the tokens a second that the profile's source promises; "" for none."""
+    promised = expects(benchmark.version.launch.expected) if benchmark.version else None
+    alone = next((each for each in points if each.concurrency == 1), None)
+    rate = alone.estimate(FIGURES[0]) if alone else None
+    if promised is None or rate is None:
+        return ""
+    least, words = promised
+    return f"{words[:60]} tokens per second: {100 * rate.mean / least:.0f} % of {least:g}."
 
 
 def _describe_capacity(found: ServerCapacity) -> CapacityVerdict:
@@ -185,98 +199,86 @@ def _build_point(point: MeasuredPoint, figures: Sequence[BenchmarkFigure]) -> Po
     return PointRow(
         label=point.label,
         requests=sum(each.requests for each in point.rounds),
-        cells=tuple(_format(figure, point) for figure in figures),
+        cells=tuple(format_figure(figure, point) for figure in figures),
         taints=tuple(say(code) for code in point.taints),
     )
 
 
-def list_facts(benchmarks: Sequence[Benchmark]) -> list[MeasuredFact]:
-    """What they were measured on, as far as it is known of any."""
-    found = []
-    for key, name in _NAMES.items():
-        values = tuple(_format_fact(each.measured_on.get(key)) for each in benchmarks)
-        if any(values):
-            found.append(MeasuredFact(name=name, values=tuple(each or "–" for each in values)))
-    return found
+@dataclass(frozen=True, kw_only=True)
+class ComparedResult:
+    """`letter` names it in tables and plots. `change` is against the first, which has none."""
+
+    letter: str
+    benchmark: Benchmark
+    change: SpeedChange | None
+    verdicts: str  # "3 worse, 12 no difference that can be told"
+
+    @property
+    def share(self) -> str:
+        """ "71 %" of what the first has; "" where they have no point in common."""
+        return f"{100 * (1 + self.change.difference.change):.0f} %" if self.change else ""
 
 
-def _format_fact(value: Any) -> str:
-    if isinstance(value, list):  # cards
-        names = [str(each.get("name") or "").removeprefix("NVIDIA ") for each in value]
-        kinds = {name: names.count(name) for name in names}
-        return ", ".join(f"{count} × {name}" for name, count in kinds.items())
-    return "" if value is None else str(value)
+@dataclass(frozen=True, kw_only=True)
+class ComparedRow:
+    """A figure of a point. `cells`: one a result behind the first; None: it lacks the point."""
+
+    point: MeasuredPoint
+    figure: BenchmarkFigure
+    first: str
+    cells: tuple[tuple[str, PointDifference | None], ...]
 
 
-def describe_comparison(before: Benchmark, after: Benchmark) -> dict[str, Any]:
-    one, other = read_points(before), read_points(after)
-    facts = list_facts([before, after])
-    differences = compare_points(one, other)
+def describe_comparison(results: Sequence[Benchmark]) -> dict[str, Any]:
+    """Of two to MOST_COMPARED results, each against the first."""
+    points = [read_points(each) for each in results]
+    against = [compare_points(points[0], each) for each in points[1:]]
+    compared = [ComparedResult(letter=_LETTERS[0], benchmark=results[0], change=None, verdicts="")]
+    for letter, each, measured, differences in zip(
+        _LETTERS[1:], results[1:], points[1:], against, strict=False
+    ):
+        compared.append(
+            ComparedResult(
+                letter=letter,
+                benchmark=each,
+                change=compare_speed(points[0], measured),
+                verdicts=_count_verdicts(differences),
+            )
+        )
     return {
-        "before": before,
-        "after": after,
-        "differences": differences,
-        "verdicts": _count_verdicts(differences),
-        "changed": [each for each in facts if len(set(each.values)) > 1],
-        "is_other_preset": (before.preset, before.preset_version)
-        != (after.preset, after.preset_version),
-        "plots": build_plots([("before", one), ("after", other)]),
+        "compared": compared,
+        "rows": _build_compared(points[0], against),
+        "changed": [
+            (fact.name, list(zip(_LETTERS, fact.short_values, strict=False)))
+            for fact in list_differing([each.measured_on for each in results])
+        ],
+        "is_other_preset": len({(each.preset, each.preset_version) for each in results}) > 1,
+        "plots": dump_charts(list_charts(list(zip(_LETTERS, points, strict=False)))),
     }
+
+
+def _build_compared(
+    points: Sequence[MeasuredPoint], against: Sequence[Sequence[PointDifference]]
+) -> list[ComparedRow]:
+    known = [{(each.point.key, each.figure.key): each for each in found} for found in against]
+    rows = []
+    for point in points:
+        for figure in FIGURES:
+            cells = [found.get((point.key, figure.key)) for found in known]
+            if any(cells) and (one := point.estimate(figure)):
+                rows.append(
+                    ComparedRow(
+                        point=point,
+                        figure=figure,
+                        first=figure.format(one.mean),
+                        cells=tuple(zip(_LETTERS[1:], cells, strict=False)),
+                    )
+                )
+    return rows
 
 
 def _count_verdicts(differences: Sequence[PointDifference]) -> str:
-    """ "3 worse, 1 better, 12 no difference that can be told." """
+    """ "3 worse, 1 better, 12 no difference that can be told"; "" for no point in common."""
     counts = Counter(each.verdict for each in differences)
     order = ("worse", "better", "no difference that can be told", "one round only")
-    return ", ".join(f"{counts[word]} {word}" for word in order if counts[word]) + "."
-
-
-def build_plots(
-    results: Iterable[tuple[str, Sequence[MeasuredPoint]]], capacity: ServerCapacity | None = None
-) -> str:
-    """JSON for <benchmark-plots>; "" where there is nothing to plot."""
-    user, output, first, *_others = FIGURES
-    trade, waits, context = [], [], []
-    for name, points in results:
-        crowd = [each for each in points if 0 < each.prompt_tokens < _LONG]
-        alone = [each for each in points if each.concurrency == 1 and each.prompt_tokens]
-        trade.append(_series(name, [(_mean(each, user), _mean(each, output)) for each in crowd]))
-        waits.append(_series(name, [(each.concurrency, _mean(each, first)) for each in crowd]))
-        context.append(_series(name, [(each.prompt_tokens, _mean(each, user)) for each in alone]))
-    charts: list[dict[str, Any]] = [
-        {"title": "Speed per person and together", "x": "tok/s per person", "y": "tok/s together",
-         "series": trade},
-        {"title": "Wait for the first token", "x": "people at once", "y": "seconds", "log": True,
-         "series": waits},
-        {"title": "Speed by length of prompt", "x": "tokens of prompt", "y": "tok/s per person",
-         "log": True, "series": context},
-    ]  # fmt: skip
-    if capacity:
-        charts.insert(0, _plot_capacity(capacity))
-    shown = [each for each in charts if any(len(line["points"]) > 1 for line in each["series"])]
-    return json.dumps(shown) if shown else ""
-
-
-def _plot_capacity(capacity: ServerCapacity) -> dict[str, Any]:
-    people = [step.people for step in capacity.steps]
-    limit = [(each, capacity.limits.speed) for each in (min(people), max(people))]
-    return {
-        "title": "People against speed",
-        "x": "people at once",
-        "y": "tok/s for nine of ten",
-        "log": True,
-        "series": [
-            _series("nine of ten", [(step.people, step.speed) for step in capacity.steps]),
-            _series("limit", limit),
-        ],
-    }
-
-
-def _mean(point: MeasuredPoint, figure: BenchmarkFigure) -> float | None:
-    found = point.estimate(figure)
-    return found.mean if found else None
-
-
-def _series(name: str, points: Iterable[tuple[float | None, float | None]]) -> dict[str, Any]:
-    known = {round(x, 3): round(y, 4) for x, y in points if x is not None and y is not None}
-    return {"name": name, "points": sorted(known.items())}
+    return ", ".join(f"{counts[word]} {word}" for word in order if counts[word])

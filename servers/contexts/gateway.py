@@ -16,7 +16,7 @@ from servers.judge.profiles.facts import LaunchFacts
 from servers.judge.weights.fit.demand import read_context
 from servers.lifecycle.profiles.knowledge import LaunchContext, share_knowledge
 from servers.lifecycle.runs import starts
-from servers.models import Capture, CapturedCall, Request, Server, User
+from servers.models import Benchmark, Capture, CapturedCall, Request, Server, User
 from servers.models.gateway.request import LATEST
 from servers.state import box_samples
 
@@ -190,9 +190,16 @@ def _build_status(server: Server, sample: dict[str, Any]) -> ServerStatus:
 
 
 def render_sidebar(person: User) -> str:
-    return render_to_string(
-        "gateway/chat/_live_standing.html", {"standings": describe_standings(), "person": person}
-    )
+    return render_to_string("gateway/chat/_live_standing.html", describe_sidebar(person))
+
+
+def describe_sidebar(person: User) -> dict[str, Any]:
+    """Whoever may chat is told of check-ups, by which answers become slower."""
+    return {
+        "standings": describe_standings() if person.may_view else [],
+        "checkups": Benchmark.objects.filter_open().with_details(),
+        "person": person,
+    }
 
 
 def captures() -> list[Capture]:

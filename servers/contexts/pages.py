@@ -12,7 +12,7 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from servers.contexts import alerts, dashboard, disks, gateway, server_page
+from servers.contexts import alerts, benchmarks, dashboard, disks, gateway, server_page
 from servers.contexts.external import found, workloads
 from servers.contexts.memory import care, gpu_owners
 from servers.contexts.memory.care import HardwareReport, hardware
@@ -158,8 +158,8 @@ def render(
     """The fragments of a page that have changed; for ("everything", None) all of them.
 
     `page` is what the browser shows: dashboard, servers, chat, capture, models (those on disks), found (what was
-    there before), alerts, channels, a profile, its form, or a tab of the server or box with that
-    `pk`.
+    there before), alerts, channels, benchmarks or one, a profile, its form, or a tab of the server
+    or box with that `pk`.
     """
     if not person.may_view:
         return _render_chat(keys, person, page)
@@ -211,6 +211,7 @@ def render(
         if is_about_servers or changed_boxes:
             parts.append(gateway.render_sidebar(person))
     parts += disks.render_downloads(keys, person, page)
+    parts += benchmarks.render_mark(keys, page)
     parts += server_page.render_parts(keys, person, page, pk, host)
     return "".join(parts)
 
@@ -223,7 +224,7 @@ def _render_chat(keys: set[Key], person: User, page: str) -> str:
         parts.append(gateway.render_capture(person, page))
     parts += gateway.render_parts(keys, person, page)
     if page == "chat" and _is_about_servers(keys):
-        parts.append(_chat_html(person))
+        parts += [_chat_html(person), gateway.render_sidebar(person)]
     return "".join(parts)
 
 

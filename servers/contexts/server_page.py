@@ -9,11 +9,13 @@ from django.conf import settings
 from django.template.loader import render_to_string
 
 from servers.contexts.benchmarks import find_checkup
+from servers.contexts.canary import find_answers, find_newest
 from servers.judge.logs import parsing
 from servers.launch import numbers
 from servers.launch.engines import ENGINES
 from servers.launch.engines.change import Difference, compare_launches
 from servers.launch.engines.engine import listens_beyond_loopback
+from servers.lifecycle.benchmarks import start_checks
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.logs.diagnoses import ChangedSince
 from servers.models import LogChunk, PromptRun, Run, Server, User
@@ -141,7 +143,13 @@ class ServerTab:
 
 def _find_overview(server: Server, run: Run | None) -> Mapping[str, Any]:
     rounds = PromptRun.objects.filter(run=run).select_related("prompt_set", "by")
-    return {"last_lines": _find_last_lines(run), "rounds": rounds}
+    measures = run is not None and run.version.launch.measure_when_ready
+    return {
+        "last_lines": _find_last_lines(run),
+        "rounds": rounds,
+        "start_check": start_checks.find(run) if run and measures else None,
+        "canary_row": find_newest(run),
+    }
 
 
 def _find_last_lines(run: Run | None) -> list[TailLine]:
@@ -192,7 +200,7 @@ TABS = (
         name="server_checkup",
         title="Check-up",
         template="runs/tabs/checkup.html",
-        more=find_checkup,
+        more=lambda server, run: {**find_checkup(server, run), **find_answers(server, run)},
     ),
     ServerTab(
         name="server_configuration",

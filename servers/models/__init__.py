@@ -10,6 +10,7 @@ from servers.models.benchmarks import BenchmarkPoint as BenchmarkPoint
 from servers.models.box import Box as Box
 from servers.models.box import BoxObservation as BoxObservation
 from servers.models.box import Reboot as Reboot
+from servers.models.canary import Canary as Canary
 from servers.models.external import ExternalEngine as ExternalEngine
 from servers.models.external import OtherWorkloads as OtherWorkloads
 from servers.models.external import ProfileImport as ProfileImport
@@ -30,6 +31,7 @@ from servers.models.images import StoredImage as StoredImage
 from servers.models.images import TagChecks as TagChecks
 from servers.models.images import TagNews as TagNews
 from servers.models.jobs import BenchmarkJob as BenchmarkJob
+from servers.models.jobs import CanaryJob as CanaryJob
 from servers.models.jobs import Download as Download
 from servers.models.jobs import ImageJob as ImageJob
 from servers.models.jobs import Job as Job

@@ -29,6 +29,7 @@ class AlertKind(models.TextChoices):
     DIED = "died", "died"
     UNHEALTHY = "unhealthy", "unhealthy"
     READY = "ready", "ready after a long start"
+    ANSWERS = "answers", "wrong answers"
     LEAKED = "leaked", "memory leaked"
     RESIDUAL = "residual", "memory left behind"
     FLOOR = "floor", "little memory left"

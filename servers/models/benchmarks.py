@@ -1,13 +1,13 @@
 """Benchmarks: what check-ups of servers have measured, and on what."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from django.db import models
 from django.utils import timezone
 
 from servers.models.box import Box
-from servers.models.jobs import Job, JobState
+from servers.models.jobs import OPEN, Job, JobState
 from servers.models.people.user import User
 from servers.models.profiles import ProfileVersion
 from servers.models.runs.run import Run
@@ -33,6 +33,9 @@ class BenchmarkQuerySet(models.QuerySet["Benchmark"]):
     def with_details(self) -> Self:
         return self.select_related("box", "server", "version__profile", "job", "by")
 
+    def filter_open(self) -> Self:
+        return self.filter(ended_at=None, job__state__in=OPEN)
+
     def forget_old(self) -> None:
         before = timezone.now() - REQUESTS_KEPT_FOR
         old = BenchmarkPoint.objects.filter(benchmark__asked_at__lt=before)
@@ -44,39 +47,16 @@ class BenchmarkQuerySet(models.QuerySet["Benchmark"]):
             self.filter(box=box, pk__lt=min(kept, default=0)).delete()
 
 
-class Benchmark(models.Model):
-    schema = models.PositiveSmallIntegerField(default=SCHEMA)
-    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="benchmarks")
-    server = models.ForeignKey(
-        Server, null=True, on_delete=models.SET_NULL, related_name="benchmarks"
-    )
-    server_name = models.CharField(max_length=80)
-    run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
-    version = models.ForeignKey(
-        ProfileVersion, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
-    job = models.OneToOneField(Job, null=True, on_delete=models.SET_NULL, related_name="benchmark")
-    by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
-    preset = models.CharField(max_length=40)
-    title = models.CharField(max_length=80)  # of the preset
-    preset_version = models.PositiveSmallIntegerField()
-    asked_at = models.DateTimeField(default=timezone.now)
-    begun_at = models.DateTimeField(null=True)
-    ended_at = models.DateTimeField(null=True)
-    outcome = models.CharField(max_length=10, choices=BenchmarkOutcome, blank=True)
-    said = models.TextField(blank=True)  # of one that is not whole: why
-    # What it was measured on, by name; lifecycle.benchmarks.subject says which.
-    measured_on: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
-    is_clean = models.BooleanField(null=True)  # None: nothing was measured
+class CheckupRow(models.Model):
+    """How far a check-up is, by its job and its end."""
 
-    objects = BenchmarkQuerySet.as_manager()
+    job: "models.OneToOneField[Job | None, Job | None]"
+    ended_at: "models.DateTimeField[datetime | None, datetime | None]"
+    outcome: "models.CharField[str, str]"
+    said: "models.TextField[str, str]"
 
     class Meta:
-        ordering = ["-pk"]
-        indexes = [models.Index(fields=["server", "-id"])]
-
-    def __str__(self) -> str:
-        return f"{self.server_name}, {self.title}"
+        abstract = True
 
     @property
     def is_open(self) -> bool:
@@ -84,11 +64,14 @@ class Benchmark(models.Model):
 
     @property
     def state(self) -> str:
-        """In a word for people: waiting, measuring, done, stopped, limit reached, failed."""
+        """In a word for people: waiting, measuring, paused, stopping, done, stopped, limit reached,
+        failed."""
         if self.is_open and self.job is not None:
             if self.job.cancel_requested:
                 return "stopping"
-            return "measuring" if self.job.is_at_work else "waiting"
+            if self.job.is_at_work:
+                return "paused" if self.job.result.get("is_paused") else "measuring"
+            return "waiting"
         match self.outcome:
             case BenchmarkOutcome.WHOLE:
                 return "done"
@@ -100,11 +83,55 @@ class Benchmark(models.Model):
         return "stopped" if is_cancelled else "failed"
 
     @property
+    def left(self) -> float | None:
+        """Seconds that it may still take, as its box last said; None: nobody knows."""
+        return self.job.result.get("left") if self.is_open and self.job is not None else None
+
+    @property
     def why(self) -> str:
-        """Why it is not whole; "" where it is, or goes on."""
+        """Why it is not whole, or took longer; "" where there is nothing to say, or it goes on."""
         if self.said or self.is_open or self.outcome == BenchmarkOutcome.WHOLE:
             return self.said
         return self.job.said if self.job is not None else ""
+
+
+class Benchmark(CheckupRow):
+    schema = models.PositiveSmallIntegerField(default=SCHEMA)
+    # None: it was measured elsewhere, and came as a file. `source` says of which kind.
+    box = models.ForeignKey(Box, null=True, on_delete=models.CASCADE, related_name="benchmarks")
+    source = models.CharField(max_length=20, blank=True)
+    server = models.ForeignKey(
+        Server, null=True, on_delete=models.SET_NULL, related_name="benchmarks"
+    )
+    server_name = models.CharField(max_length=80)
+    run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
+    version = models.ForeignKey(
+        ProfileVersion, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    job = models.OneToOneField(Job, null=True, on_delete=models.SET_NULL, related_name="benchmark")
+    by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    after_start = models.BooleanField(default=False)  # nobody asked, the profile did
+    preset = models.CharField(max_length=40)
+    title = models.CharField(max_length=80)  # of the preset
+    preset_version = models.PositiveSmallIntegerField()
+    asked_at = models.DateTimeField(default=timezone.now)
+    begun_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=10, choices=BenchmarkOutcome, blank=True)
+    said = models.TextField(blank=True)  # why it is not whole, or took longer
+    # What it was measured on, by name; lifecycle.benchmarks.subject says which.
+    measured_on: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    # None: nothing was measured, or by a program that does not tell.
+    is_clean = models.BooleanField(null=True)
+
+    objects = BenchmarkQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-pk"]
+        indexes = [models.Index(fields=["server", "-id"])]
+
+    def __str__(self) -> str:
+        return f"{self.server_name}, {self.title}"
 
 
 class BenchmarkPoint(models.Model):

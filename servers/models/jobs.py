@@ -34,10 +34,11 @@ class JobKind(models.TextChoices):
     PRUNE = "prune"
     DOWNLOAD = "download"  # a model from the Hub
     BENCHMARK = "benchmark"  # a check-up of a server
+    CANARY = "canary"  # a check-up of its answers
 
 
 OF_IMAGES = (JobKind.PULL, JobKind.BUILD, JobKind.MOVE, JobKind.PRUNE)
-_LONG = (*OF_IMAGES, JobKind.DOWNLOAD, JobKind.BENCHMARK)
+_LONG = (*OF_IMAGES, JobKind.DOWNLOAD, JobKind.BENCHMARK, JobKind.CANARY)
 ACTIONS = tuple(kind for kind in JobKind if kind not in _LONG)
 
 
@@ -325,14 +326,37 @@ class Download(Job):
 
 
 class BenchmarkJob(Job):
-    """A check-up of the server `what`; its target is "", so that there is one a box."""
+    """A check-up of the server `what`; its target is "", so that there is one a box. One that
+    does not give way has its server as the target: it may go on beside another server's."""
 
     run = JsonValue[int]("params", 0)
     preset = JsonValue[str]("params", "")
+    gives_way = JsonValue[bool]("params", True)  # to other people's requests
+    # By the names of judge.benchmarks.custom.CustomPoints; {"hour", "pace", "is_random"}.
+    custom = JsonValue[dict[str, Any]]("params", {})
+    replay = JsonValue[dict[str, Any]]("params", {})
     point = JsonValue[str]("result", "")  # that is being measured
-    left = JsonValue[float | None]("result")  # seconds, at most
+    left = JsonValue[float | None]("result")  # seconds, about
+    is_paused = JsonValue[bool]("result", False)  # people use the server
+    dropped = JsonValue[int]("result", 0)  # rounds in which others asked
 
     objects = JobManager(JobKind.BENCHMARK)  # type: ignore[misc]
+
+    class Meta:
+        proxy = True
+
+
+class CanaryJob(Job):
+    """A canary of the server `what`; its target is "", so that there is one a box."""
+
+    run = JsonValue[int]("params", 0)
+    canary_set = JsonValue[str]("params", "")
+    gives_way = JsonValue[bool]("params", True)  # to other people's requests
+    is_paused = JsonValue[bool]("result", False)  # people use the server
+    item = JsonValue[str]("result", "")  # that is being asked
+    left = JsonValue[float | None]("result")  # seconds, at most
+
+    objects = JobManager(JobKind.CANARY)  # type: ignore[misc]
 
     class Meta:
         proxy = True

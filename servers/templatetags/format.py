@@ -1,6 +1,7 @@
 """Formats of figures, times and states."""
 
 import json
+import math
 import re
 import shlex
 import signal
@@ -113,6 +114,14 @@ def duration(span: timedelta | float | None) -> str:
         elif parts:
             break
     return " ".join(parts[:2])
+
+
+@register.filter
+def time_left(seconds: float) -> str:
+    """ "about 4 min left": whole minutes, as nobody knows it better."""
+    if seconds < 60:
+        return "less than a minute left"
+    return f"about {math.ceil(seconds / 60)} min left"
 
 
 def relative(moment: datetime, now: datetime) -> str:

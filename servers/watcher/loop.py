@@ -16,11 +16,12 @@ from servers import events, lifecycle
 from servers.host.collector.parent import Collector
 from servers.host.docker.containers import ContainerError, Event
 from servers.lifecycle.alerts import alerts
+from servers.lifecycle.canary import automatic
 from servers.lifecycle.images import work
 from servers.lifecycle.jobs.actions import KINDS
 from servers.lifecycle.jobs.runner import JobRunner
 from servers.lifecycle.runs import creation, out_of_band
-from servers.models import Benchmark, Box, CapturedCall, Job, Request, Run
+from servers.models import Benchmark, Box, Canary, CapturedCall, Job, Request, Run
 from servers.models.jobs import ACTIONS, OF_IMAGES
 from servers.models.runs.run import PARTS, is_managed
 from servers.watcher import box_row
@@ -193,6 +194,7 @@ class Watcher:
         self._run_safely(Request.objects.forget_old)
         self._run_safely(CapturedCall.objects.forget_old)
         self._run_safely(Benchmark.objects.forget_old)
+        self._run_safely(Canary.objects.forget_old)
         try:
             for name in creation.docker().drop_orphaned_kernels():
                 log.info("Removed %s: its image is no longer on this box", name)
@@ -265,6 +267,8 @@ class Watcher:
             self.job_asked.wait(TICK if self.jobs.is_busy else RECONCILE_EVERY)
 
     def _step_jobs(self) -> None:
+        if self.boot_is_noted.is_set():
+            automatic.ask_after_changes(self.box)
         self.jobs.step(skip=() if self.boot_is_noted.is_set() else ACTIONS)
 
     def _on_job_end(self, job: Job) -> None:

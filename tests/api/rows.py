@@ -41,6 +41,7 @@ class Operation:
 BOX, SERVER, RUN = {"slug": "box"}, {"slug": "server"}, {"run_id": "run"}
 JOB, DOWNLOAD, CLAIM = {"pk": "job"}, {"pk": "download"}, {"pk": "claim"}
 RESULT = {"pk": "result"}
+CANARY = {"pk": "canary"}
 OPERATIONS = [
     Operation(name="GET /boxes", needs=Permission.VIEW),
     Operation(name="GET /boxes/{slug}", needs=Permission.VIEW, args=BOX),
@@ -112,6 +113,11 @@ OPERATIONS = [
         needs=Permission.VIEW,
         args={"pk": "result", "form": "result form"},
     ),
+    Operation(name="GET /canaries", needs=Permission.VIEW),
+    Operation(name="POST /canaries", needs=Permission.OPERATE, body={"server": "qwen3-8b"}),
+    Operation(name="GET /canaries/{pk}", needs=Permission.VIEW, args=CANARY),
+    Operation(name="POST /canaries/{pk}/stop", needs=Permission.OPERATE, args=CANARY),
+    Operation(name="POST /canaries/{pk}/accept", needs=Permission.EDIT, args=CANARY),
     Operation(name="GET /profiles", needs=Permission.VIEW),
     Operation(name="GET /profiles/{slug}", needs=Permission.VIEW, args=SERVER),
     Operation(

@@ -46,6 +46,8 @@ LEFT_OUT = {
         "Benchmark",
         "BenchmarkJob",
         "BenchmarkPoint",
+        "Canary",
+        "CanaryJob",
         "FiguresChunk",
         "HistoryChunk",
         "ImageJob",

@@ -7,12 +7,22 @@ from typing import Any
 
 import pytest
 
-from servers.host.benchmarks.generator import PointPlan, PointTimings, measure
+from servers.host.benchmarks.generator import (
+    LoadLimitError,
+    LoadState,
+    PointPlan,
+    PointTimings,
+    RequestBudget,
+    measure,
+)
+from servers.host.benchmarks.orders import LoadLimits
 from servers.host.benchmarks.process import GeneratorError, LoadGenerator
 from servers.host.benchmarks.requests import BenchmarkTarget
 from servers.host.benchmarks.timings import RequestTiming
+from tests.cases import Cases
 from tests.scripted_engine import MODEL, EngineScript, ScriptedEngine
 
+LIMITS = LoadLimits(seconds=3600, requests=1000)
 ROLE = {"role": "assistant", "content": ""}
 WORDS = [{"content": f"word{number} "} for number in range(5)]
 
@@ -35,7 +45,8 @@ def plan(**values: Any) -> PointPlan:
 
 def run(engine: ScriptedEngine, wanted: PointPlan) -> tuple[PointTimings, list[RequestTiming]]:
     told: list[RequestTiming] = []
-    return asyncio.run(measure(target(engine), wanted, told.append)), told
+    state = LoadState(budget=RequestBudget(LIMITS.requests))
+    return asyncio.run(measure(target(engine), wanted, told.append, state)), told
 
 
 def answering(script: Callable[[dict[str, Any]], EngineScript]) -> ScriptedEngine:
@@ -136,7 +147,7 @@ def test_the_program_of_its_own_measures_the_same() -> None:
     told: list[RequestTiming] = []
     with (
         answering(lambda _body: EngineScript(deltas=WORDS)) as engine,
-        LoadGenerator(target(engine)) as generator,
+        LoadGenerator(target(engine), LIMITS) as generator,
     ):
         first = generator.measure(plan(concurrency=2, requests=3), told.append)
         second = generator.measure(plan(requests=1, prompts=("b",)), told.append)
@@ -148,7 +159,10 @@ def test_the_program_of_its_own_measures_the_same() -> None:
 
 def test_a_program_that_is_stopped_asks_no_more() -> None:
     slow = EngineScript(deltas=WORDS, delay=30)
-    with answering(lambda _body: slow) as engine, LoadGenerator(target(engine)) as generator:
+    with (
+        answering(lambda _body: slow) as engine,
+        LoadGenerator(target(engine), LIMITS) as generator,
+    ):
 
         def stop() -> None:
             engine.arrived.get(timeout=60)
@@ -158,3 +172,63 @@ def test_a_program_that_is_stopped_asks_no_more() -> None:
         with pytest.raises(GeneratorError):
             generator.measure(plan(), lambda _timing: None)
         assert engine.outcomes.get(timeout=60) == "cancelled"
+
+
+def test_it_keeps_its_limits_by_itself() -> None:
+    slow = EngineScript(deltas=WORDS, delay=30)
+    with Cases() as cases:
+        with cases.named("requests"), answering(lambda _body: EngineScript(deltas=WORDS)) as engine:
+            most = LoadLimits(seconds=3600, requests=5)
+            with LoadGenerator(target(engine), most) as generator:
+                generator.measure(plan(requests=2, warmups=2), lambda _timing: None)
+                with pytest.raises(LoadLimitError):
+                    generator.measure(plan(concurrency=4, requests=8), lambda _timing: None)
+            assert len(engine.requests) == 5
+        with cases.named("time"), answering(lambda _body: slow) as engine:
+            short = LoadLimits(seconds=2, requests=100)
+            with LoadGenerator(target(engine), short) as generator:
+                with pytest.raises(LoadLimitError):
+                    generator.measure(plan(), lambda _timing: None)
+                with pytest.raises(LoadLimitError):
+                    generator.measure(plan(), lambda _timing: None)
+
+
+def test_a_conversation_goes_on_with_its_own_answers() -> None:
+    asked: list[list[str]] = []
+
+    def script(body: dict[str, Any]) -> EngineScript:
+        asked.append([each["content"] for each in body["messages"]])
+        return EngineScript(deltas=[{"content": f"answer {len(asked)}"}])
+
+    with answering(script) as engine, LoadGenerator(target(engine), LIMITS) as generator:
+        for talk, prompt in [("begins", "one"), ("goes on", "two"), ("begins", "three")]:
+            turn = plan(requests=2, prompts=(f"a {prompt}", f"b {prompt}"), talk=talk)
+            generator.measure(turn, lambda _timing: None)
+
+    assert asked == [
+        ["a one"],
+        ["b one"],
+        ["a one", "answer 1", "a two"],
+        ["b one", "answer 2", "b two"],
+        ["a three"],
+        ["b three"],
+    ]
+
+
+def test_requests_of_a_replay_arrive_as_they_once_did_however_slow_the_answers() -> None:
+    asked: list[int] = []
+
+    def script(body: dict[str, Any]) -> EngineScript:
+        asked.append(body["max_tokens"])
+        return EngineScript(deltas=WORDS, first_delay=0.3)
+
+    with answering(script) as engine, LoadGenerator(target(engine), LIMITS) as generator:
+        wanted = plan(
+            prompts=("a", "b", "c"), outputs=(3, 4, 5), arrivals=(0.0, 0.01, 0.02), requests=3
+        )
+        found = generator.measure(wanted, lambda _timing: None).requests
+
+    planned = sorted(each.planned for each in found)
+    assert [round(each - planned[0], 6) for each in planned] == [0.0, 0.01, 0.02]
+    assert sorted(asked) == [3, 4, 5]
+    assert generator.most_in_flight == 3, "none waits for the one before"

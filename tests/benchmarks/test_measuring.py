@@ -3,20 +3,23 @@
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
+from django.utils import timezone
 
 from servers.judge.benchmarks import points
 from servers.judge.benchmarks.presets import BenchmarkPreset, load_presets
-from servers.lifecycle.benchmarks import commands, in_flight
+from servers.lifecycle.benchmarks import commands, giving_way, in_flight
 from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
 from servers.lifecycle.benchmarks.results import read_points
-from servers.models import AuditEntry, Benchmark, Job, Request, Run, RunHealth, Usage
+from servers.lifecycle.jobs.runner import JobWork
+from servers.models import AuditEntry, Benchmark, Job, Request, Role, Run, RunHealth, Usage
 from servers.models.jobs import JobState
 from servers.models.runs.run import DesiredState, ManagedServer, RunState
 from servers.watcher.runs.runs import Runs
-from tests import factories
+from tests import factories, measurements
 from tests.cases import Cases
 from tests.jobs import obey, runner
 from tests.samples import card, process, sample
@@ -40,6 +43,7 @@ def answer(body: dict[str, Any], **values: Any) -> EngineScript:
 def engine() -> Iterator[ScriptedEngine]:
     with ScriptedEngine(plan=answer) as made:
         made.answers["/metrics"] = (200, "")
+        made.answers["/v1/models"] = (200, '{"data": [{"id": "m", "max_model_len": 4096}]}')
         yield made
 
 
@@ -73,8 +77,10 @@ def find_run(server: ManagedServer) -> Run:
     return server.run
 
 
-def measured(server: ManagedServer, preset: str = "quick", **how: Any) -> Benchmark:
-    made = commands.ask(server, preset, by=factories.person())
+def measured(
+    server: ManagedServer, preset: str = "quick", *, gives_way: bool = True, **how: Any
+) -> Benchmark:
+    made = commands.ask(server, preset, by=factories.person(), gives_way=gives_way)
     obey(server.box, **how)
     return Benchmark.objects.with_details().get(pk=made.pk)
 
@@ -147,7 +153,7 @@ def test_a_point_says_why_it_is_not_clean(server: ManagedServer, engine: Scripte
         else answer(body)
     )
 
-    found = measured(server, sample=sample([hot], [mine, other]))
+    found = measured(server, gives_way=False, sample=sample([hot], [mine, other]))
 
     assert found.state == "done"
     assert found.is_clean is False
@@ -174,6 +180,76 @@ def test_requests_of_a_check_up_are_not_taken_for_peoples(
     assert (alone.requests_running, alone.last_request_at) == (0, None)
     assert beside.requests_running == 1
     assert beside.last_request_at is not None
+
+
+def test_it_gives_way_to_people_and_measures_once_more_what_they_disturbed(
+    server: ManagedServer, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = []
+
+    def wait(work: JobWork[Job], _seconds: float) -> None:
+        states.append(Benchmark.objects.select_related("job").get().state)
+        if len(states) == 2:
+            engine.answers["/metrics"] = (200, metrics(running=0))
+
+    monkeypatch.setattr(JobWork, "wait", wait)
+    # Behind the look before all, five to count with, and the warm-up: the first round.
+    replies = iter(range(10_000))
+
+    def script(body: dict[str, Any]) -> EngineScript:
+        if next(replies) == 6:
+            engine.answers["/metrics"] = (200, metrics(running=2))
+        return answer(body)
+
+    engine.plan = script
+
+    found = measured(server)
+
+    assert (found.state, found.is_clean) == ("done", True)
+    assert "1 round with such requests did not count" in found.why
+    assert [len(point.rounds) for point in read_points(found)] == [2, 2]
+    assert set(states) == {"paused"}
+    assert len(states) == 2 + giving_way.CALM_LOOKS
+
+
+def test_it_waits_no_longer_than_its_limit(
+    server: ManagedServer,
+    engine: ScriptedEngine,
+    short: BenchmarkPreset,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(PRESETS, "quick", replace(short, limit_seconds=2))
+    engine.answers["/metrics"] = (200, metrics(running=1))
+
+    found = measured(server)
+
+    assert (found.state, found.is_clean) == ("limit reached", None)
+    assert "for people’s requests" in found.why
+    assert engine.requests == []
+
+
+def test_an_editor_may_insist(server: ManagedServer, engine: ScriptedEngine) -> None:
+    other = factories.server(server.box, "other")
+    factories.run(other, port=engine.port, address=engine.host)
+    operator = factories.person("olaf", Role.OPERATOR)
+    editor = factories.person("eve", Role.EDITOR)
+
+    with pytest.raises(BenchmarkRequestError, match="Only an editor"):
+        commands.ask(server, "quick", by=operator, gives_way=False)
+    commands.ask(server, "quick", by=operator)
+    with pytest.raises(BenchmarkRequestError, match="Another check-up"):
+        commands.ask(other, "quick", by=editor)
+    with pytest.raises(BenchmarkRequestError, match="Another check-up"):
+        commands.ask(server, "quick", by=editor, gives_way=False)
+    commands.ask(other, "quick", by=editor, gives_way=False)
+
+    runner_of_box = runner(server.box)
+    runner_of_box.step()
+    begun = Job.objects.exclude(state=JobState.ASKED).count()
+    runner_of_box.wait()
+
+    assert begun == 2
+    assert {each.state for each in Benchmark.objects.with_details()} == {"done"}
 
 
 def test_what_is_whole_is_kept_when_somebody_stops_it(
@@ -229,6 +305,62 @@ def test_limits_end_it_with_what_is_whole(
     assert found.points.count() == 1
 
 
+def test_a_start_is_checked_while_nobody_uses_the_server(
+    server: ManagedServer, engine: ScriptedEngine
+) -> None:
+    run = find_run(server)
+    launch = run.version.launch
+    run.version.spec = replace(launch, measure_when_ready=True, ask_when_ready=False).to_json()
+    run.version.save(update_fields=["spec"])
+    measurements.benchmark(server, run=None, speed=100, measured_on=measurements.MEASURED_ON)
+    mine = Benchmark.objects.filter(after_start=True).order_by("pk")
+    watcher = Runs(server.box)
+
+    def look(running: int) -> None:
+        engine.answers["/metrics"] = (200, metrics(running))
+        Run.objects.filter(pk=run.pk).update(ready_at=timezone.now())
+        watcher._asked.clear()  # every other second is too long for a test
+        watcher.tick(within=60)
+
+    look(running=1)
+    assert not mine.exists(), "somebody uses it"
+    RunHealth.objects.update(last_request_at=timezone.now() - timedelta(minutes=1))
+    look(running=0)
+    [first] = mine.all()
+    assert (first.preset, first.by, first.state) == ("quick", None, "waiting")
+    look(running=0)
+    assert mine.count() == 1
+    with in_flight.note_run(run.pk):
+        look(running=3)
+    assert mine.get().state == "stopped", "somebody came"
+    in_flight._loads.clear()
+    RunHealth.objects.update(last_request_at=timezone.now() - timedelta(minutes=1))
+    look(running=0)
+    engine.answers["/metrics"] = (200, metrics(0))
+    obey(server.box)
+    last = mine.last()
+    assert last is not None
+    assert (mine.count(), last.is_clean) == (2, True), [point.taints for point in last.points.all()]
+    look(running=0)
+    assert mine.count() == 2, "one clean result is enough"
+
+    client = factories.log_in(factories.person("vera", Role.VIEWER))
+    page = client.get(f"/servers/{server.slug}/").content.decode()
+    assert "slower than usual" in page
+    assert "v0.20.2" in page, "what changed is said"
+
+
+def test_points_that_are_too_long_for_the_engine_are_left_out(
+    server: ManagedServer, engine: ScriptedEngine
+) -> None:
+    engine.answers["/v1/models"] = (200, '{"data": [{"id": "m", "max_model_len": 100}]}')
+
+    found = measured(server)
+
+    assert found.state == "failed"
+    assert found.why == "It takes 100 tokens, and every point has more."
+
+
 REFUSALS: list[tuple[dict[str, Any], str]] = [
     ({"state": RunState.STARTING}, "not ready"),
     ({"wanted": DesiredState.STOPPED}, "not ready"),
@@ -237,9 +369,15 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_only_what_serves_is_measured_and_one_at_a_time(server: ManagedServer) -> None:
+def test_only_what_serves_is_measured_and_one_at_a_time(
+    server: ManagedServer, settings: Any
+) -> None:
     ada = factories.person()
     with Cases() as cases:
+        settings.HAS_BENCHMARKS = False
+        with cases.named("off"), pytest.raises(BenchmarkRequestError, match="turned off"):
+            commands.ask(server, "quick", by=ada)
+        settings.HAS_BENCHMARKS = True
         with cases.named("no such"), pytest.raises(BenchmarkRequestError, match="no check-up"):
             commands.ask(server, "nothing", by=ada)
         for values, said in REFUSALS:

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from datetime import timedelta
+from xml.etree import ElementTree
 
 import pytest
 from django.db import connection
@@ -11,6 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from servers.contexts.benchmark_history import describe_history
+from servers.contexts.benchmarks import describe_comparison
 from servers.judge.benchmarks.comparison import compare_points
 from servers.lifecycle.benchmarks import export
 from servers.lifecycle.benchmarks.results import read_points
@@ -44,13 +47,23 @@ def test_a_difference_is_told_from_noise(server: ManagedServer) -> None:
     assert worse["ttft"].difference.change == pytest.approx(0.25, abs=0.001)
 
 
-def test_a_result_leaves_in_three_forms(server: ManagedServer) -> None:
+def test_a_result_leaves_in_each_form(server: ManagedServer) -> None:
     made = measurements.benchmark(server, taints=("benchmarks.others",))
 
     whole = json.loads(export.export_text(made, "json"))
     lines = list(csv.DictReader(io.StringIO(export.export_text(made, "csv"))))
     post = export.export_text(made, "markdown").splitlines()
 
+    drawn = ElementTree.fromstring(export.export_text(made, "svg"))  # noqa: S314 - our own
+    one = export.export_text(made, "svg", plot=1)
+    texts = [each.text for each in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert "Speed per person and together" in texts
+    assert "Wait for the first token" in texts
+    assert len(list(drawn.iter("{http://www.w3.org/2000/svg}circle"))) == 4
+    assert "Speed per person" not in one
+    assert "Wait for" in one
+    with pytest.raises(ValueError, match="too few points"):
+        export.export_text(made, "svg", plot=9)
     assert whole["schema"] == 1
     assert whole["measured_on"]["driver"] == "580.95.05"
     assert len(whole["points"][1]["rounds"]) == 3
@@ -62,21 +75,95 @@ def test_a_result_leaves_in_three_forms(server: ManagedServer) -> None:
     assert post[4].startswith("| One person | 113 |")
 
 
+def test_a_history_says_what_changed_and_what_that_did(server: ManagedServer) -> None:
+    now, on = timezone.now(), measurements.MEASURED_ON
+    newer = on | {"version": 4, "image_digest": "vllm/vllm-openai@sha256:77ab" + "1" * 60}
+    for days, speed, measured_on in (
+        (9, 1.0, on),
+        (8, 1.005, on),
+        (7, 0.8, newer),
+        (6, 0.81, newer),
+    ):
+        measurements.benchmark(
+            server, speed=speed, measured_on=measured_on, asked_at=now - timedelta(days=days)
+        )
+    measurements.benchmark(server, speed=0.1, taints=("benchmarks.others",))
+    unread = measurements.benchmark(server, speed=0.8, measured_on=newer | {"driver": ""})
+
+    shown = describe_history(Benchmark.objects.all())
+
+    rows = shown["history"]
+    assert [len(rows), rows[0].benchmark.pk] == [5, unread.pk], "clean ones alone"
+    assert [[fact.name for fact in row.step.changed] for row in rows] == [
+        [], [], ["Version", "Image digest"], [], [],
+    ]  # fmt: skip
+    assert rows[2].step.change.words == "20 % slower"
+    assert rows[1].step.change.words == "no difference that can be told"
+    [turn] = shown["history_turns"]
+    assert turn.turn.change.is_faster is False
+    assert turn.turn.first.changed[1].short_values == ("9c1b44444444", "77ab11111111")
+    one, together = json.loads(shown["history_plots"])
+    assert [len(each["points"]) for each in (*one["series"], *together["series"])] == [5, 5]
+    assert [mark["words"] for mark in one["marks"]] == ["v4, image"]
+
+
+def test_up_to_six_results_stand_against_the_first(server: ManagedServer) -> None:
+    now, on = timezone.now(), measurements.MEASURED_ON
+    made = [
+        measurements.benchmark(
+            server, preset, speed=speed, asked_at=now - timedelta(days=days),
+            measured_on=on | {"driver": driver},
+        )
+        for days, preset, speed, driver in (
+            (9, "quick", 1.0, "580.95.05"), (8, "quick", 1.005, "580.95.05"),
+            (7, "quick", 0.8, "590.10"), (6, "crowd", 1.0, "590.10"), (5, "quick", 1.3, ""),
+            (4, "quick", 1.0, "590.10"), (3, "quick", 1.0, "590.10"),
+        )
+    ]  # fmt: skip
+
+    shown = describe_comparison(made[:6])
+
+    assert [each.letter for each in shown["compared"]] == list("ABCDEF")
+    assert [each.change and each.change.words for each in shown["compared"]] == [
+        None, "no difference that can be told", "20 % slower", None, "30 % faster",
+        "no difference that can be told",
+    ]  # fmt: skip
+    assert dict(shown["changed"])["Driver"][4] == ("E", "–")
+    first = shown["rows"][0]
+    assert [bool(cell) for _letter, cell in first.cells] == [True, True, False, True, True]
+    assert shown["is_other_preset"]
+    client = factories.log_in(factories.person("vera", Role.VIEWER))
+    pages = [
+        client.get(reverse("benchmark_compare"), {"of": [each.pk for each in chosen]})
+        for chosen in (made[:1], made[:6], made)
+    ]
+    said = "Choose two to six results."
+    assert [said in page.content.decode() for page in pages] == [True, False, True]
+
+
 def test_pages_show_results_without_a_query_for_each(server: ManagedServer) -> None:
     client = factories.log_in(factories.person("vera", Role.VIEWER))
-    pages = [reverse("benchmarks"), reverse("server_checkup", args=[server.slug])]
+    history = reverse("benchmark_history")
+    pages = [
+        reverse("benchmarks"), reverse("server_checkup", args=[server.slug]),
+        f"{history}?server={server.slug}", f"{history}?profile={server.profile.slug}",
+        reverse("profile", args=[server.profile.slug]),
+    ]  # fmt: skip
     counts = []
-    for number in range(2):
+    for number in range(1, 3):
         measurements.benchmark(server, by=factories.person())
+        if number == 1:
+            measurements.benchmark(server, by=factories.person())
         for path in pages:
             with CaptureQueriesContext(
                 connection,
             ) as queries:
                 text = client.get(path).content.decode()
             counts.append(len(queries))
-            assert text.count("20 seconds</a>") == number + 1
-            assert 'name="preset"' not in text, "viewers start none"
-    assert counts[2:] == counts[:2]
+            if path in pages[:2]:
+                assert text.count("20 seconds</a>") == number + 1
+            assert "check-up/start" not in text, "viewers start none"
+    assert counts[len(pages) :] == counts[: len(pages)]
 
 
 def test_old_results_lose_their_requests_and_then_go(

@@ -4,7 +4,12 @@ import random
 
 import pytest
 
-from servers.judge.benchmarks.statistics import compare_rounds, estimate, percentile
+from servers.judge.benchmarks.statistics import (
+    compare_rounds,
+    compare_together,
+    estimate,
+    percentile,
+)
 from tests.cases import table
 
 
@@ -56,3 +61,25 @@ def test_equal_builds_are_rarely_accused_and_slower_ones_found() -> None:
     found = sum(bool(compare_rounds(rounds(100), rounds(90)).is_real) for _ in range(1000))
     assert accused <= 30, accused
     assert found >= 950, found
+
+    def pairs(share: float) -> list[tuple[list[float], list[float]]]:
+        return [(rounds(mean)[:3], rounds(share * mean)[:3]) for mean in (100, 500, 90)]
+
+    accused = sum(bool(compare_together(pairs(1)).is_real) for _ in range(1000))
+    found = sum(bool(compare_together(pairs(0.9)).is_real) for _ in range(1000))
+    assert accused <= 10, accused
+    assert found >= 950, found
+
+
+def test_several_figures_change_as_one() -> None:
+    halved = compare_together(
+        [([100, 101, 99], [50, 50.5, 49.5]), ([10, 10.1, 9.9], [20, 20.2, 19.8])]
+    )
+    assert halved.change == pytest.approx(0.0, abs=1e-9)
+    assert halved.is_real is False
+    slower = compare_together([([100, 101, 99], [80, 81, 79]), ([100], [10])])
+    assert slower.change == pytest.approx(-0.2, abs=0.001), "one round beside three says nothing"
+    assert slower.low < -0.2 < slower.high < 0
+    assert compare_together([([100], [80])]).is_real is None
+    with pytest.raises(ValueError, match="no figure"):
+        compare_together([])

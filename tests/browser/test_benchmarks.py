@@ -70,7 +70,7 @@ def test_two_check_ups_are_compared(stack: WebStack, page: Page, engine: Scripte
     expect(page.locator("main .badge").first).to_have_text("clean")
     points = page.locator("#points tbody tr")
     expect(points.locator("th")).to_have_text(["One person", "People at once: 8"])
-    expect(page.locator("benchmark-plots canvas")).to_have_count(2)
+    expect(page.locator("benchmark-plots canvas")).to_have_count(3)
 
     # So much slower that no neighbour on this machine hides it.
     engine.plan = lambda body: answer(body, 0.4)
@@ -90,3 +90,6 @@ def test_two_check_ups_are_compared(stack: WebStack, page: Page, engine: Scripte
         box.check()
     page.get_by_role("button", name="Compare").click()
     expect(page.locator("#differences")).to_be_visible()
+    expect(page.locator("ul.compared li")).to_contain_text("slower")
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -170,7 +170,7 @@ def _read_script(text: str) -> Iterator[LaunchWords]:
             values |= own
             continue
         if _TOOL.match(words[0]) and "run" in words[1:3]:
-            yield launch_words.read_docker(words)
+            yield launch_words.read_docker(_cut_log(words))
         elif re.search(r"vllm|sglang|llama-server", " ".join(words[:6])) and (
             "serve" in words[:8] or "-m" in words[:6] or "llama-server" in words[0]
         ):
@@ -179,6 +179,12 @@ def _read_script(text: str) -> Iterator[LaunchWords]:
                 raise ValueError("an operator inside")
             env = [("env", f"{n}={v}") for n, v in (exported | own).items()]
             yield LaunchWords(options=env, words=words[:cut])
+
+
+def _cut_log(words: list[str]) -> list[str]:
+    """Without the file or program at the end that a shell sends the output to."""
+    starts = [n for n, word in enumerate(words) if re.fullmatch(r"(?:[12&]?>>?|2>&1|\|)", word)]
+    return words[: starts[0]] if starts else words
 
 
 def _fill(word: str, values: dict[str, str]) -> str:

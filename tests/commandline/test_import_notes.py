@@ -103,6 +103,10 @@ def test_a_note_is_about_its_word_alone() -> None:
         ("docker run vllm/vllm-openai bash run.sh", "starts the script run.sh"),
         ("docker run vllm/vllm-openai /usr/bin/env", "starts none of the engines"),
         ("docker run -it nvcr.io/nvidia/vllm:25.09-py3", "names no command"),
+        (
+            "services:\n  plum:\n    build: .\n    command: --server --port 8080\n",
+            "The service plum names no image, and its command does not say which engine",
+        ),
     ],
 )
 def test_a_shell_or_a_script_is_no_model(paste: str, says: str) -> None:
@@ -474,7 +478,7 @@ def test_every_variable_without_a_value_is_told(paste: str, says: str) -> None:
 def test_what_is_alike_is_one_note() -> None:
     made = imported(
         "docker run -d --rm -it --gpus all -p 8000:8000 -p 1:1 -p 2:2 --memory 64g --cpus 8 "
-        "-v /a:/a -v /b:/b -e A -e B vllm/vllm-openai a/b"
+        "-v /a:/a -v /b:/b -v /c:/c:ro,Z -v /d:/d:z,ro -e A -e B vllm/vllm-openai a/b"
     )
 
     said = [each.says for each in made.remarks]

@@ -52,6 +52,7 @@ MAY = {
         ),
         *("judge/profiles/lint_rules.py", "launch/recipes/catalogue.py"),
         *("gateway/clients.py", "judge/benchmarks/presets.py"),
+        *("judge/canary/items.py", "judge/canary/rules.py"),
     },
     "inferdash's own: box.toml and its data folder": {
         *(

@@ -199,12 +199,14 @@ def test_what_is_asked_of_a_ready_server_and_what_comes_of_it_are_kept(
     profile = factories.server(box, restart_unhealthy=300, ask_every=600).profile
 
     unchanged = saved(profile, editor).launch()
-    changed = saved(profile, editor, restart_unhealthy="", ask_every="1h", ask_when_ready="")
+    changed = saved(profile, editor, restart_unhealthy="", ask_every="1h", ask_when_ready="",
+                    measure_when_ready="on")  # fmt: skip
 
     assert (unchanged.restart_unhealthy, unchanged.ask_every) == (300, 600)
-    assert unchanged.ask_when_ready
+    assert (unchanged.ask_when_ready, unchanged.measure_when_ready) == (True, False)
     now = changed.launch()
     assert (now.restart_unhealthy, now.ask_every, now.ask_when_ready) == (0, 3600, False)
+    assert now.measure_when_ready
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,28 @@ def test_a_profile_says_what_ready_means(own_redis: redis.Redis) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_an_engine_that_serves_another_name_is_told_and_becomes_ready_by_its_own(
+    own_redis: redis.Redis,
+) -> None:
+    box = factories.box()
+    run = factories.run(factories.server(box, engine="vllm"), RunState.STARTING)
+    with ScriptedEngine() as engine:
+        at = {"address": "127.0.0.1", "port": engine.port, "served_name": "qwen3-8b"}
+        type(run).objects.filter(pk=run.pk).update(**at)
+
+        Runs(box).tick()
+        run.refresh_from_db()
+        assert run.state == RunState.STARTING, "it may be another engine on the same port"
+        assert "serves “tiny-qwen” and “alias”, not “qwen3-8b”" in run.status_message
+
+        engine.answers["/v1/models"] = (200, '{"data": [{"id": "qwen3-8b"}]}')
+        Runs(box).tick()
+
+    run.refresh_from_db()
+    assert (run.state, run.status_message) == (RunState.READY, "")
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_version_that_is_none_is_cut(own_redis: redis.Redis) -> None:
     box = factories.box()
     run = factories.run(factories.server(box, engine="vllm"), RunState.STARTING)

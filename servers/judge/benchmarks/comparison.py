@@ -9,6 +9,7 @@ from servers.judge.benchmarks.statistics import (
     FigureDifference,
     RoundsInterval,
     compare_rounds,
+    compare_together,
     estimate,
 )
 
@@ -69,11 +70,29 @@ FIGURES = (
         more_is_better=True,
         read=lambda figures: figures.prefill_rate,
     ),
+    BenchmarkFigure(
+        key="cached_share",
+        title="From cache",
+        unit="%",
+        more_is_better=True,
+        read=lambda figures: None if figures.cached_share is None else 100 * figures.cached_share,
+    ),
 )
+
+
+# Of points whose prompts come from the book: any text of this length, for so many at once.
+_SHAPES = frozenset({"One person", "People at once", "Long prompt", "Prompt"})
 
 
 def _format_share(share: float) -> str:
     return f"{100 * share:+.1f} %".replace("-", "−")  # noqa: RUF001
+
+
+GRIDS = ("Grid", "Custom")  # names of points that differ in people and lengths
+
+
+def _format_tokens(count: int) -> str:
+    return f"{count // 1000}k" if count >= 1000 else str(count)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,16 +109,25 @@ class MeasuredPoint:
 
     @property
     def key(self) -> tuple[str, int, int, int]:
-        """By which points of two results are the same."""
-        return self.name, self.concurrency, self.prompt_tokens, self.output_tokens
+        """By which points of two results are the same: what their shape says is not told by name."""
+        name = "" if self.name in _SHAPES and self.prompt_tokens else self.name
+        return name, self.concurrency, self.prompt_tokens, self.output_tokens
 
     @property
     def label(self) -> str:
-        """ "People at once: 8", "Long prompt: 16k"."""
+        """ "People at once: 8", "Long prompt: 16k", "500 tokens, 8 people", "Turn 2"."""
+        if self.name in GRIDS:
+            people = "1 person" if self.concurrency == 1 else f"{self.concurrency} people"
+            return f"{_format_tokens(self.prompt_tokens)} tokens, {people}"
+        if self.name.endswith(" a second"):
+            return f"{_format_tokens(self.prompt_tokens)} tokens, {self.name}"
+        if self.name.startswith("Turn "):
+            return self.name
         if self.concurrency > 1 or self.name == "People at once":
-            return f"{self.name}: {self.concurrency}"
+            long = f", {self.prompt_tokens // 1000}k prompt" if self.prompt_tokens >= 1000 else ""
+            return f"{self.name}: {self.concurrency}{long}"
         if self.prompt_tokens >= 1000:
-            return f"{self.name}: {self.prompt_tokens // 1000}k"
+            return f"{self.name}: {_format_tokens(self.prompt_tokens)}"
         return self.name
 
     def list_values(self, figure: BenchmarkFigure) -> list[float]:
@@ -145,10 +173,7 @@ class PointDifference:
     @property
     def interval(self) -> str:
         """ "+8.0 to +16.0 %", where the change lies with 95 %; "" where one side has a single round."""
-        low, high = self.difference.low, self.difference.high
-        if math.isinf(low) or math.isinf(high):
-            return ""
-        return f"{_format_share(low).removesuffix(' %')} to {_format_share(high)}"
+        return _format_interval(self.difference)
 
     @property
     def verdict(self) -> str:
@@ -157,6 +182,13 @@ class PointDifference:
         if self.is_better is None:
             return "no difference that can be told"
         return "better" if self.is_better else "worse"
+
+
+def _format_interval(difference: FigureDifference) -> str:
+    low, high = difference.low, difference.high
+    if math.isinf(low) or math.isinf(high):
+        return ""
+    return f"{_format_share(low).removesuffix(' %')} to {_format_share(high)}"
 
 
 def compare_points(
@@ -180,3 +212,53 @@ def compare_points(
                     )
                 )
     return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeedChange:
+    """How the speed changed, all points together: 0.1 is 10 % faster."""
+
+    difference: FigureDifference
+    points: int  # that both have
+
+    @property
+    def is_faster(self) -> bool | None:
+        """None where no difference can be told."""
+        return self.difference.change > 0 if self.difference.is_real else None
+
+    @property
+    def interval(self) -> str:
+        return _format_interval(self.difference)
+
+    @property
+    def words(self) -> str:
+        """ "18 % slower", "no difference that can be told"."""
+        if self.difference.is_real is None:
+            return f"{self._share}, of one round only"
+        return self._share if self.difference.is_real else "no difference that can be told"
+
+    @property
+    def _share(self) -> str:
+        change = self.difference.change
+        return f"{100 * abs(change):.0f} % {'faster' if change > 0 else 'slower'}"
+
+
+def compare_speed(
+    before: Sequence[MeasuredPoint], after: Sequence[MeasuredPoint]
+) -> SpeedChange | None:
+    """By one figure a point, as the figures of one point move together: tokens a second of a person
+    who is alone, or else of all together. None where the two have no point with a speed in common."""
+    user, output, *_others = FIGURES
+    others = {point.key: point for point in after}
+    pairs = []
+    for point in before:
+        if not (other := others.get(point.key)):
+            continue
+        for figure in (user, output) if point.concurrency == 1 else (output, user):
+            one, two = point.list_values(figure), other.list_values(figure)
+            if one and two and min(*one, *two) > 0:
+                pairs.append((one, two))
+                break
+    if not pairs:
+        return None
+    return SpeedChange(difference=compare_together(pairs), points=len(pairs))

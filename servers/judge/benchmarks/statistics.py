@@ -80,17 +80,41 @@ def compare_rounds(before: Sequence[float], after: Sequence[float]) -> FigureDif
     change = other.mean / one.mean - 1
     if not (one.is_sure and other.is_sure):
         return FigureDifference(change=change, low=-math.inf, high=math.inf, is_real=None)
-    parts = [stdev(each) ** 2 / len(each) for each in (before, after)]
-    error = math.sqrt(sum(parts))
-    if error == 0:
-        factor = 0.0
-    else:
-        # Welch and Satterthwaite's degrees of freedom.
-        below = sum(
-            part**2 / (len(each) - 1) for part, each in zip(parts, (before, after), strict=True)
-        )
-        freedom = max(1, math.floor(sum(parts) ** 2 / below))
-        factor = _T95[freedom - 1] if freedom <= len(_T95) else _T95_MANY
-    low, high = (change + sign * factor * error / abs(one.mean) for sign in (-1, 1))
+    reach = _find_reach([before, after]) / abs(one.mean)
+    low, high = change - reach, change + reach
     is_real = not low <= 0 <= high and abs(change) > LEAST_DIFFERENCE
     return FigureDifference(change=change, low=low, high=high, is_real=is_real)
+
+
+def _find_reach(samples: Sequence[Sequence[float]]) -> float:
+    """Half the 95 % interval of a sum or difference of their means, which are independent."""
+    parts = [stdev(each) ** 2 / len(each) for each in samples]
+    error = math.sqrt(sum(parts))
+    if error == 0:
+        return 0.0
+    # Welch and Satterthwaite's degrees of freedom.
+    below = sum(part**2 / (len(each) - 1) for part, each in zip(parts, samples, strict=True))
+    freedom = max(1, math.floor(sum(parts) ** 2 / below))
+    return error * (_T95[freedom - 1] if freedom <= len(_T95) else _T95_MANY)
+
+
+def compare_together(
+    pairs: Sequence[tuple[Sequence[float], Sequence[float]]],
+) -> FigureDifference:
+    """The change of several figures as one, before and after: the geometric mean of their ratios.
+
+    Figures that have a single round count only where no other has more. Raises ValueError for no
+    pair; every value is above 0.
+    """
+    sure = [pair for pair in pairs if min(len(pair[0]), len(pair[1])) > 1]
+    chosen = sure or list(pairs)
+    if not chosen:
+        raise ValueError("There is no figure.")
+    logs = [[[math.log(value) for value in side] for side in pair] for pair in chosen]
+    mean = fmean(fmean(after) - fmean(before) for before, after in logs)
+    if not sure:
+        return FigureDifference(change=math.expm1(mean), low=-math.inf, high=math.inf, is_real=None)
+    reach = _find_reach([side for pair in logs for side in pair]) / len(logs)
+    low, high = math.expm1(mean - reach), math.expm1(mean + reach)
+    is_real = not low <= 0 <= high and abs(math.expm1(mean)) > LEAST_DIFFERENCE
+    return FigureDifference(change=math.expm1(mean), low=low, high=high, is_real=is_real)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from servers.judge.logs import (
     circumstances,
+    engine_hints,
     evidence,
     exceptions,
     failure_catalog,
@@ -20,7 +21,7 @@ from servers.judge.logs import (
     wrapping,
 )
 from servers.judge.logs.evidence import EvidenceLine, EvidenceLog, Oom
-from servers.judge.logs.failure_catalog import Failure
+from servers.judge.logs.failure_catalog import RANKS, Failure
 from servers.judge.logs.phases.progress import PhaseProgress
 from servers.judge.logs.phases.reader import Reader
 from servers.judge.logs.remedies import list_texts
@@ -110,6 +111,8 @@ def diagnose(ending: Ending) -> Diagnosis:
     has_died = _has_died(ending, lines, was_ready, log)
     hits = _hits(ending, log, lines, was_ready)
     unexplained = _find_unexplained(lines, hits)
+    if not (has_died or unexplained) and all(hit.failure.warns for hit in hits):
+        hits = []
     best = _best(hits, unexplained, log)
     if was_ready and not has_died and not (best and _is_hang(best)):
         return Diagnosis(outcome="ready", summary=str(say("logs.ready")))
@@ -142,6 +145,8 @@ def _has_died(ending: Ending, lines: list[EvidenceLine], was_ready: bool, log: E
     signs = (line for line in lines if not line.is_quiet and evidence.DEATH.search(line.text))
     if any(not log.was_stopped_before(line) for line in signs):
         return True
+    if any(log.is_last_heard(line) for line in lines):
+        return True
     if ending.exit_code is None:
         return False
     # An exit code of 0 is no success of an engine that was not ready.
@@ -154,6 +159,8 @@ def _hits(
     found: list[_Hit] = []
     index = matching.LineIndex([line.lower for line in lines])
     for failure in _possible(ending, was_ready):
+        if failure.is_of_exception:
+            continue
         may_be = index.find(failure.match)
         mine = [hit for at in may_be if (hit := _hit(failure, lines[at], log, ending))]
         if len(mine) < failure.times:
@@ -164,12 +171,10 @@ def _hits(
     return found
 
 
-def _possible(ending: Ending, was_ready: bool, *, of_family: bool = False) -> Iterable[Failure]:
+def _possible(ending: Ending, was_ready: bool) -> Iterable[Failure]:
     facts = LaunchFacts(ending.subject) if ending.subject else None
     engine = _engine(ending)
     for failure in failure_catalog.load_shipped():
-        if (failure.rank == "family") != of_family:
-            continue
         if failure.after_ready and not was_ready:
             continue
         if engine in ENGINES and failure.engine in ENGINES and failure.engine != engine:
@@ -355,7 +360,11 @@ def _conclude_rest(
     if fatal := exceptions.pick_fatal(final, log):
         return _conclude_exception(ending, fatal, final, log)
     signs = [line for line in lines if not line.is_quiet and evidence.DEATH.search(line.text)]
-    loud = [line for line in lines if line.is_loud and not log.has_survived(line)]
+    loud = [
+        line
+        for line in lines
+        if line.is_loud and not log.has_survived(line) and not exceptions.is_frame(line)
+    ]
     told = pick(loud) or signs
     if not has_died:
         summary = str(say("logs.no-reason"))
@@ -378,16 +387,18 @@ def _conclude_exception(
     said = cut(exceptions.quote(fatal, log), 300)
     told = quote_lines([fatal, *pick(final)])
     place = exceptions.explain_place(fatal)
-    families = _possible(ending, log.ready_at is not None, of_family=True)
-    if hit := next(filter(None, (_hit(each, fatal, log, ending) for each in families)), None):
+    if hit := _find_of_exception(ending, fatal, log):
         groups = {**hit.groups, "said": said, **({"place": place} if place else {})}
-        return Diagnosis(
-            outcome="failed",
-            cause=hit.failure.id,
-            summary=hit.failure.sentence(groups),
-            evidence=told,
-            groups=groups,
-        )
+        sentence = hit.failure.sentence(groups)
+        if hit.failure.rank == "family":
+            return Diagnosis(
+                outcome="failed",
+                cause=hit.failure.id,
+                summary=sentence,
+                evidence=told,
+                groups=groups,
+            )
+        said = sentence
     said += "" if said.endswith((".", "!")) else "."
     summary = (
         say("logs.unnamed-raised", said=said, place=place)
@@ -395,6 +406,15 @@ def _conclude_exception(
         else say("logs.unnamed", said=said)
     )
     return Diagnosis(outcome="failed", summary=str(summary), evidence=told)
+
+
+def _find_of_exception(ending: Ending, fatal: EvidenceLine, log: EvidenceLog) -> _Hit | None:
+    """The entry that knows its kind; else the one that knows its place."""
+    possible = [
+        each for each in _possible(ending, log.ready_at is not None) if each.is_of_exception
+    ]
+    possible.sort(key=lambda each: -RANKS[each.rank])
+    return next(filter(None, (_hit(each, fatal, log, ending) for each in possible)), None)
 
 
 def report(lines: Iterable[str], *, exit_code: int | None = None) -> dict[str, Any]:
@@ -405,7 +425,7 @@ def report(lines: Iterable[str], *, exit_code: int | None = None) -> dict[str, A
     kept = wrapping.unwrap(head_and_tail(map(_strip_colours, lines)))
     progress = _progress(kept)
     engine = progress.engine
-    if not engine and (engine := _guess_engine(kept)):
+    if not engine and (engine := engine_hints.guess_engine(kept)):
         progress = _progress(kept, engine)
     found = diagnose(
         Ending(
@@ -444,12 +464,6 @@ def _progress(lines: list[tuple[int, str]], engine: str = "") -> PhaseProgress:
     return reader.progress
 
 
-def _guess_engine(lines: list[tuple[int, str]]) -> str:
-    """Whose files and words a log without a start-up names. SGLang speaks of vLLM, not the reverse."""
-    named = {engine for _number, line in lines for engine, hint in _HINTS if hint.search(line)}
-    return next((engine for engine, _hint in _HINTS if engine in named), "")
-
-
 def fixes(found: Diagnosis, engine: str) -> list[str]:
     """In words, best first."""
     if found.cause is None:
@@ -474,24 +488,5 @@ def readable(told: dict[str, Any]) -> str:
 
 # What is left of colours where a log went through a web page: "[1;36m(VllmWorker pid=7)[0;0m".
 _COLOUR = re.compile(r"(?:\x1b|\\033|\\x1b|\\e|\u241b)?\[\d{1,3}(?:;\d{1,3}){0,3}m")
-
-_HINTS = (
-    (
-        "sglang",
-        re.compile(
-            r"/sglang/|sgl-workspace|sglang\.srt|sgl_kernel|sglang serve|^\[[\d :-]{19} [TDE]P\d|"
-            r"Received sigquit from a child proces|SIGQUIT received\. signum=|Scheduler hit an exception"
-        ),
-    ),
-    (
-        "vllm",
-        re.compile(
-            r"/vllm/|bin/vllm\b|\bvllm[.:] ?|\bvllm serve|VLLM_\w|EngineCore|"
-            r"(?:INFO|WARNING|ERROR) \d\d-\d\d [\d:]{8} \[?\w{1,60}\.py:\d|"
-            r"(?:gpu_model_runner|gpu_worker|multiproc_executor|core_client)\.py:\d"
-        ),
-    ),
-    ("llamacpp", re.compile(r"\bllama_\w|\bggml_\w|/ggml/|llama-server|gguf_init_from_file")),
-)
 
 _TITLES = {"ready": "Ready", "failed": "Failed", "hung": "Stuck", "unknown": "Not known"}

@@ -37,9 +37,15 @@ _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:\([\w.]{1,60}\))?(?=:|$)(?!:\w)")
 # An exception that may come without a message of its own.
 BARE = re.compile(r"(?:AssertionError|NotImplementedError|Exception)(?:: ?)?$")
+# One process repeats what another one died of.
+_REPEATED = re.compile(
+    r"RuntimeError: Worker failed with error '(?P<said>[^'].{2,}?)(?:', please .*|'?)$"
+)
 _RAISE = re.compile(r"raise (?P<name>[A-Za-z_][\w.]{0,80})\((?P<rest>.*)")
 # The last one may be cut off.
 _QUOTED = re.compile(r"[fr]?\"([^\"]{1,400})(?:\"|$)|[fr]?'([^']{1,400})(?:'|$)")
+# llama-server as a router puts the port of each of its servers before their lines.
+_ROUTER = re.compile(r"\[\d{4,5}\] (?=\S)")
 # llama.cpp goes on with less memory: what it could not get before was no end.
 _RETRY = "retrying without pipeline parallelism"
 # Lines between a frame and what may follow it: its source, and marks under that.
@@ -66,8 +72,12 @@ DEATH = re.compile(
     r"ChildFailedError|Error response from daemon|error: (?:unrecognized|ambiguous|argument|the "
     r"following|invalid argument)|Shutting down .{0,40}because .{0,40}died|"
     r"Initialization failed\. warmup error|DetokenizerManager hit an exception|"
-    r"TokenizerManager hit an exception|^(?:CUDA|ROCm) error: |^Failed: Cuda error|[Ww]atchdog timeout|Watchdog caught collective"
+    r"TokenizerManager hit an exception|AsyncLLM output_handler failed|^(?:CUDA|ROCm) error: |^Failed: Cuda error|[Ww]atchdog timeout|Watchdog caught collective"
 )
+
+# What may end an engine that serves, or one request of it: what comes after it tells.
+_MAY_END = re.compile(r"WorkerProc hit an exception")
+_LIVES = re.compile(r"\" 200 OK|Avg prompt throughput: (?!0\.0 )")
 
 # How far a start has come, in an order that the engines share.
 _MILESTONES = tuple(
@@ -153,6 +163,12 @@ class EvidenceLog:
     def was_stopped_before(self, line: EvidenceLine) -> bool:
         return self.stopped_at is not None and self.stopped_at < line.position
 
+    def is_last_heard(self, line: EvidenceLine) -> bool:
+        """Whether it may have ended the engine, and nothing after it speaks of an answer."""
+        return bool(_MAY_END.search(line.text)) and not any(
+            map(_LIVES.search, self.texts[line.position :])
+        )
+
     def is_chained(self, first: EvidenceLine, later: EvidenceLine) -> bool:
         """Whether the later exception was raised while the first one was handled."""
         return any(first.position < position < later.position for position in self.chains)
@@ -184,6 +200,8 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
             if milestone is None and not is_near and not any(word in lower for word in _TELLING):
                 continue
             said = parsing.read(piece)
+            if port := _ROUTER.match(said.text):
+                said = parsing.read(said.text[port.end() :])
             # Lines of a traceback have no prefix of their own.
             rank = said.rank if said.at or said.rank else rank
             if milestone is not None:
@@ -210,6 +228,8 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
             if is_raised:
                 told, frame_at = written.pop(rank), -_WITHIN
             whole = _name_source(said.text, told, log.texts) if is_raised else ""
+            if is_raised and (repeated := _REPEATED.match(said.text)):
+                whole, told = _read_repeated(repeated["said"]), _Traceback()
             log.telling.append(
                 EvidenceLine(
                     number=number,
@@ -234,6 +254,10 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
     if len(log.telling) > MOST_FIRST + MOST_LAST:
         log.telling = log.telling[:MOST_FIRST] + log.telling[-MOST_LAST:]
     return log
+
+
+def _read_repeated(said: str) -> str:
+    return "" if BARE.match(said) else said
 
 
 def _name_source(text: str, told: _Traceback, texts: Sequence[str]) -> str:

@@ -21,6 +21,8 @@ _FALLOUT = re.compile(
     r"Engine process failed|Engine core initialization failed|cannot schedule new futures|"
     r"Error raised in subprocess|Background loop)|"
     r"Exception: (?:Call to \w+ method failed|WorkerProc )|"
+    # Of an executor that is taken down before it was whole.
+    r"AttributeError: '\w{0,20}Executor' object has no attribute '(?:workers|io_thread_pool)'|"
     # Its own words stand in the next line.
     r"pydantic_core\.\S{0,60}ValidationError: )"
 )
@@ -32,7 +34,7 @@ _OF_REQUEST = re.compile(
     r"input is too long|Input length .{0,60}exceeds|client (?:has )?disconnected|ClientDisconnect"
 )
 _REQUEST_PLACE = re.compile(
-    r"/entrypoints/(?:\w{1,40}/){0,4}(?:serving|protocol)\w{0,40}\.py|/sampling_params\.py"
+    r"/entrypoints/(?:\w{1,40}/){0,4}(?:serving|protocol|\w{1,20}_api)\w{0,40}\.py|/sampling_params\.py"
 )
 # Functions that run before the server answers: what they call is of no request.
 _OF_START = re.compile(
@@ -49,6 +51,8 @@ _IGNORED = re.compile(
     r"Exception ignored in|Exception in thread|Task exception was never retrieved"
 )
 
+# Says once more what it was raised from.
+_REPEATS = re.compile(r"Exception: Capture (?:cuda|CUDA) graph failed: ")
 _REST = 4  # lines below a name, among which its message begins
 _FILE = re.compile(
     r'\s*File (?:"(?P<path>[^"]{1,500})", line |(?P<note>[^\s":]{1,500}):)(?P<line>\d{1,7})'
@@ -81,6 +85,11 @@ def _is_at_request(line: EvidenceLine) -> bool:
     return not any(map(_OF_START.search, list_frames(line)))
 
 
+def is_frame(line: EvidenceLine) -> bool:
+    """Whether it is a place of a traceback: of itself it says nothing."""
+    return bool(_FILE.match(line.text))
+
+
 def names_one(line: EvidenceLine) -> bool:
     """Whether it is an exception, or another line that quotes one."""
     return line.is_raised or bool(_NAMED.search(line.searched))
@@ -98,7 +107,7 @@ def pick_fatal(exceptions: Sequence[EvidenceLine], log: EvidenceLog) -> Evidence
     for later in ends[1:]:
         if later.rank != said.rank or not log.is_chained(said, later):
             break
-        if not BARE.match(later.text):
+        if not BARE.match(later.text) and not _REPEATS.match(later.text):
             said = later
     return said
 

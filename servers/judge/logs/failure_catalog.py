@@ -5,7 +5,8 @@ engine      vllm, sglang, llamacpp or docker; left out: any
 stage       where in a start it is met
 rank        specific (left out) | close | broad | follows | wrapper: which of two counts;
             family: only of the exception that ended it, where nothing else is recognised; its
-            sentence has {said}, the exception with its message, and {place}, the engine's frame
+            sentence has {said}, the exception with its message, and {place}, the engine's frame;
+            place: the same where only the place is known: it is told, and is no cause
 match       a pattern, or several of which one must be found in one line
 unless      a pattern that the same line must not hold
 level       any: lines that call themselves INFO or WARNING count too
@@ -17,6 +18,7 @@ frame       a pattern of a file in the traceback that the line ends, from its pa
 place       the same of one frame: the engine's own that raised it, see exceptions.py
 at_end      nothing else may follow
 after_ready only of an engine that was ready
+warns       engines that go on write it, too: only where something else tells of an end
 needs_exception  only where an exception that is not known otherwise ended it
 oom_killed  Docker's OOMKilled is enough
 unheld_gib  only where so much of a unified pool was held by nobody when it started
@@ -92,7 +94,7 @@ def _better(one: frozenset[str] | None, other: frozenset[str] | None) -> frozens
 FOLDER = Path(__file__).with_name("failures")
 HARMLESS = "harmless.yaml"
 
-type Rank = Literal["specific", "close", "broad", "follows", "wrapper", "family"]
+type Rank = Literal["specific", "close", "broad", "follows", "wrapper", "family", "place"]
 # Of several matches in one line the highest counts; from "follows" down, in the whole log.
 RANKS: dict[Rank, int] = {
     "specific": 20,
@@ -101,6 +103,7 @@ RANKS: dict[Rank, int] = {
     "follows": 5,
     "wrapper": 0,
     "family": -1,
+    "place": -2,
 }
 
 _ISSUE = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
@@ -147,6 +150,7 @@ class Failure:
     room: tuple[str, str] | None = None
     at_end: bool = False
     after_ready: bool = False
+    warns: bool = False
     needs_exception: bool = False
     oom_killed: bool = False
     unheld_gib: float = 0
@@ -163,9 +167,14 @@ class Failure:
         return RANKS[self.rank] + (10 if more else 0)
 
     @property
+    def is_of_exception(self) -> bool:
+        """Whether it is asked only of the exception that ended it."""
+        return self.rank in ("family", "place")
+
+    @property
     def is_guess(self) -> bool:
         """Whether it asks for an exception that is not known by its words."""
-        return self.needs_exception or self.rank == "family"
+        return self.needs_exception or self.is_of_exception
 
     @property
     def counts_by_itself(self) -> bool:

@@ -11,7 +11,7 @@ drawn. /health may answer all the while, so that only the cards give it away.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -398,3 +398,16 @@ def name_spinning_remedy(engine: str, phase: str, *, unified: bool) -> str:
     if unified:
         said.append(say("runs.deadlock-remedy-two-machines"))
     return " ".join(map(str, said))
+
+
+# How the sentence on other names begins: by it, it is taken back.
+SERVES_OTHERS = "What answers on its port serves "
+
+
+def describe_other_names(names: Sequence[str], wanted: str) -> str:
+    """The sentence on a start whose address serves other models; "" where it serves none."""
+    if not names:
+        return ""
+    quoted = [f"“{name}”" for name in names]
+    listed = " and ".join(filter(None, (", ".join(quoted[:-1]), quoted[-1])))
+    return f"{SERVES_OTHERS}{listed}, not “{wanted}”. {say('runs.other-names')}"

@@ -152,6 +152,11 @@ class _Drafter:
             raise UnknownEngineError(
                 f"Neither the name {command.image} nor its command says which engine is in it."
             )
+        if command.engine is None and command.kind == "compose" and not command.image:
+            raise UnknownEngineError(
+                f"The service {command.service} names no image, and its command does not say which "
+                "engine is in it."
+            )
         if not words and command.image and not self.is_named:
             if engine_words.find(known_entrypoint(command.image) or ()) is not None:
                 return ()
@@ -307,7 +312,8 @@ class _Drafter:
         for says in docker_options.list_homes(launch):
             self.notes.add("trusts", says)
         for volume in launch.volumes:
-            if not volume.endswith(":ro") and volume.startswith(("/", "~", "$")):
+            options = volume.rpartition(":")[2].split(",")
+            if "ro" not in options and volume.startswith(("/", "~", "$")):
                 self.notes.gather("trusts-volume", volume)
         if "--trust-remote-code" in launch.flags or "--trust_remote_code" in launch.flags:
             self.notes.say("trusts-code")

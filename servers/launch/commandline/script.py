@@ -229,6 +229,8 @@ class ShellScript:
         for position in range(1 if is_short else first + 2, len(texts)):
             if not is_short and re.fullmatch(r"--?[\w-]+", texts[position - 1]):
                 continue  # an option's value
+            if texts[0] in _EXPORTS and _NAMED.match(texts[position]):
+                continue  # what it exports: the command behind it knows these values
             rest = texts[position + wrappers(texts[position:]) :]
             if is_short and texts[position] in _SHORT[:5]:
                 return position

@@ -109,7 +109,10 @@ class Launch:
     # read again), where the engine can; "" = it is stopped.
     when_idle: str = ""
     ask_when_ready: bool = True
+    measure_when_ready: bool = False  # a check-up of 20 seconds, while nobody uses it
     ask_every: int = 0  # seconds without requests after which it is asked for one token
+    # After a start with another image, engine or version, a canary compares its answers.
+    check_answers: bool = False
 
     log_must: tuple[str, ...] = ()  # plain texts, each in the log of a good start
     log_must_not: tuple[str, ...] = ()  # plain texts that a good log does not hold

@@ -7,43 +7,65 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 _lock = threading.Lock()
-_most: dict[int, int] = {}  # by run
-_ended: dict[int, tuple[int, float]] = {}  # by run: how many there were, and until when
+
+
+@dataclass
+class _Load:
+    """`most` of now, and `before` until it fell: an engine may still tell of those."""
+
+    most: int = 0
+    before: int = 0
+    fell_at: float = float("-inf")
+    is_over: bool = False
+
+    def change(self, most: int) -> None:
+        if most < self.most:
+            self.before, self.fell_at = self.most, time.monotonic()
+        self.most = most
+
+    def count(self, settles: float) -> int:
+        is_settled = time.monotonic() - self.fell_at >= settles
+        return self.most if is_settled else max(self.most, self.before)
+
+
+_loads: dict[int, _Load] = {}  # by run
 
 
 @contextmanager
 def note_run(run_id: int) -> Iterator[None]:
     """While this run is measured."""
     with _lock:
-        _most[run_id] = 1
-        _ended.pop(run_id, None)
+        _loads[run_id] = _Load()
     try:
         yield
     finally:
         with _lock:
-            _ended[run_id] = _most.pop(run_id), time.monotonic()
+            _loads[run_id].change(0)
+            _loads[run_id].is_over = True
 
 
 def note_most(run_id: int, most: int) -> None:
     """So many of its requests at once may be the check-up's, from now on."""
     with _lock:
-        _most[run_id] = most
+        _loads[run_id].change(most)
 
 
 def is_measured(run_id: int) -> bool:
-    return run_id in _most
+    load = _loads.get(run_id)
+    return load is not None and not load.is_over
 
 
 def count(run_id: int, settles: float) -> int:
-    """How many of its requests may be the check-up's. `settles`: for so many seconds after the
-    end an engine may still tell of them."""
+    """How many of its requests may be the check-up's. `settles`: for so many seconds after they
+    have become fewer an engine may still tell of them."""
     with _lock:
-        if run_id in _most:
-            return _most[run_id]
-        most, ended = _ended.get(run_id, (0, 0.0))
-        if most and time.monotonic() - ended >= settles:
-            del _ended[run_id]
+        load = _loads.get(run_id)
+        if load is None:
             return 0
-        return most
+        found = load.count(settles)
+        if load.is_over and not found:
+            del _loads[run_id]
+        return found

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
+
 from servers.host.benchmarks.requests import BenchmarkTarget
 from servers.host.runs import probes
 from servers.host.runs.probes import CHAT_PATH, Endpoint
@@ -20,6 +22,8 @@ _LENGTHS = ("--max-model-len", "--context-length", "--ctx-size")
 
 def refuse(run: Run | None) -> str:
     """Why it cannot be measured now; "" where it can. Nothing is started or woken for it."""
+    if not settings.HAS_BENCHMARKS:
+        return "Check-ups are turned off here (INFERDASH_BENCHMARKS=off)."
     if run is None or run.state != RunState.READY or run.wanted != DesiredState.RUNNING:
         return "It is not ready: start it first."
     if run.sleeps:

@@ -23,6 +23,7 @@ from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.memory.orphans import Orphan
 from servers.launch.numbers import GIB, gib
 from servers.lifecycle.benchmarks import measuring
+from servers.lifecycle.canary import asking
 from servers.lifecycle.external import monitoring, takeover
 from servers.lifecycle.images import arrivals
 from servers.lifecycle.images import work as images_work
@@ -34,6 +35,7 @@ from servers.lifecycle.weights import deletion, fetch
 from servers.models import (
     BenchmarkJob,
     Box,
+    CanaryJob,
     Download,
     ImageJob,
     Job,
@@ -239,10 +241,17 @@ KINDS: Mapping[JobKind, JobRules] = {
     JobKind.BENCHMARK: JobRules(
         model=BenchmarkJob,
         do=measuring.measure,
+        lane="benchmarks",  # as many as were let in: one, unless an editor insisted
+        good_for=timedelta(minutes=5),
+        cut=lambda: f"{_CUT} The points that were whole are kept.",
+    ),
+    JobKind.CANARY: JobRules(
+        model=CanaryJob,
+        do=asking.check_answers,
         lane="benchmarks",
         at_once=1,
         good_for=timedelta(minutes=5),
-        cut=lambda: f"{_CUT} The points that were whole are kept.",
+        cut=lambda: f"{_CUT} Check its answers again.",
     ),
     JobKind.DOWNLOAD: JobRules(
         model=Download,

@@ -7,7 +7,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from servers import events
-from servers.models import AuditEntry, Box, Job, ProfileVersion, Run, User
+from servers.models import AuditEntry, Benchmark, Box, Job, ProfileVersion, Run, User
 from servers.models.jobs import OF_IMAGES, OVER, DesiredJobState, JobKind, JobState
 from servers.models.runs.run import RunState
 
@@ -110,8 +110,10 @@ def publish(job: Job) -> None:
     if job.kind == JobKind.DOWNLOAD:
         events.publish_change("downloads")
         return
-    if job.kind == JobKind.BENCHMARK:
+    if job.kind in (JobKind.BENCHMARK, JobKind.CANARY):
         events.publish_change("benchmarks")
+        for server in Benchmark.objects.filter(job=job).values_list("server", flat=True):
+            events.publish_change("server", server)
         return
     if job.kind in OF_IMAGES:
         events.publish_change("jobs")

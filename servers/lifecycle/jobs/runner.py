@@ -70,6 +70,10 @@ class JobWork[J: Job]:
         if self.is_given_up:  # a moment before
             close()
 
+    def wait(self, seconds: float) -> None:
+        """Return sooner where it is given up."""
+        self._given_up.wait(seconds)
+
     def give_up(self) -> None:
         self._given_up.set()
         if self._close is not None:

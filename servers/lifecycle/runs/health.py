@@ -1,5 +1,6 @@
 """Health of runs: notes of ready ones, their smoke test, and the stop of a load that would exhaust memory."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -9,7 +10,7 @@ from django.utils import timezone
 from servers import events
 from servers.host.runs.questions import CompletionResult
 from servers.judge.memory.room import GpuRoom
-from servers.judge.runs.health import Condition, HealthVerdict
+from servers.judge.runs.health import SERVES_OTHERS, Condition, HealthVerdict, describe_other_names
 from servers.judge.runs.smoke_test import FirstAnswer, slowness
 from servers.launch import durations
 from servers.lifecycle.profiles import checks
@@ -42,6 +43,17 @@ def note(run: Run, verdict: HealthVerdict) -> None:
         events.publish_change("server", run.server_id)
     if is_ill and is_managed(run):
         _end_if_wanted(run)
+
+
+def note_served_names(run: Run, others: Sequence[str]) -> None:
+    """Tell of a start whose address serves other models: it would seem to load for ever."""
+    said = describe_other_names(others, run.served_name)
+    is_ours = run.status_message.startswith(SERVES_OTHERS)
+    if said == run.status_message or not (said or is_ours):
+        return
+    if Run.objects.filter(pk=run.pk, state=RunState.STARTING).update(status_message=said):
+        run.status_message = said
+        events.publish_change("server", run.server_id)
 
 
 def _end_if_wanted(run: ManagedRun) -> None:

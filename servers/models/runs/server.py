@@ -64,14 +64,17 @@ class ServerQuerySet[S: "Server"](models.QuerySet[S]):
         )
 
     def _around_runs(self) -> list["models.Prefetch[str]"]:
-        """Of each server's run, who talks to it (`lately`) and which wait for it (`waiters`); claims."""
+        """Of each server's run, who talks to it (`lately`) and which wait for it (`waiters`); claims;
+        check-ups of the server that go on (`checkups`)."""
         uses = apps.get_model("servers", "ActiveUser")._default_manager.lately()
         waiting = apps.get_model("servers", "Run")._default_manager.filter(
             state__in=["queued", "pulling"]
         )
         claims = apps.get_model("servers", "Claim")._default_manager.active()
+        checkups = apps.get_model("servers", "Benchmark")._default_manager.filter_open()
         return [
             models.Prefetch("box__claims", claims, to_attr="fetched_claims"),
+            models.Prefetch("benchmarks", checkups.select_related("job", "by"), to_attr="checkups"),
             models.Prefetch("run__active_users", uses.select_related("by"), to_attr="lately"),
             models.Prefetch(
                 "run__waited_for_by",

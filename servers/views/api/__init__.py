@@ -6,6 +6,7 @@ from ninja import NinjaAPI
 from servers.views.api.benchmarks import router as benchmarks
 from servers.views.api.boxes import claim_router as claims
 from servers.views.api.boxes import router as boxes
+from servers.views.api.canaries import router as canaries
 from servers.views.api.downloads import router as downloads
 from servers.views.api.images import router as images
 from servers.views.api.operations import BoundedParser, register
@@ -34,6 +35,7 @@ api.add_router("/runs", runs, tags=["runs"])
 api.add_router("/profiles", profiles, tags=["profiles"])
 api.add_router("/downloads", downloads, tags=["downloads"])
 api.add_router("/benchmarks", benchmarks, tags=["benchmarks"])
+api.add_router("/canaries", canaries, tags=["canaries"])
 api.add_router("", images, tags=["images"])
 register(api)
 

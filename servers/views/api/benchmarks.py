@@ -31,6 +31,7 @@ MOST = 100
 class BenchmarkIn(Schema):
     server: str = Field(max_length=80)
     preset: str = Field(default="quick", max_length=40)
+    gives_way: bool = True  # to other people's requests; an editor's key may say false
 
 
 class FigureOut(Schema):
@@ -74,17 +75,17 @@ class PointOut(Schema):
 class BenchmarkOut(RowOut):
     id: int
     server: str
-    box: str
+    box: str | None  # null: it came as a file
     preset: str
     title: str
-    state: str  # waiting, measuring, stopping, done, stopped, limit reached, failed
+    state: str  # waiting, measuring, paused, stopping, done, stopped, limit reached, failed
     is_open: bool
     is_clean: bool | None
     says: str  # why it is not whole
     point: str  # that is being measured
     done: int  # rounds
     total: int | None
-    left: float | None  # seconds, at most
+    left: float | None  # seconds, about
     asked_by: str | None
     asked_at: datetime
     ended_at: datetime | None
@@ -102,7 +103,7 @@ class BenchmarkOut(RowOut):
             found,
             id=found.pk,
             server=found.server_name,
-            box=found.box.slug,
+            box=found.box.slug if found.box else None,
             says=found.why,
             point=job.point if job else "",
             done=job.done if job else 0,
@@ -138,10 +139,10 @@ def benchmarks(request: HttpRequest, server: str = "") -> list[BenchmarkOut]:
 
 @router.serve("POST", "", Permission.OPERATE, {201: BenchmarkOut}, 404, 409)
 def benchmark(request: HttpRequest, given: BenchmarkIn) -> Status[BenchmarkOut]:
-    """Have a server measured. One at a time a box."""
+    """Have a server measured. One at a time a box, unless it does not give way."""
     server = find_named(Server.objects.for_dashboard(), "server", given.server)
     try:
-        made = commands.ask(server, given.preset, by=person(request))
+        made = commands.ask(server, given.preset, by=person(request), gives_way=given.gives_way)
     except BenchmarkRequestError as error:
         raise ApiError(CONFLICT, "not_measured", str(error)) from error
     return Status(CREATED, BenchmarkOut.from_benchmark(_find(made.pk)))

@@ -110,8 +110,7 @@ def build_context(request: PersonRequest) -> dict[str, Any]:
         "csrf_cookie": settings.CSRF_COOKIE_NAME,
         "parameters": sampling.PARAMETERS,
         "parameter_table": sampling.table(),
-        "standings": gateway.describe_standings() if request.user.may_view else [],
-        "person": request.user,
+        **gateway.describe_sidebar(request.user),
     }
 
 

@@ -195,6 +195,7 @@ def _describe_installation() -> list[tuple[str, str, str]]:
         ("Encryption", _describe_encryption(), "TLS"),
         ("Mail", configured.DEFAULT_FROM_EMAIL, "INFERDASH_EMAIL_URL"),
         ("Hugging Face Hub", configured.HUB or "off", "INFERDASH_HUB"),
+        ("Check-ups", "on" if configured.HAS_BENCHMARKS else "off", "INFERDASH_BENCHMARKS"),
         ("Time zone", configured.TIME_ZONE, "TZ"),
     ]
 

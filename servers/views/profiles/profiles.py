@@ -14,6 +14,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from servers import events, lifecycle, tasks
+from servers.contexts.benchmark_history import describe_history
 from servers.forms.environment import EnvironmentForm
 from servers.forms.profile import ProfileForm, opens_the_box
 from servers.judge import charts
@@ -30,6 +31,7 @@ from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.weights import checkpoints, download_offers
 from servers.models import (
     AuditEntry,
+    Benchmark,
     Box,
     Permission,
     Profile,
@@ -94,6 +96,7 @@ def profile(request: PersonRequest, slug: str) -> HttpResponse:
             "record": attempts.compute_record(found),
             "is_compared": ProfileImport.objects.filter(version__profile=found).exists(),
             "chart": charts.chart(attempts.starts(found)),
+            **describe_history(Benchmark.objects.filter(version__profile=found)),
             "is_favourite": found.fans.filter(pk=request.user.pk).exists(),
             "versions": found.versions.select_related("author"),
             "runs": Run.objects.filter(server__profile=found).select_related(

@@ -21,6 +21,7 @@ from servers.judge.profiles.facts import BoxKind, LaunchFacts, Subject
 from servers.launch import durations
 from servers.launch.engines.launch import fill_parameters
 from servers.lifecycle.alerts import alerts
+from servers.lifecycle.canary import alerts as canaries
 from servers.lifecycle.memory import releases
 from servers.lifecycle.runs import restart_policy, starts
 from servers.models import (
@@ -58,6 +59,7 @@ class AlertMonitor:
             *(case for each in facts for case in runs.cases(each, now=now, open_kinds=_list_silent_kinds(each, told))),
             *boxes.find_download_cases(_fetches(self.box), now=now),
             *found.cases,
+            *canaries.list_cases(servers),
             *self._of_data_folder(told),
             *boxes.lacks(self.box.slug, _problems(self.box), judged),
         ]  # fmt: skip

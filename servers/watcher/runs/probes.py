@@ -26,15 +26,20 @@ from servers.watcher.error_isolation import ErrorIsolation
 
 MOST_REQUESTS = 1_000_000  # what an engine claims beyond that is no count
 LONGEST_VERSION, LONGEST_NAME = 60, 200  # characters that the database keeps
+MOST_NAMES = 3  # of models in a sentence
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadinessProbe:
-    """A start's answer. `version` is "" where the engine does not say it."""
+    """A start's answer. `version` is "" where the engine does not say it.
+
+    `other_names`: models that are served under its address, where its own is not among them.
+    """
 
     is_ready: bool
     version: str = ""
     served_name: str = ""
+    other_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,15 +77,20 @@ def probe_start(
     if not engine.serves_models:
         return ReadinessProbe(is_ready=True)
     names = probes.models(endpoint, engine.models_path)
-    if takes_any and names and served_name not in names:
-        served_name = "".join(filter(str.isprintable, names[0]))[:LONGEST_NAME]
+    shown = [_make_printable(name) for name in names or ()]
+    if takes_any and shown and served_name not in shown:
+        served_name = shown[0]
     elif names is None or served_name not in names:
-        return ReadinessProbe(is_ready=False)
+        return ReadinessProbe(is_ready=False, other_names=tuple(shown[:MOST_NAMES]))
     version = probes.version(endpoint, engine.version_path, engine.version_key)
     printable = "".join(filter(str.isprintable, version or ""))
     return ReadinessProbe(
         is_ready=True, version=printable[:LONGEST_VERSION], served_name=served_name
     )
+
+
+def _make_printable(name: str) -> str:
+    return "".join(filter(str.isprintable, name))[:LONGEST_NAME]
 
 
 def probe_status(

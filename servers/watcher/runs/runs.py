@@ -23,7 +23,7 @@ from servers.judge.runs import metrics
 from servers.judge.runs.health import compute_wake_shortfall
 from servers.judge.runs.metrics import EngineReading, compute_figures, is_speed
 from servers.launch.engines import ENGINES, Engine, other
-from servers.lifecycle.benchmarks import in_flight
+from servers.lifecycle.benchmarks import in_flight, start_checks
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.people import claims
@@ -271,6 +271,7 @@ class Runs:
         self._questions: Questions[tuple[Run, ReadinessProbe | StatusProbe]] = Questions("ask")
         self._asking = SyntheticProbes()
         self._slow_answers: dict[int, CompletionResult] = {}
+        self._checked: set[int] = set()  # runs whose check-up after the start is over
         self._liveness = Liveness()
         self._figures = EngineFigures(box)
         self._starts = StartTracker()
@@ -337,6 +338,7 @@ class Runs:
         self._hear_answers()
         mine = self.mine().fetch_any()
         self._liveness.forget({run.pk for run in mine})
+        self._checked &= {run.pk for run in mine}
         self._figures.look({run.pk for run in mine if run.state == RunState.READY})
         with ErrorIsolation() as apart:
             for run in mine:
@@ -369,7 +371,9 @@ class Runs:
     def _note_status(self, run: Run, said: ReadinessProbe | StatusProbe) -> None:
         if isinstance(said, StatusProbe):
             self._heard_ready(run, said)
-        elif said.is_ready:
+            return
+        health.note_served_names(run, said.other_names)
+        if said.is_ready:
             if run.is_watched and said.served_name != run.served_name:
                 Run.objects.filter(pk=run.pk).update(served_name=said.served_name)
             lifecycle.reached_ready(run, engine_version=said.version)
@@ -425,6 +429,8 @@ class Runs:
         if self._figures.take_reading(run, said, others=others, is_ours=is_ours) or has_changed:
             events.publish_change("server", run.server_id)
         self._liveness.note_status(run, said)
+        if others and in_flight.is_measured(run.pk):
+            start_checks.give_way(run)
         if not others and said.health is HealthAnswer.OK and run.wanted == DesiredState.RUNNING:
             self._question(run)
 
@@ -442,6 +448,8 @@ class Runs:
             self._asking.first(run, endpoint)
         elif self._liveness.wants_token(run):
             self._asking.token(run, endpoint)
+        elif run.pk not in self._checked and start_checks.is_due(run) and start_checks.begin(run):
+            self._checked.add(run.pk)
 
     def _hear_answers(self) -> None:
         for said in self._asking.answers():

@@ -1,5 +1,5 @@
 // @ts-check
-// <benchmark-plots>: the points of one result, or of two, as curves. data-charts says which.
+// <benchmark-plots>: the points of results as curves, and speed over time. data-charts says which.
 
 import uPlot from "../page/uplot.js";
 
@@ -8,10 +8,14 @@ import { find } from "../page/parts.js";
 
 /**
  * @typedef {{name: string, points: [number, number][]}} Series
- * @typedef {{title: string, x: string, y: string, log?: boolean, series: Series[]}} Chart
+ * @typedef {{at: number, words: string}} Mark
+ * @typedef {{title: string, x: string, y: string, log: boolean, time: boolean, series: Series[], marks: Mark[]}} Chart
  */
 
-const COLOURS = ["--accent", "--attention"];
+const COLOURS = ["--accent", "--attention", "--ready", "--unhealthy", "--failed", "--quiet"];
+const DASHES = [undefined, [4, 3], [1, 3], [8, 3], [8, 3, 1, 3], [2, 2]];
+const DAY = 86400; // seconds
+const NEAR = 44; // px between two marks that both have their words
 
 class BenchmarkPlots extends HTMLElement {
   static observedAttributes = ["data-charts"];
@@ -59,23 +63,26 @@ class BenchmarkPlots extends HTMLElement {
   };
 
   /** @param {Chart} chart */
-  chart({ title, x, y, log, series }) {
+  chart({ title, x, y, log, time, series, marks }) {
     const section = document.createElement("section");
     section.className = "panel";
-    const name = document.createElement("h2");
+    const name = document.createElement(this.closest("section") ? "h3" : "h2");
     name.textContent = title;
     const chart = document.createElement("div");
     chart.className = "engine-chart";
-    const lines = series.map((each, index) => ({ words: each.name || y, colour: COLOURS[index] ?? "--quiet", dash: index ? [4, 3] : undefined }));
+    const lines = series.map((each, index) => ({ words: each.name || y, colour: COLOURS[index] ?? "--quiet", dash: DASHES[index] }));
     const [head, readouts] = heading("", lines);
     const place = document.createElement("div");
     place.className = "engine-chart-plot";
-    const below = document.createElement("p");
-    below.textContent = `${y} against ${x}`;
-    chart.append(head, place, below);
+    chart.append(head, place);
+    if (!time) {
+      const below = document.createElement("p");
+      below.textContent = `${y} against ${x}`;
+      chart.append(below);
+    }
     section.append(name, chart);
     place.role = "img";
-    place.ariaLabel = `${title}. ${series.map((each) => describe(each, x, y)).join(" ")}`;
+    place.ariaLabel = `${title}. ${series.map((each) => (time ? describeOverTime(each, y) : describe(each, x, y))).join(" ")}`;
     this.charts.append(section);
 
     const [quiet, line] = [resolved(place, "--quiet"), resolved(place, "--line")];
@@ -90,11 +97,11 @@ class BenchmarkPlots extends HTMLElement {
         legend: { show: false },
         cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
         scales: {
-          x: log ? { time: false, distr: 3, log: 2, range: () => [Math.max(ends[0] ?? 1, 1), ends[1] ?? 2] } : { time: false, range: () => [0, (ends[1] ?? 1) * 1.1] },
+          x: time ? { time: true, range: () => around(ends[0] ?? 0, ends[1] ?? 1) } : log ? { time: false, distr: 3, log: 2, range: () => [Math.max(ends[0] ?? 1, 1), ends[1] ?? 2] } : { time: false, range: () => [0, (ends[1] ?? 1) * 1.1] },
           y: { range: (_self, _low, high) => [0, (high || 1) * 1.1] },
         },
         axes: [
-          { ...axis, size: 22, gap: 6, space: 40, ...(log ? { splits: () => [...all] } : {}), values: (_self, splits) => splits.map(label) },
+          { ...axis, size: 22, gap: 6, space: time ? 72 : 40, ...(log ? { splits: () => [...all] } : {}), values: (_self, splits) => (time ? dates(splits) : splits.map(label)) },
           { ...axis, size: 52, space: 28, values: (_self, splits) => splits.map(short) },
         ],
         series: [
@@ -102,12 +109,13 @@ class BenchmarkPlots extends HTMLElement {
           ...lines.map(({ colour, dash }) => ({ stroke: resolved(place, colour), width: 1.5, dash, spanGaps: true, points: { show: true, size: 6, fill: resolved(place, colour) } })),
         ],
         hooks: {
+          drawAxes: [(self) => mark(self, marks, quiet)],
           setCursor: [
             ({ cursor: { idx }, data }) => {
               for (const [index, { words }] of lines.entries()) {
                 const readout = readouts[index];
                 const value = idx === null || idx === undefined ? null : data[index + 1]?.[idx];
-                if (readout) readout.textContent = value === null || value === undefined ? words : `${words} ${short(value)} at ${short(data[0]?.[idx ?? 0] ?? 0)}`;
+                if (readout) readout.textContent = value === null || value === undefined ? words : `${words} ${short(value)} ${time ? "on" : "at"} ${(time ? moment : short)(data[0]?.[idx ?? 0] ?? 0)}`;
               }
             },
           ],
@@ -129,6 +137,69 @@ function size(place) {
 function describe({ name, points }, x, y) {
   const told = points.map(([at, value]) => `${short(value)} ${y} at ${short(at)} ${x}`);
   return `${name ? `${name}: ` : ""}${told.join(", ")}.`;
+}
+
+/** @param {Series} series @param {string} y */
+function describeOverTime({ name, points }, y) {
+  const told = points.map(([at, value]) => `${short(value)} ${y} on ${moment(at)}`);
+  return `${name ? `${name}: ` : ""}${told.join(", ")}.`;
+}
+
+// A line where something changed, with its words unless the one before is too near.
+/** @param {uPlot} plot @param {Mark[]} marks @param {string} colour */
+function mark({ ctx, bbox, valToPos }, marks, colour) {
+  const scale = devicePixelRatio;
+  let free = -Infinity;
+  ctx.save();
+  ctx.strokeStyle = ctx.fillStyle = colour;
+  ctx.lineWidth = scale;
+  ctx.setLineDash([3 * scale, 3 * scale]);
+  ctx.font = `${11 * scale}px system-ui`;
+  ctx.textAlign = "left";
+  ctx.textBaseline = "bottom";
+  for (const { at, words } of marks) {
+    const x = Math.round(valToPos(at, "x", true));
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    if (x < free) continue;
+    const width = ctx.measureText(words).width;
+    const fits = x + 4 * scale + width <= bbox.left + bbox.width;
+    ctx.fillText(words, fits ? x + 4 * scale : x - 4 * scale - width, bbox.top + bbox.height - 4 * scale);
+    free = x + Math.max(width + 8 * scale, NEAR * scale);
+  }
+  ctx.restore();
+}
+
+// With room on both sides, so that the first and the newest point are whole.
+/** @param {number} first @param {number} last @returns {[number, number]} */
+function around(first, last) {
+  const room = Math.max((last - first) * 0.05, 60);
+  return [first - room, last + room];
+}
+
+// Each day once; within two days, times of day.
+/** @param {number[]} splits */
+function dates(splits) {
+  const isShort = (splits.at(-1) ?? 0) - (splits[0] ?? 0) < 2 * DAY;
+  const words = splits.map((at) => (isShort ? clock(at) : day(at)));
+  return words.map((each, index) => (each === words[index - 1] ? "" : each));
+}
+
+/** @param {number} seconds */
+function day(seconds) {
+  return new Date(1000 * seconds).toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+}
+
+/** @param {number} seconds */
+function clock(seconds) {
+  return new Date(1000 * seconds).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+}
+
+/** @param {number} seconds */
+function moment(seconds) {
+  return new Date(1000 * seconds).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 }
 
 /** A label of the axis: null where there is no room for it. @param {number | null} value */

@@ -2,7 +2,7 @@
 // Tells the page that something of which it shows only a mark has changed: what images say
 // (data-images), what lies on the disks (data-models), which alert was over last (data-over), what a
 // capture has kept (data-captures), which names programs may ask for (data-names), which run of a
-// server is the latest and how it does (data-runs). It is asked for by those who show it, with the
+// server is the latest and how it does (data-runs), how far check-ups are (data-checkups). It is asked for by those who show it, with the
 // trigger "images from:body", "models from:body", ….
 
 import { byId } from "./parts.js";
@@ -16,6 +16,7 @@ const MARKS = {
   "data-captures": "captures",
   "data-names": "names",
   "data-runs": "runs",
+  "data-checkups": "checkups",
 };
 
 const main = byId("main", HTMLElement);

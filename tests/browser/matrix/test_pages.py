@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.matrix.views import PageViewer
-from tests.page_states import BOX, RESULTS, SERVER
+from tests.page_states import BOX, CANARIES, RESULTS, SERVER
 from tests.web_stack import WebStack
 
 pytestmark = [pytest.mark.browser, pytest.mark.pages]
@@ -17,8 +17,11 @@ PAGES = (
     f"/servers/{SERVER}/configuration/",
     f"/servers/{SERVER}/runs/",
     f"/servers/{SERVER}/check-up/",
+    f"/servers/{SERVER}/check-up/custom/",
+    f"/servers/{SERVER}/check-up/replay/",
     "/benchmarks/",
     f"/benchmarks/{RESULTS[1]}/",
+    f"/answers/{CANARIES[1]}/",
     f"/benchmarks/compare/?of={RESULTS[0]}&of={RESULTS[1]}",
     "/servers/glm-5/",
     "/servers/glm-5/runs/",

@@ -31,8 +31,8 @@ _CASES = {
         f"plum.PearRipened: 3. {PLACE}",
     ),
     "none but its source": (
-        [STARTED, FRAME, "    assert plum == pear", "AssertionError"],
-        f"AssertionError at “assert plum == pear”. {PLACE}",
+        [STARTED, FRAME, "    plum.pear(3)", "Exception"],
+        f"Exception at “plum.pear(3)”. {PLACE}",
     ),
     "a message that begins in the next line": (
         [STARTED, FRAME, "    x()", "IndexError:", "plum is over"],
@@ -79,6 +79,31 @@ _CASES = {
             "IndexError: plum",
         ],
         f"IndexError: plum. {PLACE}",
+    ),
+    "the inner one of a worker, as its parent repeats it": (
+        [
+            *[STARTED, BELOW, "    y()"],
+            "RuntimeError: Worker failed with error 'plum is over', please check the stack trace "
+            "above for the root cause",
+        ],
+        "plum is over. No known failure fits.",
+    ),
+    "what a capture of graphs says once more": (
+        [
+            *[STARTED, FRAME, "    x()", "IndexError: plum", "", CHAIN, ""],
+            *[STARTED, BELOW, "    y()", "Exception: Capture cuda graph failed: plum"],
+        ],
+        f"IndexError: plum. {PLACE}",
+    ),
+    "a place is told, and is no cause": (
+        [
+            STARTED,
+            FRAME.replace("models/plum", "layers/attention/plum"),
+            "    x()",
+            "IndexError: plum",
+        ],
+        "The attention backend failed: IndexError: plum. "
+        + PLACE.replace("models/plum", "layers/attention/plum"),
     ),
     "not what Python ignored": (
         [
@@ -129,6 +154,16 @@ def test_an_unknown_exception_is_told_by_message_and_place(
 
     assert (told["outcome"], told["cause"], told["summary"]) == ("failed", None, summary), name
     assert told["evidence"]
+
+
+def test_what_may_end_a_server_does_where_nothing_comes_after_it() -> None:
+    served = "(APIServer pid=1) INFO:     Application startup complete."
+    answers = '(APIServer pid=1) INFO:     10.0.0.4:5104 - "POST /v1/completions HTTP/1.1" 200 OK'
+    hit = ["ERROR 01-01 00:00:00 [x.py:1] WorkerProc hit an exception."]
+    ended = [served, answers, *hit, STARTED, FRAME, "    x()", "IndexError: plum"]
+
+    assert report(ended)["summary"] == f"IndexError: plum. {PLACE}"
+    assert report([*ended, answers])["outcome"] == "ready"
 
 
 def test_only_lines_that_hold_a_pattern_s_words_are_looked_at() -> None:
