@@ -178,9 +178,12 @@ def test_requests_of_a_check_up_are_not_taken_for_peoples(
     with in_flight.note_run(find_run(server).pk):
         in_flight.note_most(find_run(server).pk, 8)
         alone = look(running=8)
+        in_flight.note_most(find_run(server).pk, 0)
+        paused = look(running=8)  # the engine may still tell of its last round
         beside = look(running=9)
 
     assert (alone.requests_running, alone.last_request_at) == (0, None)
+    assert (paused.requests_running, paused.last_request_at) == (0, None)
     assert beside.requests_running == 1
     assert beside.last_request_at is not None
 
