@@ -22,7 +22,7 @@ type Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 type Application = Callable[[Message, Receive, Send], Awaitable[None]]
 type GetResponse = Callable[[HttpRequest], Any]
 
-# Above DATA_UPLOAD_MAX_MEMORY_SIZE, whose sentence is the better one. inferdash takes no files.
+# Above DATA_UPLOAD_MAX_MEMORY_SIZE, whose sentence is the better one. The only files are results.
 MOST = 8 * 1024 * 1024
 SENTENCE = b"This is more than inferdash takes in one request: 8 MiB."
 

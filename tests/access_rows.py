@@ -63,11 +63,19 @@ ROWS = [
         method="post",
         data={"preset": "quick"},
     ),
+    AccessRow(name="server_checkup_custom", needs=Permission.EDIT, args=("server",)),
+    AccessRow(name="server_checkup_custom", needs=Permission.EDIT, args=("server",), method="post"),
+    AccessRow(name="server_checkup_replay", needs=Permission.OPERATE, args=("server",)),
+    AccessRow(
+        name="server_checkup_replay", needs=Permission.OPERATE, args=("server",), method="post"
+    ),
     AccessRow(name="benchmarks", needs=Permission.VIEW),
     AccessRow(name="benchmark", needs=Permission.VIEW, args=("result",)),
     AccessRow(name="benchmark_history", needs=Permission.VIEW),
     AccessRow(name="benchmark_compare", needs=Permission.VIEW),
     AccessRow(name="benchmark_export", needs=Permission.VIEW, args=("result", "result form")),
+    AccessRow(name="benchmark_upload", needs=Permission.OPERATE, method="post"),
+    AccessRow(name="benchmark_delete", needs=Permission.OPERATE, args=("result",), method="post"),
     AccessRow(name="benchmark_stop", needs=Permission.OPERATE, args=("result",), method="post"),
     AccessRow(
         name="server_answers_check",

@@ -35,6 +35,7 @@ class EngineScript:
     deltas: list[dict[str, Any]]  # "logprobs" of one go beside it, not into it
     delay: float = 0.0  # seconds before each delta
     first_delay: float = 0.0
+    hold: int = 0  # behind so many deltas it waits for ScriptedEngine.go_on()
     finish: str = "stop"
     usage: bool = True
     status: int = 200
@@ -124,6 +125,7 @@ class ScriptedEngine:
     arrived: "queue.Queue[dict[str, Any]]" = field(default_factory=queue.Queue)
     # One entry per chat, when it is over: "complete", or "cancelled" by the client.
     outcomes: "queue.Queue[str]" = field(default_factory=queue.Queue)
+    _may_go_on: threading.Event = field(default_factory=threading.Event)
     _writers: "weakref.WeakSet[asyncio.StreamWriter]" = field(default_factory=weakref.WeakSet)
 
     def __enter__(self) -> Self:
@@ -140,8 +142,13 @@ class ScriptedEngine:
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
+        self._may_go_on.set()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+
+    def go_on(self) -> None:
+        """Let answers go on that are held, and those that are asked for later."""
+        self._may_go_on.set()
 
     def _run(self, ready: threading.Event) -> None:
         server = self._loop.run_until_complete(self.listen())
@@ -243,8 +250,10 @@ class ScriptedEngine:
         await asyncio.sleep(script.first_delay)
         first = {"choices": [_choice({"role": "assistant", "content": ""})]}
         _event(writer, script, {**first, "prompt_token_ids": None, "prompt_text": None})
-        for delta in script.deltas:
+        for number, delta in enumerate(script.deltas):
             await asyncio.sleep(script.delay)
+            if script.hold and number == script.hold:
+                await asyncio.to_thread(self._may_go_on.wait)
             said = {name: value for name, value in delta.items() if name != "logprobs"}
             choice = _choice(said, logprobs=delta.get("logprobs"), token_ids=None)
             _event(writer, script, {"choices": [choice]})

@@ -24,12 +24,14 @@ from servers.judge.benchmarks.facts import list_differing, list_facts
 from servers.judge.benchmarks.plots import list_charts, plot_capacity
 from servers.judge.benchmarks.presets import load_presets
 from servers.judge.messages import Sentence, say
+from servers.judge.runs.smoke_test import expects
 from servers.lifecycle.benchmarks.results import read_points, read_rows
 from servers.lifecycle.benchmarks.subject import refuse
 from servers.models import Benchmark, BenchmarkJob, BenchmarkPoint, Run, Server
 from servers.models.benchmarks import BenchmarkQuerySet
 
 OF_A_SERVER, OF_ALL = 20, 100  # results in a list
+MOST_OFFERED = 8  # own results to compare an uploaded one with
 MOST_COMPARED = 6
 _LETTERS = "ABCDEF"
 PAGES = frozenset({"server_checkup", "benchmark", "benchmarks"})
@@ -113,6 +115,7 @@ def _build_row(benchmark: Benchmark) -> ResultRow:
 def describe_result(benchmark: Benchmark, limits: CapacityLimits) -> dict[str, Any]:
     """What the page of one shows."""
     points = read_points(benchmark)
+    charts = list_charts([("", points)])
     capacity = find_capacity(points, limits)
     job = (
         BenchmarkJob.objects.filter(pk=benchmark.job_id or 0).first() if benchmark.is_open else None
@@ -126,12 +129,35 @@ def describe_result(benchmark: Benchmark, limits: CapacityLimits) -> dict[str, A
         "figures": figures,
         "rows": [_build_point(each, figures) for each in points],
         "facts": list_facts([benchmark.measured_on]),
-        "plots": dump_charts(
-            [*(plot_capacity(capacity) if capacity else ()), *list_charts([("", points)])]
-        ),
+        "plots": dump_charts([*(plot_capacity(capacity) if capacity else ()), *charts]),
         "capacity": _describe_capacity(capacity) if capacity else None,
-        "earlier": others.filter(pk__lt=benchmark.pk, is_clean__isnull=False).first(),
+        "plot_titles": [each.title for each in charts],
+        "comparable": _list_comparable(benchmark) if benchmark.source else [],
+        "promise": _compare_promise(benchmark, points),
+        "earlier": None
+        if benchmark.source
+        else others.filter(pk__lt=benchmark.pk, is_clean__isnull=False).first(),
     }
+
+
+def _list_comparable(uploaded: Benchmark) -> list[Benchmark]:
+    """The newest clean result of each server, of the same check-up where one is named."""
+    found = Benchmark.objects.filter(source="", is_clean=True).with_details()
+    if uploaded.preset:
+        found = found.filter(preset=uploaded.preset, preset_version=uploaded.preset_version)
+    newest = {each.server_name: each for each in reversed(found[:OF_ALL])}
+    return list(newest.values())[-MOST_OFFERED:]
+
+
+def _compare_promise(benchmark: Benchmark, points: Sequence[MeasuredPoint]) -> str:
+    """What one person gets of the tokens a second that the profile's source promises; "" for none."""
+    promised = expects(benchmark.version.launch.expected) if benchmark.version else None
+    alone = next((each for each in points if each.concurrency == 1), None)
+    rate = alone.estimate(FIGURES[0]) if alone else None
+    if promised is None or rate is None:
+        return ""
+    least, words = promised
+    return f"{words[:60]} tokens per second: {100 * rate.mean / least:.0f} % of {least:g}."
 
 
 def _describe_capacity(found: ServerCapacity) -> CapacityVerdict:
@@ -186,6 +212,11 @@ class ComparedResult:
     benchmark: Benchmark
     change: SpeedChange | None
     verdicts: str  # "3 worse, 12 no difference that can be told"
+
+    @property
+    def share(self) -> str:
+        """ "71 %" of what the first has; "" where they have no point in common."""
+        return f"{100 * (1 + self.change.difference.change):.0f} %" if self.change else ""
 
 
 @dataclass(frozen=True, kw_only=True)

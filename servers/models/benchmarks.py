@@ -121,7 +121,8 @@ class Benchmark(CheckupRow):
     said = models.TextField(blank=True)  # why it is not whole, or took longer
     # What it was measured on, by name; lifecycle.benchmarks.subject says which.
     measured_on: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
-    is_clean = models.BooleanField(null=True)  # None: nothing was measured
+    # None: nothing was measured, or by a program that does not tell.
+    is_clean = models.BooleanField(null=True)
 
     objects = BenchmarkQuerySet.as_manager()
 

@@ -332,6 +332,9 @@ class BenchmarkJob(Job):
     run = JsonValue[int]("params", 0)
     preset = JsonValue[str]("params", "")
     gives_way = JsonValue[bool]("params", True)  # to other people's requests
+    # By the names of judge.benchmarks.custom.CustomPoints; {"hour", "pace", "is_random"}.
+    custom = JsonValue[dict[str, Any]]("params", {})
+    replay = JsonValue[dict[str, Any]]("params", {})
     point = JsonValue[str]("result", "")  # that is being measured
     left = JsonValue[float | None]("result")  # seconds, about
     is_paused = JsonValue[bool]("result", False)  # people use the server

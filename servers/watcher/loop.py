@@ -207,11 +207,7 @@ class Watcher:
         except ContainerError as error:
             # What runs is not known yet, and nothing may pass for a failure meanwhile.
             log.warning("Docker is not there yet: %s", error)
-            self.docker_is_away = True
         else:
-            if self.docker_is_away:
-                log.info("Docker Engine answers on this box again.")
-                self.docker_is_away = False
             self.boot_is_noted.set()
             self.runs.reconcile()
             # One that was killed ends what it finds when it is started again.
@@ -395,7 +391,11 @@ class Watcher:
         """A container that dies is seen at once, not at the next round."""
         while not self.stopping.is_set():
             try:
-                for event in creation.docker().events():
+                stream = creation.docker().events()
+                if self.docker_is_away:
+                    log.info("Docker Engine answers on this box again.")
+                    self.docker_is_away = False
+                for event in stream:
                     self._run_safely(partial(self._on_event, event), but=ContainerError)
             except ContainerError as error:
                 log.warning("Docker's events: %s", error)

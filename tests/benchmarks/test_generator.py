@@ -9,6 +9,7 @@ import pytest
 
 from servers.host.benchmarks.generator import (
     LoadLimitError,
+    LoadState,
     PointPlan,
     PointTimings,
     RequestBudget,
@@ -44,8 +45,8 @@ def plan(**values: Any) -> PointPlan:
 
 def run(engine: ScriptedEngine, wanted: PointPlan) -> tuple[PointTimings, list[RequestTiming]]:
     told: list[RequestTiming] = []
-    budget = RequestBudget(LIMITS.requests)
-    return asyncio.run(measure(target(engine), wanted, told.append, budget)), told
+    state = LoadState(budget=RequestBudget(LIMITS.requests))
+    return asyncio.run(measure(target(engine), wanted, told.append, state)), told
 
 
 def answering(script: Callable[[dict[str, Any]], EngineScript]) -> ScriptedEngine:
@@ -190,3 +191,44 @@ def test_it_keeps_its_limits_by_itself() -> None:
                     generator.measure(plan(), lambda _timing: None)
                 with pytest.raises(LoadLimitError):
                     generator.measure(plan(), lambda _timing: None)
+
+
+def test_a_conversation_goes_on_with_its_own_answers() -> None:
+    asked: list[list[str]] = []
+
+    def script(body: dict[str, Any]) -> EngineScript:
+        asked.append([each["content"] for each in body["messages"]])
+        return EngineScript(deltas=[{"content": f"answer {len(asked)}"}])
+
+    with answering(script) as engine, LoadGenerator(target(engine), LIMITS) as generator:
+        for talk, prompt in [("begins", "one"), ("goes on", "two"), ("begins", "three")]:
+            turn = plan(requests=2, prompts=(f"a {prompt}", f"b {prompt}"), talk=talk)
+            generator.measure(turn, lambda _timing: None)
+
+    assert asked == [
+        ["a one"],
+        ["b one"],
+        ["a one", "answer 1", "a two"],
+        ["b one", "answer 2", "b two"],
+        ["a three"],
+        ["b three"],
+    ]
+
+
+def test_requests_of_a_replay_arrive_as_they_once_did_however_slow_the_answers() -> None:
+    asked: list[int] = []
+
+    def script(body: dict[str, Any]) -> EngineScript:
+        asked.append(body["max_tokens"])
+        return EngineScript(deltas=WORDS, first_delay=0.3)
+
+    with answering(script) as engine, LoadGenerator(target(engine), LIMITS) as generator:
+        wanted = plan(
+            prompts=("a", "b", "c"), outputs=(3, 4, 5), arrivals=(0.0, 0.01, 0.02), requests=3
+        )
+        found = generator.measure(wanted, lambda _timing: None).requests
+
+    planned = sorted(each.planned for each in found)
+    assert [round(each - planned[0], 6) for each in planned] == [0.0, 0.01, 0.02]
+    assert sorted(asked) == [3, 4, 5]
+    assert generator.most_in_flight == 3, "none waits for the one before"

@@ -43,6 +43,7 @@ def answer(body: dict[str, Any], **values: Any) -> EngineScript:
 def engine() -> Iterator[ScriptedEngine]:
     with ScriptedEngine(plan=answer) as made:
         made.answers["/metrics"] = (200, "")
+        made.answers["/v1/models"] = (200, '{"data": [{"id": "m", "max_model_len": 4096}]}')
         yield made
 
 
@@ -347,6 +348,17 @@ def test_a_start_is_checked_while_nobody_uses_the_server(
     page = client.get(f"/servers/{server.slug}/").content.decode()
     assert "slower than usual" in page
     assert "v0.20.2" in page, "what changed is said"
+
+
+def test_points_that_are_too_long_for_the_engine_are_left_out(
+    server: ManagedServer, engine: ScriptedEngine
+) -> None:
+    engine.answers["/v1/models"] = (200, '{"data": [{"id": "m", "max_model_len": 100}]}')
+
+    found = measured(server)
+
+    assert found.state == "failed"
+    assert found.why == "It takes 100 tokens, and every point has more."
 
 
 REFUSALS: list[tuple[dict[str, Any], str]] = [

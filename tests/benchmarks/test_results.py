@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from datetime import timedelta
+from xml.etree import ElementTree
 
 import pytest
 from django.db import connection
@@ -46,13 +47,23 @@ def test_a_difference_is_told_from_noise(server: ManagedServer) -> None:
     assert worse["ttft"].difference.change == pytest.approx(0.25, abs=0.001)
 
 
-def test_a_result_leaves_in_three_forms(server: ManagedServer) -> None:
+def test_a_result_leaves_in_each_form(server: ManagedServer) -> None:
     made = measurements.benchmark(server, taints=("benchmarks.others",))
 
     whole = json.loads(export.export_text(made, "json"))
     lines = list(csv.DictReader(io.StringIO(export.export_text(made, "csv"))))
     post = export.export_text(made, "markdown").splitlines()
 
+    drawn = ElementTree.fromstring(export.export_text(made, "svg"))  # noqa: S314 - our own
+    one = export.export_text(made, "svg", plot=1)
+    texts = [each.text for each in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert "Speed per person and together" in texts
+    assert "Wait for the first token" in texts
+    assert len(list(drawn.iter("{http://www.w3.org/2000/svg}circle"))) == 4
+    assert "Speed per person" not in one
+    assert "Wait for" in one
+    with pytest.raises(ValueError, match="too few points"):
+        export.export_text(made, "svg", plot=9)
     assert whole["schema"] == 1
     assert whole["measured_on"]["driver"] == "580.95.05"
     assert len(whole["points"][1]["rounds"]) == 3

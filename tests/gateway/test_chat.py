@@ -283,9 +283,11 @@ async def test_a_server_that_is_stopped_in_mid_answer_is_named_as_the_reason(
         Run.objects.filter(pk=run.pk).update(wanted=DesiredState.STOPPED)
 
     text = ""
-    async for piece in await post(ada, scripted(run.pk, delay=0.1, then="drop")):
+    deltas = [{"content": "Hello"}] * 2
+    async for piece in await post(ada, scripted(run.pk, deltas=deltas, hold=1, then="drop")):
         if not text:
             await sync_to_async(stop)()
+            engine.go_on()
         text += piece.decode()
 
     assert error_in(text).startswith("tiny was told to stop by ada.")

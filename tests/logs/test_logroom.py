@@ -6,6 +6,7 @@ from django.test import Client
 from django.utils import timezone
 
 from servers.host.docker.containers import DockerContainers
+from servers.launch import numbers
 from servers.models import Box, LogChunk, Run
 from servers.models.logs import NOTE, StoredLine
 from servers.models.runs.run import RunState
@@ -126,7 +127,7 @@ def test_what_is_kept_is_shown_to_admins(run: Run, client: Client) -> None:
     run.refresh_from_db()
     page = client.get("/settings/about/").content.decode()
 
-    assert f"{run.log.size / 2**20:.3g} MiB of text of 1 run<" in page
+    assert f"{numbers.size(run.log.size)} of text of 1 run<" in page
     assert "the first 8 MiB and the last 64 MiB" in page
 
 

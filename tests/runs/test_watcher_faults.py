@@ -126,6 +126,31 @@ def test_who_listens_to_docker_hears_that_it_is_away(watcher: Watcher) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_docker_that_answers_again_is_said_once(
+    watcher: Watcher, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    away = ContainerError("Docker Engine does not answer on this box.", kind="daemon_down")
+    answers: list[ContainerError | None] = [None, away, away, None, None]
+
+    class OutageDocker:
+        def events(self) -> list[object]:
+            answer = answers.pop(0)
+            if not answers:
+                watcher.stop()
+            if answer is not None:
+                raise answer
+            return []
+
+    monkeypatch.setattr(loop.creation, "docker", OutageDocker)
+    monkeypatch.setattr(loop, "RETRY", 0.0)
+    caplog.set_level(logging.INFO, "servers.watcher.loop")
+    on_thread("run_docker_events", watcher._run_docker_events)
+
+    said = [each.getMessage() for each in caplog.records if each.levelno == logging.INFO]
+    assert said == ["Docker Engine answers on this box again."]
+
+
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     "part",
     ["servers.watcher.logs.follower.search_patterns", "servers.watcher.runs.probes.probe_start"],

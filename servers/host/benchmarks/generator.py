@@ -10,15 +10,15 @@ import dataclasses
 import itertools
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import httpx
 
 from servers.host.benchmarks import orders
-from servers.host.benchmarks.requests import BenchmarkTarget, build_body, send_timed
+from servers.host.benchmarks.requests import BenchmarkTarget, Message, build_body, send_timed
 from servers.host.benchmarks.timings import RequestTiming
 from servers.host.http import connections
 
@@ -47,7 +47,12 @@ class RequestBudget:
 @dataclass(frozen=True, kw_only=True)
 class PointPlan:
     """`prompts` are sent in their order, begun anew at the end. `rate` None: a closed loop, the next
-    request when one has ended; else requests a second with exponential gaps, from `seed`."""
+    request when one has ended; else requests a second with exponential gaps, from `seed`.
+
+    `arrivals`: an open loop as well, with the seconds behind its begin of each prompt. `outputs`:
+    the tokens of each prompt's answer, where they differ. `talk`: each prompt begins a conversation,
+    or goes on with the one that the same prompt of the plan before belonged to, its answer included.
+    """
 
     concurrency: int
     requests: int
@@ -57,6 +62,13 @@ class PointPlan:
     warmups: int = 0  # requests before it that are not measured
     rate: float | None = None
     seed: int = 0
+    arrivals: tuple[float, ...] = ()
+    outputs: tuple[int, ...] = ()
+    talk: Literal["", "begins", "goes on"] = ""
+
+    @property
+    def is_open_loop(self) -> bool:
+        return self.rate is not None or bool(self.arrivals)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +80,19 @@ class PointTimings:
 type Report = Callable[[RequestTiming], None]
 
 
+@dataclass(kw_only=True)
+class LoadState:
+    """What outlasts a point: the budget, conversations by the place of their prompts, and how many
+    requests are in flight, of which `tell` hears in an open loop."""
+
+    budget: RequestBudget
+    talks: dict[int, list[Message]] = field(default_factory=dict)
+    in_flight: int = 0
+    tell: Callable[[int], None] = lambda _in_flight: None
+
+
 async def measure(
-    target: BenchmarkTarget, plan: PointPlan, report: Report, budget: RequestBudget
+    target: BenchmarkTarget, plan: PointPlan, report: Report, state: LoadState
 ) -> PointTimings:
     """Warm the shape up, then send. `report` hears of each measured request as it ends.
 
@@ -82,12 +105,12 @@ async def measure(
         **connections.options(),
     )
     async with connections.without_cookies(made) as client:
-        sender = _PointSender(client, target, plan, report, budget)
+        sender = _PointSender(client, target, plan, report, state)
         if plan.warmups:
             await sender.warm_up()
         async with _watch_lag() as lags:
-            found = await (sender.send_closed() if plan.rate is None else sender.send_open())
-    if budget.is_spent:
+            found = await (sender.send_open() if plan.is_open_loop else sender.send_closed())
+    if state.budget.is_spent:
         raise LoadLimitError("It has sent as many requests as it may.")
     lag = sorted(lags)[len(lags) * 99 // 100] if lags else 0.0
     return PointTimings(requests=tuple(found), lag=lag)
@@ -100,14 +123,13 @@ class _PointSender:
         target: BenchmarkTarget,
         plan: PointPlan,
         report: Report,
-        budget: RequestBudget,
+        state: LoadState,
     ) -> None:
         self.client, self.target, self.plan, self.report = client, target, plan, report
-        self.budget = budget
-        self.bodies = (
-            build_body(target, prompt, plan.output_tokens)
-            for prompt in itertools.cycle(plan.prompts)
-        )
+        self.state, self.budget = state, state.budget
+        self.places = itertools.cycle(range(len(plan.prompts)))
+        if plan.talk == "begins":
+            state.talks.clear()
 
     async def warm_up(self) -> None:
         """With as many at once as are measured: graphs and kernels are made by the batch's size.
@@ -116,7 +138,7 @@ class _PointSender:
         """
         prompts = zip(range(self.plan.warmups), itertools.cycle(self.plan.prompts), strict=False)
         bodies = [
-            build_body(self.target, f"{number}. {prompt}", self.plan.output_tokens)
+            build_body(self.target, [_say(f"{number}. {prompt}")], self.plan.output_tokens)
             for number, prompt in prompts
             if self.budget.take()
         ]
@@ -131,37 +153,57 @@ class _PointSender:
             for _number in left:
                 if time.monotonic() >= until or not self.budget.take():
                     return
-                self._note(
-                    found, await send_timed(self.client, self.target, next(self.bodies), None)
-                )
+                await self._send(found, None)
 
         await asyncio.gather(*(work() for _ in range(self.plan.concurrency)))
         return found
 
     async def send_open(self) -> list[RequestTiming]:
         """Latency counts from the planned arrival, so that a queue in here is not left out."""
-        assert self.plan.rate is not None
-        chance = random.Random(self.plan.seed)  # noqa: S311 - arrivals, no secrets
         found: list[RequestTiming] = []
         begin = time.monotonic()
-        planned = begin
         async with asyncio.TaskGroup() as group:
-            for _ in range(self.plan.requests):
-                planned += chance.expovariate(self.plan.rate)
-                if planned >= begin + self.plan.seconds or not self.budget.take():
+            for after in self._plan_arrivals():
+                if after >= self.plan.seconds or not self.budget.take():
                     break
+                planned = begin + after
                 await asyncio.sleep(max(0.0, planned - time.monotonic()))
-                group.create_task(self._send_planned(found, planned, next(self.bodies)))
+                self.state.tell(self.state.in_flight + 1)
+                group.create_task(self._send(found, planned))
         return found
 
-    async def _send_planned(
-        self, found: list[RequestTiming], planned: float, body: dict[str, Any]
-    ) -> None:
-        self._note(found, await send_timed(self.client, self.target, body, planned))
+    def _plan_arrivals(self) -> Iterator[float]:
+        """Seconds behind the begin."""
+        if self.plan.arrivals:
+            yield from self.plan.arrivals
+            return
+        assert self.plan.rate is not None
+        chance = random.Random(self.plan.seed)  # noqa: S311 - arrivals, no secrets
+        after = 0.0
+        for _ in range(self.plan.requests):
+            after += chance.expovariate(self.plan.rate)
+            yield after
 
-    def _note(self, found: list[RequestTiming], timing: RequestTiming) -> None:
+    async def _send(self, found: list[RequestTiming], planned: float | None) -> None:
+        place = next(self.places)
+        plan, said = self.plan, _say(self.plan.prompts[place])
+        talk = self.state.talks.setdefault(place, []) if plan.talk else []
+        output = plan.outputs[place] if plan.outputs else plan.output_tokens
+        body = build_body(self.target, [*talk, said], output)
+        heard: list[str] = []
+        self.state.in_flight += 1
+        try:
+            timing = await send_timed(self.client, self.target, body, planned, heard)
+        finally:
+            self.state.in_flight -= 1
+        if plan.talk:
+            talk += [said, {"role": "assistant", "content": "".join(heard)}]
         found.append(timing)
         self.report(timing)
+
+
+def _say(prompt: str) -> Message:
+    return {"role": "user", "content": prompt}
 
 
 @asynccontextmanager
@@ -183,7 +225,7 @@ async def _watch_lag() -> AsyncIterator[list[float]]:
 
 
 async def _run(
-    target: BenchmarkTarget, budget: RequestBudget, plans: "asyncio.Queue[PointPlan]"
+    target: BenchmarkTarget, state: LoadState, plans: "asyncio.Queue[PointPlan]"
 ) -> None:
     def report(timing: RequestTiming) -> None:
         orders.write({"request": dataclasses.asdict(timing)})
@@ -191,7 +233,7 @@ async def _run(
     while True:
         plan = await plans.get()
         try:
-            measured = await measure(target, plan, report, budget)
+            measured = await measure(target, plan, report, state)
         except LoadLimitError as error:
             orders.write({"limit": str(error)})
         else:
@@ -202,11 +244,16 @@ async def _serve() -> None:
     target, limits = await orders.begin()
     plans: asyncio.Queue[PointPlan] = asyncio.Queue()
     orders.follow(lambda said: plans.put_nowait(_read_plan(said)))
-    await _run(target, RequestBudget(limits.requests), plans)
+    state = LoadState(
+        budget=RequestBudget(limits.requests),
+        tell=lambda in_flight: orders.write({"in_flight": in_flight}),
+    )
+    await _run(target, state, plans)
 
 
 def _read_plan(said: dict[str, Any]) -> PointPlan:
-    return PointPlan(**{**said, "prompts": tuple(said["prompts"])})
+    lists = {name: tuple(said[name]) for name in ("prompts", "arrivals", "outputs")}
+    return PointPlan(**{**said, **lists})
 
 
 if __name__ == "__main__":

@@ -86,6 +86,7 @@ class RequestProcess:
 class LoadGenerator(RequestProcess):
     def __init__(self, target: BenchmarkTarget, limits: LoadLimits) -> None:
         super().__init__(target, limits, "servers.host.benchmarks.generator")
+        self.most_in_flight = 0  # in the open loop that is measured
 
     def measure(self, plan: PointPlan, report: Report) -> PointTimings:
         """Return when the point has ended. `report` hears of each request as it ends.
@@ -93,11 +94,15 @@ class LoadGenerator(RequestProcess):
         Raises GeneratorError where the process ends before, as after stop(), and LoadLimitError
         where one of its limits is reached before.
         """
+        self.most_in_flight = 0
         self._write(dataclasses.asdict(plan))
         found: list[RequestTiming] = []
         for said in self._read():
             if "limit" in said:
                 raise LoadLimitError(said["limit"])
+            if "in_flight" in said:
+                self.most_in_flight = max(self.most_in_flight, said["in_flight"])
+                continue
             if "lag" in said:
                 return PointTimings(requests=tuple(found), lag=said["lag"])
             timing = _read_timing(said["request"])

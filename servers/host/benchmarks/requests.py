@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +11,8 @@ import httpx
 
 from servers.host.benchmarks.timings import RequestTiming
 from servers.host.http import connections
+
+type Message = dict[str, str]
 
 _LINE = 1024 * 1024  # bytes of one event; no engine sends as much
 _SAID = 300  # characters of an error that are kept
@@ -25,11 +27,13 @@ class BenchmarkTarget:
     headers: Mapping[str, str]
 
 
-def build_body(target: BenchmarkTarget, prompt: str, output_tokens: int) -> dict[str, Any]:
+def build_body(
+    target: BenchmarkTarget, messages: Sequence[Message], output_tokens: int
+) -> dict[str, Any]:
     """Greedy, of fixed length: `ignore_eos` and `min_tokens` are vLLM's, SGLang's and llama.cpp's."""
     return {
         "model": target.model,
-        "messages": [{"role": "user", "content": prompt}],
+        "messages": list(messages),
         "max_tokens": output_tokens,
         "min_tokens": output_tokens,
         "ignore_eos": True,
@@ -44,8 +48,10 @@ async def send_timed(
     target: BenchmarkTarget,
     body: Mapping[str, Any],
     planned: float | None,
+    heard: list[str] | None = None,
 ) -> RequestTiming:
-    """Never raises: a request that fails has its reason in `error`. `planned` None: now."""
+    """Never raises: a request that fails has its reason in `error`. `planned` None: now. `heard`
+    gets the answer's text."""
     request = client.build_request(
         "POST", target.url, json=body, headers={**target.headers, "accept": "text/event-stream"}
     )
@@ -71,6 +77,8 @@ async def send_timed(
                             stamps.append(now)
                             if is_visible and first_visible is None:
                                 first_visible = now
+                            if heard is not None:
+                                heard.append(event["choices"][0]["delta"].get("content") or "")
         finally:
             await connections.let_go(response)
     except (httpx.TransportError, ValueError) as failed:

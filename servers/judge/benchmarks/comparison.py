@@ -70,11 +70,29 @@ FIGURES = (
         more_is_better=True,
         read=lambda figures: figures.prefill_rate,
     ),
+    BenchmarkFigure(
+        key="cached_share",
+        title="From cache",
+        unit="%",
+        more_is_better=True,
+        read=lambda figures: None if figures.cached_share is None else 100 * figures.cached_share,
+    ),
 )
+
+
+# Of points whose prompts come from the book: any text of this length, for so many at once.
+_SHAPES = frozenset({"One person", "People at once", "Long prompt", "Prompt"})
 
 
 def _format_share(share: float) -> str:
     return f"{100 * share:+.1f} %".replace("-", "−")  # noqa: RUF001
+
+
+GRIDS = ("Grid", "Custom")  # names of points that differ in people and lengths
+
+
+def _format_tokens(count: int) -> str:
+    return f"{count // 1000}k" if count >= 1000 else str(count)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,16 +109,25 @@ class MeasuredPoint:
 
     @property
     def key(self) -> tuple[str, int, int, int]:
-        """By which points of two results are the same."""
-        return self.name, self.concurrency, self.prompt_tokens, self.output_tokens
+        """By which points of two results are the same: what their shape says is not told by name."""
+        name = "" if self.name in _SHAPES and self.prompt_tokens else self.name
+        return name, self.concurrency, self.prompt_tokens, self.output_tokens
 
     @property
     def label(self) -> str:
-        """ "People at once: 8", "Long prompt: 16k"."""
+        """ "People at once: 8", "Long prompt: 16k", "500 tokens, 8 people", "Turn 2"."""
+        if self.name in GRIDS:
+            people = "1 person" if self.concurrency == 1 else f"{self.concurrency} people"
+            return f"{_format_tokens(self.prompt_tokens)} tokens, {people}"
+        if self.name.endswith(" a second"):
+            return f"{_format_tokens(self.prompt_tokens)} tokens, {self.name}"
+        if self.name.startswith("Turn "):
+            return self.name
         if self.concurrency > 1 or self.name == "People at once":
-            return f"{self.name}: {self.concurrency}"
+            long = f", {self.prompt_tokens // 1000}k prompt" if self.prompt_tokens >= 1000 else ""
+            return f"{self.name}: {self.concurrency}{long}"
         if self.prompt_tokens >= 1000:
-            return f"{self.name}: {self.prompt_tokens // 1000}k"
+            return f"{self.name}: {_format_tokens(self.prompt_tokens)}"
         return self.name
 
     def list_values(self, figure: BenchmarkFigure) -> list[float]:

@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
+
+if TYPE_CHECKING:
+    from servers.judge.benchmarks.replay import ReplayedRequest
 
 _FOLDER = Path(__file__).parent
 _TASK = "\n\nSummarise what you have read, in as much detail as you can."
@@ -21,7 +24,9 @@ class PresetPoint:
     """`text` is asked as it stands; "": so many tokens of the book, `prompt_tokens`.
 
     `requests` and `seconds` bound one round. `saturates`: the points behind it are left out once
-    more people at once bring no more tokens.
+    more people at once bring no more tokens. `turns`: of as many conversations as `requests`, each
+    with a first prompt of its own and `follow_tokens` a turn from then on. `rate`: requests a second
+    (Poisson) instead of `concurrency` at once. `replay`: a round's requests, round by round.
     """
 
     name: str
@@ -33,6 +38,16 @@ class PresetPoint:
     requests: int
     seconds: float
     saturates: bool
+    turns: int = 1
+    follow_tokens: int = 0
+    rate: float | None = None
+    replay: "tuple[tuple[ReplayedRequest, ...], ...]" = ()
+
+    @property
+    def longest(self) -> int:
+        """Tokens of its longest prompt with the answer; counts of prompts are off by a little."""
+        talk = (self.turns - 1) * (self.follow_tokens + self.output_tokens)
+        return round(1.05 * (self.prompt_tokens + talk)) + self.output_tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +94,8 @@ def _expand(said: Mapping[str, Any]) -> Iterator[PresetPoint]:
             requests=said["requests"],
             seconds=said["seconds"],
             saturates=said.get("saturates", False),
+            turns=said.get("turns", 1),
+            follow_tokens=said.get("follow", 0),
         )
 
 
@@ -107,11 +124,16 @@ def write_prompts(
 def _write(point: PresetPoint, letters: float, chance: random.Random) -> str:
     if point.text:
         return point.text
+    wanted = round(point.prompt_tokens * letters) - len(_TASK)
+    return read_stretch(chance.randrange(len(read_book())), wanted) + _TASK
+
+
+def read_stretch(begin: int, letters: int) -> str:
+    """So many letters of the book, one at least, from a place on; it begins anew at its end."""
     book = read_book()
-    wanted = max(1, round(point.prompt_tokens * letters) - len(_TASK))
-    begin = chance.randrange(len(book))
-    copies = (begin + wanted) // len(book) + 1
-    return (book * copies)[begin : begin + wanted] + _TASK
+    begin, letters = begin % len(book), max(1, letters)
+    copies = (begin + letters) // len(book) + 1
+    return (book * copies)[begin : begin + letters]
 
 
 def is_saturated(rates: Sequence[float | None]) -> bool:

@@ -111,6 +111,8 @@ def diagnose(ending: Ending) -> Diagnosis:
     has_died = _has_died(ending, lines, was_ready, log)
     hits = _hits(ending, log, lines, was_ready)
     unexplained = _find_unexplained(lines, hits)
+    if not (has_died or unexplained) and all(hit.failure.warns for hit in hits):
+        hits = []
     best = _best(hits, unexplained, log)
     if was_ready and not has_died and not (best and _is_hang(best)):
         return Diagnosis(outcome="ready", summary=str(say("logs.ready")))

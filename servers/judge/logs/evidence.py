@@ -44,6 +44,8 @@ _REPEATED = re.compile(
 _RAISE = re.compile(r"raise (?P<name>[A-Za-z_][\w.]{0,80})\((?P<rest>.*)")
 # The last one may be cut off.
 _QUOTED = re.compile(r"[fr]?\"([^\"]{1,400})(?:\"|$)|[fr]?'([^']{1,400})(?:'|$)")
+# llama-server as a router puts the port of each of its servers before their lines.
+_ROUTER = re.compile(r"\[\d{4,5}\] (?=\S)")
 # llama.cpp goes on with less memory: what it could not get before was no end.
 _RETRY = "retrying without pipeline parallelism"
 # Lines between a frame and what may follow it: its source, and marks under that.
@@ -198,6 +200,8 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
             if milestone is None and not is_near and not any(word in lower for word in _TELLING):
                 continue
             said = parsing.read(piece)
+            if port := _ROUTER.match(said.text):
+                said = parsing.read(said.text[port.end() :])
             # Lines of a traceback have no prefix of their own.
             rank = said.rank if said.at or said.rank else rank
             if milestone is not None:

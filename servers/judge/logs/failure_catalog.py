@@ -18,6 +18,7 @@ frame       a pattern of a file in the traceback that the line ends, from its pa
 place       the same of one frame: the engine's own that raised it, see exceptions.py
 at_end      nothing else may follow
 after_ready only of an engine that was ready
+warns       engines that go on write it, too: only where something else tells of an end
 needs_exception  only where an exception that is not known otherwise ended it
 oom_killed  Docker's OOMKilled is enough
 unheld_gib  only where so much of a unified pool was held by nobody when it started
@@ -149,6 +150,7 @@ class Failure:
     room: tuple[str, str] | None = None
     at_end: bool = False
     after_ready: bool = False
+    warns: bool = False
     needs_exception: bool = False
     oom_killed: bool = False
     unheld_gib: float = 0

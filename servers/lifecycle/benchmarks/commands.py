@@ -1,8 +1,15 @@
 """Commands on check-ups: what people ask of them."""
 
-from django.db import transaction
+from datetime import datetime
+from typing import Any
 
+from django.db import transaction
+from django.utils import timezone
+
+from servers.judge.benchmarks import custom, replay
+from servers.judge.benchmarks.custom import CustomPoints
 from servers.judge.benchmarks.presets import load_presets
+from servers.lifecycle.benchmarks.plans import build_replay
 from servers.lifecycle.benchmarks.subject import refuse
 from servers.lifecycle.jobs import commands
 from servers.models import Benchmark, BenchmarkJob, Box, CanaryJob, Server, User
@@ -26,19 +33,69 @@ def ask(
     One that does not give way to people's requests, nor to another server's check-up, is an
     editor's to ask for. Raises BenchmarkRequestError.
     """
-    if not gives_way and (by is None or not by.may_edit):
-        raise BenchmarkRequestError(
-            "Only an editor may have a check-up that does not give way to other people."
-        )
     wanted = load_presets().get(preset)
     if wanted is None:
         known = ", ".join(load_presets())
         raise BenchmarkRequestError(f"There is no check-up “{preset[:40]}”, only {known}.")
+    return _ask(
+        server, preset, wanted.title, wanted.version, by=by, gives_way=gives_way,
+        after_start=after_start,
+    )  # fmt: skip
+
+
+def ask_custom(
+    server: Server, points: CustomPoints, *, by: User, gives_way: bool = True
+) -> Benchmark:
+    """The same with an editor's own points. Raises BenchmarkRequestError."""
+    if not by.may_edit:
+        raise BenchmarkRequestError("Only an editor may choose the points of a check-up.")
+    return _ask(
+        server, custom.KEY, "Custom", custom.VERSION, by=by, gives_way=gives_way,
+        custom=points.to_json(),
+    )  # fmt: skip
+
+
+def ask_replay(
+    server: Server,
+    hour: datetime,
+    *,
+    pace: float,
+    is_random: bool,
+    by: User,
+    gives_way: bool = True,
+) -> Benchmark:
+    """The same with the requests of an hour of the past. Raises BenchmarkRequestError."""
+    if build_replay(server.slug, hour, pace=pace, is_random=is_random) is None:
+        raise BenchmarkRequestError(
+            f"The gateway knows of no request to {server.slug} in that hour."
+        )
+    return _ask(
+        server, replay.KEY, f"Replay of {timezone.localtime(hour):%-d %b %H:%M}", replay.VERSION,
+        by=by, gives_way=gives_way,
+        replay={"hour": hour.isoformat(), "pace": pace, "is_random": is_random},
+    )  # fmt: skip
+
+
+def _ask(
+    server: Server,
+    preset: str,
+    title: str,
+    version: int,
+    *,
+    by: User | None,
+    gives_way: bool,
+    after_start: bool = False,
+    **params: Any,
+) -> Benchmark:
+    if not gives_way and (by is None or not by.may_edit):
+        raise BenchmarkRequestError(
+            "Only an editor may have a check-up that does not give way to other people."
+        )
     run = server.run
     if why := refuse(run):
         raise BenchmarkRequestError(f"{server.slug} cannot be measured. {why}")
     assert run is not None
-    params = {"run": run.pk, "preset": preset, "gives_way": gives_way}
+    params |= {"run": run.pk, "preset": preset, "gives_way": gives_way}
     with transaction.atomic():
         Box.objects.select_for_update().get(pk=server.box_id)  # two browsers at once
         going = Benchmark.objects.filter_open().filter(box=server.box)
@@ -59,8 +116,8 @@ def ask(
             )
         return Benchmark.objects.create(
             box=server.box, server=server, server_name=server.slug, run=run,
-            version=run.version, job=job, by=by, after_start=after_start, preset=preset, title=wanted.title,
-            preset_version=wanted.version,
+            version=run.version, job=job, by=by, after_start=after_start, preset=preset,
+            title=title, preset_version=version,
         )  # fmt: skip
 
 

@@ -25,10 +25,10 @@ class ConditionWatch:
     def __init__(
         self,
         subject: BenchmarkSubject,
-        concurrency: int,
+        count_ours: Callable[[], int],
         read_sample: Callable[[], Mapping[str, Any] | None],
     ) -> None:
-        self._subject, self._concurrency, self._read_sample = subject, concurrency, read_sample
+        self._subject, self._count_ours, self._read_sample = subject, count_ours, read_sample
         engine = ENGINES[subject.run.version.launch.engine]
         self._path = engine.metrics_path
         self._counts = (engine.running_metric, engine.waiting_metric)
@@ -65,12 +65,12 @@ class ConditionWatch:
         told = exposed.totals
         if self._counts[0] in told:
             running, waiting = (int(told.get(name, 0.0)) for name in self._counts)
-            others = max(0, running + waiting - self._concurrency)
+            others = max(0, running + waiting - self._count_ours())
             self._others = max(self._others or 0, others)
             self._running = max(self._running or 0, running)
             self._waiting = max(self._waiting or 0, waiting)
         elif (known := giving_way.count_requests(self._subject)) is not None:
-            self._others = max(self._others or 0, known - self._concurrency)
+            self._others = max(self._others or 0, known - self._count_ours())
         if self._book and (used := metrics.gauges(self._book, exposed).kv) is not None:
             self._kv = max(self._kv or 0.0, used)
         self._preempted += [told[name] for name in self._preemptions if name in told][:1]
@@ -103,6 +103,38 @@ class ConditionWatch:
             kv_share=self._kv,
             swapped=None if grown is None else grown if grown > _SWAPPED else 0,
         )
+
+
+class CacheHits:
+    """Of the engine's own counters, from now on, for engines that tell of no request's own."""
+
+    def __init__(self, subject: BenchmarkSubject) -> None:
+        self._subject = subject
+        engine = ENGINES[subject.run.version.launch.engine]
+        self._path = engine.metrics_path
+        book = metrics.by_engine().get(engine.key)
+        shares = book.shares.get("prefix", ()) if book else ()
+        self._shares = [each for each in shares if each.part and (each.of or each.beside)]
+        self._before = self._read()
+
+    def _read(self) -> tuple[float, float] | None:
+        """Tokens that were cached, and all that were read."""
+        if not self._path:
+            return None
+        names = {name for each in self._shares for name in each.names}
+        told = probes.metrics(self._subject.endpoint, names, self._path) if names else {}
+        for each in self._shares:
+            part, whole = told.get(each.part), told.get(each.of or each.beside)
+            if part is not None and whole is not None:
+                return part, whole if each.of else part + whole
+        return None
+
+    def measure_share(self) -> float | None:
+        """None where the engine does not tell, or has read nothing meanwhile."""
+        now = self._read()
+        if now is None or self._before is None or now[1] <= self._before[1]:
+            return None
+        return (now[0] - self._before[0]) / (now[1] - self._before[1])
 
 
 def _count_others(sample: Mapping[str, Any], cards: list[Mapping[str, Any]], container: str) -> int:

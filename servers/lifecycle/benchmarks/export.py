@@ -1,4 +1,4 @@
-"""Exports of a result: JSON with every request, CSV with a line a round, Markdown for a post."""
+"""Exports of a result: JSON with every request, CSV with a line a round, Markdown, SVG, cards."""
 
 import csv
 import io
@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from servers.judge.benchmarks.cards import make_card
 from servers.judge.benchmarks.comparison import FIGURES
+from servers.judge.benchmarks.plots import list_charts
+from servers.judge.benchmarks.svg import draw_charts
 from servers.judge.messages import say
-from servers.lifecycle.benchmarks.results import read_rows
+from servers.lifecycle.benchmarks.results import read_points, read_rows
 from servers.models import Benchmark
 
 
@@ -23,18 +26,41 @@ FORMS: Mapping[str, ExportForm] = {
     "json": ExportForm(content_type="application/json", suffix="json"),
     "csv": ExportForm(content_type="text/csv", suffix="csv"),
     "markdown": ExportForm(content_type="text/markdown", suffix="md"),
+    "svg": ExportForm(content_type="image/svg+xml", suffix="svg"),
+    "card": ExportForm(content_type="application/json", suffix="card.json"),
 }
 
 
-def export_text(benchmark: Benchmark, form: str) -> str:
-    """`form`: of FORMS."""
+def export_text(benchmark: Benchmark, form: str, plot: int | None = None) -> str:
+    """`form`: of FORMS. `plot`: from 0, the only one of an SVG; None: all of them. Raises
+    ValueError where it has none, or not this one."""
     match form:
+        case "svg":
+            charts = list_charts([("", read_points(benchmark))])
+            chosen = charts if plot is None else charts[plot : plot + 1]
+            if not chosen:
+                raise ValueError("It has too few points for a plot.")
+            return draw_charts(chosen, title=str(benchmark))
+        case "card":
+            return json.dumps(to_card(benchmark), ensure_ascii=False, indent=1) + "\n"
         case "json":
             return json.dumps(to_json(benchmark), ensure_ascii=False, indent=1) + "\n"
         case "csv":
             return _to_csv(benchmark)
         case _:
             return _to_markdown(benchmark)
+
+
+def to_card(benchmark: Benchmark) -> dict[str, Any]:
+    """For another inferdash."""
+    return make_card(
+        preset=benchmark.preset,
+        preset_version=benchmark.preset_version,
+        title=benchmark.title,
+        at=benchmark.asked_at,
+        on=benchmark.measured_on,
+        points=read_points(benchmark),
+    )
 
 
 def to_json(benchmark: Benchmark) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from statistics import median
-from typing import Any
 
 from django.db.models import Q
 from django.utils import timezone
@@ -21,22 +20,19 @@ from servers.host.benchmarks.orders import LoadLimits
 from servers.host.benchmarks.process import GeneratorError, LoadGenerator
 from servers.host.benchmarks.timings import RequestTiming
 from servers.judge.benchmarks.comparison import MeasuredPoint
-from servers.judge.benchmarks.points import (
-    PointConditions,
-    PointFigures,
-    list_point_taints,
-    summarise,
-)
+from servers.judge.benchmarks.points import summarise
 from servers.judge.benchmarks.presets import (
     BenchmarkPreset,
     PresetPoint,
     is_saturated,
-    load_presets,
     write_prompts,
 )
+from servers.judge.benchmarks.replay import ReplayWriter, cut_replay
 from servers.lifecycle.benchmarks import in_flight
-from servers.lifecycle.benchmarks.conditions import ConditionWatch
+from servers.lifecycle.benchmarks.conditions import CacheHits, ConditionWatch
 from servers.lifecycle.benchmarks.giving_way import has_gateway_requests, wait_for_calm
+from servers.lifecycle.benchmarks.plans import find_preset
+from servers.lifecycle.benchmarks.rounds import TakenRound, keep_point
 from servers.lifecycle.benchmarks.subject import BenchmarkSubject, describe, find_subject, refuse
 from servers.lifecycle.jobs.runner import GivenUpError, JobError, JobWork
 from servers.models import Benchmark, BenchmarkJob, BenchmarkPoint, Request, Run
@@ -57,7 +53,7 @@ class LimitError(Exception):
 def measure(work: JobWork[BenchmarkJob]) -> str:
     """What came of it, in a sentence. Raises JobError, GivenUpError."""
     job = work.job
-    preset = load_presets().get(job.preset)
+    preset = find_preset(job)
     runs = Run.objects.select_related("server__box", "version__profile", *PARTS)
     run = runs.filter(pk=job.run).first()
     benchmark = Benchmark.objects.filter(job=job).first()
@@ -138,14 +134,16 @@ class _Measurement:
         self.letters, self.base = _LETTERS, 0.0
         self.sent = 0
         self.began = time.monotonic()
-        self.points = [point for point in preset.points if self._fits(point)]
-        self.done = 0
+        longest = subject.longest
+        self.points = [
+            cut_replay(point, longest)
+            for point in preset.points
+            if longest is None or point.longest < longest
+        ]
+        self.place = self.done = 0
+        self.planned, self.spent = 0.0, 0.0  # seconds, of the rounds that are over
         self.dropped, self.waited = 0, 0.0
         self.was_disturbed = False
-
-    def _fits(self, point: PresetPoint) -> bool:
-        longest = self.subject.longest
-        return longest is None or 1.05 * point.prompt_tokens + point.output_tokens < longest
 
     def measure_all(self) -> None:
         limits = LoadLimits(
@@ -155,23 +153,28 @@ class _Measurement:
         with in_flight.note_run(run), LoadGenerator(self.subject.target, limits) as generator:
             self.generator = generator
             self.work.follow(generator.stop)
+            if not self.points:
+                raise JobError(f"It takes {self.subject.longest} tokens, and every point has more.")
             self._give_way()
             in_flight.note_most(run, 1)
             self._calibrate()
+            self.writer = ReplayWriter(letters=self.letters, chance=self.chance)
             # By name: rates of those that stop once they are saturated, and names that are over.
             rates: dict[str, list[float | None]] = {}
             over: set[str] = set()
-            for place, point in enumerate(self.points):
+            for point in self.points:
                 if point.name in over:
                     self.done += point.rounds
                     continue
-                rounds = self._measure_point(place, point)
+                rounds = self._measure_point(point)
                 rates.setdefault(point.name, []).append(_mean_rate(rounds))
-                has_failed = all(each.requests == each.failed for each in rounds)
+                has_failed = all(each.has_failed for each in rounds)
                 if has_failed and (said := self._look_for_end()):
                     raise JobError(said)
                 if has_failed or (point.saturates and is_saturated(rates[point.name])):
                     over.add(point.name)
+            if not self.place:
+                raise JobError(f"Nothing was measured. {self.describe_pauses()}".strip())
 
     def _look_for_end(self) -> str:
         """Why it can be measured no more; "" where it still serves."""
@@ -185,64 +188,102 @@ class _Measurement:
             rounds=1, requests=1, seconds=30, saturates=False,
         )  # fmt: skip
         [prompt] = write_prompts(point, 1, letters=_LETTERS, chance=self.chance)
-        counted = self._send(point, (prompt,), warmups=1).requests
+        counted = self._send(self._plan(point, (prompt,), warmups=1)).requests
         if counted and (tokens := counted[0].prompt_tokens):
             self.letters = len(prompt) / tokens
         if counted and counted[0].error:
             raise JobError(f"It does not answer: {counted[0].error}")
         short = dataclasses.replace(point, text="Hi", requests=_BASES)
         prompts = write_prompts(short, _BASES, letters=self.letters, chance=self.chance)
-        times = [each.ttft for each in self._send(short, prompts).requests if each.ttft is not None]
+        timings = self._send(self._plan(short, prompts))
+        times = [each.ttft for each in timings.requests if each.ttft is not None]
         self.base = median(times) if times else 0.0
 
-    def _measure_point(self, place: int, point: PresetPoint) -> list[PointFigures]:
-        run = self.subject.run.pk
-        found: list[tuple[PointFigures, PointConditions]] = []
-        rows: list[dict[str, Any]] = []
-        requests: list[list[dict[str, Any]]] = []
+    def _measure_point(self, point: PresetPoint) -> list[TakenRound]:
+        """Its rounds; of conversations those of the first turn."""
+        turns: list[list[TakenRound]] = [[] for _turn in range(point.turns)]
         number = 0
         while number < point.rounds:
             self._give_way()
             self._check_limits()
             self._tell(point, number)
-            in_flight.note_most(run, point.concurrency)
-            watch = ConditionWatch(self.subject, point.concurrency, self.work.runner.read_sample)
-            prompts = write_prompts(point, point.requests, letters=self.letters, chance=self.chance)
-            at = time.time()
-            # A shape is warmed up once: graphs and kernels are made by the batch's size.
-            warmups = 0 if number else point.concurrency
-            timings = self._send(point, prompts, warmups=warmups, watch=watch)
-            in_flight.note_most(run, 0)
-            conditions = watch.conclude(timings.lag)
-            if self._drops(conditions, at):
+            taken = self._take_round(point, number)
+            is_dropped = self._drops(taken)
+            if is_dropped and not point.replay:
                 continue
-            number += 1
-            figures = summarise(timings.requests, concurrency=point.concurrency, base=self.base)
-            found.append((figures, conditions))
-            rows.append(
-                {
-                    "at": at,
-                    "figures": dataclasses.asdict(figures),
-                    "conditions": dataclasses.asdict(found[-1][1]),
-                }
-            )
-            requests.append(_pack_requests(timings.requests))
+            number += 1  # of a replay the moment has passed
             self.done += 1
-            if figures.failed == figures.requests:
+            if is_dropped or len(taken) < point.turns:
+                continue
+            for rounds, one in zip(turns, taken, strict=True):
+                rounds.append(one)
+            if any(each.has_failed for each in taken):
                 break
-        BenchmarkPoint.objects.create(
-            benchmark=self.benchmark,
-            place=place,
-            name=point.name,
-            concurrency=point.concurrency,
-            prompt_tokens=point.prompt_tokens,
-            output_tokens=point.output_tokens,
-            rounds=rows,
-            requests=requests,
-            taints=list_point_taints(found),
-        )
+        for turn, rounds in enumerate(turns):
+            if rounds:
+                keep_point(self.benchmark, self.place, point, turn, rounds)
+                self.place += 1
         events.publish_change("benchmarks")
-        return [figures for figures, _conditions in found]
+        return turns[0]
+
+    def _take_round(self, point: PresetPoint, number: int) -> list[TakenRound]:
+        """One; of conversations one a turn. All of these begin at once, and wait for each other."""
+        begun = time.monotonic()
+        found: list[TakenRound] = []
+        for turn in range(point.turns):
+            plan = self._plan_round(point, number, turn)
+            watch = ConditionWatch(
+                self.subject, lambda: self._count_ours(point), self.work.runner.read_sample
+            )
+            hits = CacheHits(self.subject) if point.turns > 1 else None
+            at = time.time()
+            timings = self._send(plan, watch=watch)
+            if not timings.requests:
+                break  # nothing has arrived in so short a time
+            figures = summarise(timings.requests, concurrency=point.concurrency, base=self.base)
+            if hits is not None and figures.cached_share is None:
+                figures = dataclasses.replace(figures, cached_share=hits.measure_share())
+            if plan.is_open_loop:  # a first token there has waited for others
+                figures = dataclasses.replace(figures, prefill_rate=None)
+            found.append(
+                TakenRound(
+                    at=at,
+                    figures=figures,
+                    conditions=watch.conclude(timings.lag),
+                    requests=timings.requests,
+                )
+            )
+        in_flight.note_most(self.subject.run.pk, 0)
+        self.planned += point.seconds
+        self.spent += time.monotonic() - begun
+        return found
+
+    def _count_ours(self, point: PresetPoint) -> int:
+        """At the most, of the requests that the engine has now."""
+        most = max(point.concurrency, self.generator.most_in_flight)
+        in_flight.note_most(self.subject.run.pk, most)
+        return most
+
+    def _plan_round(self, point: PresetPoint, number: int, turn: int) -> PointPlan:
+        in_flight.note_most(self.subject.run.pk, point.concurrency)
+        if point.replay:
+            part = point.replay[number]
+            plan = self._plan(point, tuple(self.writer.write(each) for each in part))
+            return dataclasses.replace(
+                plan,
+                requests=len(part),
+                arrivals=tuple(each.at for each in part),
+                outputs=tuple(each.output_tokens for each in part),
+            )
+        asked = point if not turn else dataclasses.replace(point, prompt_tokens=point.follow_tokens)
+        prompts = write_prompts(asked, point.requests, letters=self.letters, chance=self.chance)
+        # A shape is warmed up once: graphs and kernels are made by the batch's size.
+        plan = self._plan(point, prompts, warmups=0 if number or turn else point.concurrency)
+        if point.rate is not None:
+            return dataclasses.replace(plan, rate=point.rate, seed=number)
+        if point.turns > 1:
+            return dataclasses.replace(plan, talk="goes on" if turn else "begins")
+        return plan
 
     def _give_way(self) -> None:
         """Wait while others use the server. Raises GivenUpError, LimitError."""
@@ -259,13 +300,13 @@ class _Measurement:
         self.was_disturbed = False
         self.work.note(is_paused=False)
 
-    def _drops(self, conditions: PointConditions, at: float) -> bool:
+    def _drops(self, taken: Sequence[TakenRound]) -> bool:
         """Whether others asked meanwhile: it is measured once more, when they do not."""
-        if not self.work.job.gives_way:
+        if not self.work.job.gives_way or not taken:
             return False
-        self.was_disturbed = bool(conditions.requests_of_others) or has_gateway_requests(
-            self.subject, at
-        )
+        self.was_disturbed = any(
+            each.conditions.requests_of_others for each in taken
+        ) or has_gateway_requests(self.subject, taken[0].at)
         self.dropped += self.was_disturbed
         return self.was_disturbed
 
@@ -279,15 +320,8 @@ class _Measurement:
             "did not count."
         )
 
-    def _send(
-        self,
-        point: PresetPoint,
-        prompts: tuple[str, ...],
-        *,
-        warmups: int = 0,
-        watch: ConditionWatch | None = None,
-    ) -> PointTimings:
-        plan = PointPlan(
+    def _plan(self, point: PresetPoint, prompts: tuple[str, ...], *, warmups: int = 0) -> PointPlan:
+        return PointPlan(
             concurrency=point.concurrency,
             requests=point.requests,
             seconds=min(point.seconds, self._seconds_left()),
@@ -296,12 +330,13 @@ class _Measurement:
             warmups=warmups,
         )
 
+    def _send(self, plan: PointPlan, watch: ConditionWatch | None = None) -> PointTimings:
         def look() -> None:
             self.work.check()
             if watch is not None:
                 watch.look()
 
-        self.sent += warmups
+        self.sent += plan.warmups
         with self.work.report_progress(look):
             try:
                 return self.generator.measure(plan, self._note_request)
@@ -335,7 +370,9 @@ class _Measurement:
             output_tokens=point.output_tokens, rounds=(), taints=(),
         ).label  # fmt: skip
         rounds = [each for each in self.points for _round in range(each.rounds)]
-        left = sum(each.seconds for each in rounds[self.done :])
+        # As long as the rounds so far, of which many end before their time.
+        pace = min(1.0, self.spent / self.planned) if self.planned else 1.0
+        left = pace * sum(each.seconds for each in rounds[self.done :])
         self.work.note(
             point=f"{shown}, round {number + 1} of {point.rounds}",
             done=self.done,
@@ -345,24 +382,7 @@ class _Measurement:
         )
 
 
-def _mean_rate(rounds: Sequence[PointFigures]) -> float | None:
-    rates = [each.output_rate for each in rounds if each.output_rate is not None]
+def _mean_rate(rounds: Sequence[TakenRound]) -> float | None:
+    told = [each.figures.output_rate for each in rounds]
+    rates = [rate for rate in told if rate is not None]
     return sum(rates) / len(rates) if rates else None
-
-
-def _pack_requests(timings: Sequence[RequestTiming]) -> list[dict[str, Any]]:
-    """Without the moment of each event: some hundred requests of some hundred tokens are megabytes."""
-    begin = min((each.sent for each in timings), default=0.0)
-    return [
-        {
-            "sent": round(each.sent - begin, 6),
-            "ttft": each.ttft,
-            "e2el": each.e2el,
-            "events": len(each.stamps),
-            "prompt_tokens": each.prompt_tokens,
-            "output_tokens": each.output_tokens,
-            "cached_tokens": each.cached_tokens,
-            "error": each.error,
-        }
-        for each in timings
-    ]

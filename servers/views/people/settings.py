@@ -14,6 +14,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from servers import tasks
 from servers.forms.notifications import NotificationChoicesForm
 from servers.forms.people import BoxForm, SecretForm, SecretValueForm
+from servers.launch import numbers
 from servers.launch.engines.placement import resolve
 from servers.lifecycle.alerts.alerts import choose
 from servers.models import (
@@ -212,7 +213,7 @@ def _logs() -> dict[str, Any]:
     kept = RunLog.objects.filter(size__gt=0)
     found = kept.aggregate(size=Sum("size", default=0), runs=Count("pk"))
     return {
-        "size": _amount(found["size"]),
+        "size": numbers.size(found["size"]),
         "runs": found["runs"],
         "head": _amount(configured.LOG_HEAD),
         "tail": configured.LOG_TAIL and _amount(configured.LOG_TAIL),

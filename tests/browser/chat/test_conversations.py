@@ -92,7 +92,7 @@ def test_an_answer_goes_on_while_another_conversation_is_looked_at(
     ask(page, "short one")
     finished(page)
     page.get_by_role("button", name="New conversation").click()
-    ask(page, deltas=pieces("word " * 60, 5), delay=0.02)
+    ask(page, deltas=pieces("word " * 60, 5), hold=20)
     expect(answer(page).locator(".markdown")).to_contain_text("word")
     rows = page.locator("#chat-conversations .open")
     # It is listed once it is kept: until then the first row is the short one's.
@@ -103,6 +103,7 @@ def test_an_answer_goes_on_while_another_conversation_is_looked_at(
     rows.filter(has_not_text="short one").click()
     # Until it is shown, the other one's answer is, and that has finished.
     expect(answer(page).locator(".markdown")).to_contain_text("word")
+    engine.go_on()
     finished(page)
 
     assert answer(page).locator(".markdown").inner_text().split() == ["word"] * 60

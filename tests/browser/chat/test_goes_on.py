@@ -15,13 +15,14 @@ WORDS = pieces("word " * 100, 5)
 
 
 def test_an_answer_goes_on_through_a_reload(page: Page, engine: ScriptedEngine) -> None:
-    ask(page, deltas=WORDS, delay=0.03)
+    ask(page, deltas=WORDS, hold=20)
     expect(answer(page).locator(".markdown")).to_contain_text("word")
     kept(page)
 
     page.reload()
 
     expect(page.get_by_role("button", name="Stop", exact=True)).to_be_visible()
+    engine.go_on()
     finished(page)
     assert answer(page).locator(".markdown").inner_text().split() == ["word"] * 100
     expect(answer(page).locator(".message-foot")).to_contain_text(f"{len(WORDS)} completion tokens")
@@ -186,12 +187,13 @@ def test_an_answer_goes_on_while_the_network_is_away(
     page: Page, context: BrowserContext, engine: ScriptedEngine
 ) -> None:
     page.evaluate(CUT)
-    ask(page, deltas=WORDS, delay=0.02)
+    ask(page, deltas=WORDS, hold=20)
     expect(answer(page).locator(".markdown")).to_contain_text("word")
 
     context.set_offline(True)
     page.evaluate("window.cut()")
     expect(answer(page).locator(".waiting")).to_contain_text("Trying to take the answer up again")
+    engine.go_on()
     assert engine.outcomes.get(timeout=PATIENCE) == "complete"
     context.set_offline(False)
 

@@ -117,14 +117,18 @@ def test_a_conversation_is_renamed_in_the_list_and_branched_off(
     assert faults(page) == []
 
 
-def test_who_reads_above_stays_there_and_is_led_to_the_end(page: Page) -> None:
+def test_who_reads_above_stays_there_and_is_led_to_the_end(
+    page: Page, engine: ScriptedEngine
+) -> None:
     page.set_viewport_size({"width": 1280, "height": 400})
     newest = page.get_by_role("button", name="Newest")
-    ask(page, deltas=pieces("line\n\n" * 60, 60), delay=0.15)
+    text = pieces("line\n\n" * 60, 60)
+    ask(page, deltas=text, hold=len(text) // 2)
     expect(answer(page).locator("p").nth(12)).to_be_visible()
     page.mouse.move(700, 200)
     page.mouse.wheel(0, -5000)
     expect(newest).to_be_visible()
+    engine.go_on()
     finished(page)
     assert page.evaluate("document.documentElement.scrollTop") == 0
 

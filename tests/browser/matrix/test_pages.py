@@ -17,6 +17,8 @@ PAGES = (
     f"/servers/{SERVER}/configuration/",
     f"/servers/{SERVER}/runs/",
     f"/servers/{SERVER}/check-up/",
+    f"/servers/{SERVER}/check-up/custom/",
+    f"/servers/{SERVER}/check-up/replay/",
     "/benchmarks/",
     f"/benchmarks/{RESULTS[1]}/",
     f"/answers/{CANARIES[1]}/",

@@ -61,6 +61,18 @@ def test_what_another_engine_would_say_is_not_looked_for() -> None:
     assert of(text, engine="sglang").cause == "sglang-no-kv-memory"
 
 
+def test_a_warning_explains_an_end_that_something_else_tells_of() -> None:
+    warns = "NCCL WARN Call to ibv_create_cq failed, trying TCP"
+    fitting = (
+        "E llama_init_from_model: failed to allocate compute pp buffers (during memory fitting)"
+    )
+
+    assert (of(warns).outcome, of(warns).cause) == ("unknown", None)
+    assert of(warns, exit_code=1).cause == "nccl-infiniband"
+    assert of(f"{warns}\nRuntimeError: NCCL error: unhandled system error").outcome == "failed"
+    assert of(fitting).outcome == "unknown"
+
+
 def test_words_of_before_ready_do_not_explain_an_end_of_later() -> None:
     text = f"{OOM}\n{LOADING}\n{READY}\nterminate called after throwing an instance of 'x'"
 
