@@ -191,7 +191,9 @@ def _add_bench(to: ArgumentParser, json: ArgumentParser) -> None:
     one = kinds.add_parser("run", help="a check-up of a ready server", parents=[json])
     one.add_argument("server")
     one.add_argument(
-        "--preset", default="quick", help="quick, normal, chat, context or crowd (quick)"
+        "--preset",
+        default="quick",
+        help="quick, normal, chat, context, crowd, grid or turns (quick)",
     )
     one.add_argument("--detach", action="store_true", help="do not wait for its end")
     one.add_argument(

@@ -13,7 +13,7 @@ INTERRUPTED = 130
 _SECONDS = ("ttft", "e2el")
 _HEADS = {
     "user_rate": "TOK/S EACH", "output_rate": "TOK/S ALL", "ttft": "FIRST", "e2el": "WHOLE",
-    "prefill_rate": "PROMPT TOK/S",
+    "prefill_rate": "PROMPT TOK/S", "cached_share": "CACHED %",
 }  # fmt: skip
 
 

@@ -38,6 +38,7 @@ _SENTENCES = {
     "canary": "began to check the answers of",
     "canary done": "checked the answers of",
     "cancel canary": "stopped checking the answers of",
+    "accept answers": "accepted the answers of",
     "chat": "asked",
     "download captured": "downloaded captured calls of",
     "let requests start": "let requests start",
@@ -45,6 +46,8 @@ _SENTENCES = {
     "preset deleted": "deleted a preset of",
     "start outside inferdash": "started outside inferdash:",
     "unwatch": "stopped monitoring",
+    "upload result": "uploaded a result of",
+    "delete result": "deleted an uploaded result of",
     "watch": "began to monitor",
 }
 _IRREGULAR = {

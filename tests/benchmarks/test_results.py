@@ -121,7 +121,7 @@ def test_turns_are_plotted_by_themselves() -> None:
         for number, share in ((1, 0.0), (2, 0.8), (3, 0.9))
     ]  # fmt: skip
     [chart] = list_charts([("", turns)])
-    assert chart.title == "Prompt read from the cache"
+    assert chart.title == "From cache, by turn"
     assert chart.series[0].points == ((1, 0.0), (2, 80.0), (3, 90.0))
 
 

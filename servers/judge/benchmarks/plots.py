@@ -1,14 +1,13 @@
 """Plots of results: the curves that people expect, and speed over time with what changed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from servers.judge.benchmarks.capacity import ServerCapacity
 from servers.judge.benchmarks.comparison import FIGURES, BenchmarkFigure, MeasuredPoint
 from servers.judge.benchmarks.history import HistoryEntry, HistoryStep
-from servers.launch.numbers import whole
 
-CACHED = next(figure for figure in FIGURES if figure.key == "cached_share")
+_CACHED = next(each for each in FIGURES if each.key == "cached_share")
 _LONG = 1000  # tokens of a prompt that counts as a long one
 
 
@@ -44,9 +43,10 @@ class PlotChart:
 def list_charts(results: Sequence[tuple[str, Sequence[MeasuredPoint]]]) -> list[PlotChart]:
     """Of one result, or of several by their names: those where one has two points at least."""
     user, output, first, *_others = FIGURES
+    turns = [(name, list(_list_turns(points))) for name, points in results]
     crowds = [(name, _list_crowd(points)) for name, points in results]
     alone = [
-        (name, [each for each in points if each.concurrency == 1 and _is_of_book(each)])
+        (name, [each for each in points if each.is_alone and each.prompt_tokens])
         for name, points in results
     ]
     charts = (
@@ -80,12 +80,21 @@ def list_charts(results: Sequence[tuple[str, Sequence[MeasuredPoint]]]) -> list[
             ),
         ),
         PlotChart(
-            title="Prompt read from the cache",
+            title="From cache, by turn",
             x="turn",
-            y="%",
+            y="% of the prompt",
             series=tuple(
-                _connect(name, ((_read_turn(each), _mean(each, CACHED)) for each in points))
-                for name, points in results
+                _connect(name, ((turn, _mean(each, _CACHED)) for turn, each in points))
+                for name, points in turns
+            ),
+        ),
+        PlotChart(
+            title="Wait for the first token, by turn",
+            x="turn",
+            y="seconds",
+            series=tuple(
+                _connect(name, ((turn, _mean(each, first)) for turn, each in points))
+                for name, points in turns
             ),
         ),
     )
@@ -107,19 +116,16 @@ def plot_capacity(capacity: ServerCapacity) -> list[PlotChart]:
     return [chart] if any(len(line.points) > 1 for line in chart.series) else []
 
 
+def _list_turns(points: Sequence[MeasuredPoint]) -> Iterator[tuple[int, MeasuredPoint]]:
+    for each in points:
+        if each.turn is not None:
+            yield each.turn, each
+
+
 def _list_crowd(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
-    return [each for each in points if each.prompt_tokens < _LONG and _is_of_book(each)]
-
-
-def _is_of_book(point: MeasuredPoint) -> bool:
-    """Whether so many people had their requests of one length answered, each on its own."""
-    is_timed = point.name.endswith(" a second")
-    return point.prompt_tokens > 0 and not is_timed and _read_turn(point) is None
-
-
-def _read_turn(point: MeasuredPoint) -> int | None:
-    word, _space, number = point.name.partition(" ")
-    return whole(number) if word == "Turn" else None
+    """Of people who ask one thing each, as soon as they have an answer."""
+    short = (each for each in points if 0 < each.prompt_tokens < _LONG)
+    return [each for each in short if not each.is_open_loop and each.turn is None]
 
 
 def list_history_charts(lines: Sequence[tuple[str, Sequence[HistoryStep]]]) -> list[PlotChart]:
