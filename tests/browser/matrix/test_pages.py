@@ -23,6 +23,7 @@ PAGES = (
     f"/benchmarks/{RESULTS[1]}/",
     f"/answers/{CANARIES[1]}/",
     f"/benchmarks/compare/?of={RESULTS[0]}&of={RESULTS[1]}",
+    f"/benchmarks/history/?server={SERVER}",
     "/servers/glm-5/",
     "/servers/glm-5/runs/",
     f"/boxes/{BOX}/hardware/",
