@@ -38,6 +38,7 @@ _SENTENCES = {
     "canary": "began to check the answers of",
     "canary done": "checked the answers of",
     "cancel canary": "stopped checking the answers of",
+    "accept answers": "accepted the answers of",
     "chat": "asked",
     "download captured": "downloaded captured calls of",
     "let requests start": "let requests start",

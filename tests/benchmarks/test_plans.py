@@ -64,7 +64,7 @@ def server(caching: CachingEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 def finish(made: Benchmark) -> Benchmark:
-    assert made.box
+    assert made.box is not None
     obey(made.box)
     found = Benchmark.objects.with_details().get(pk=made.pk)
     assert found.state == "done", found.why

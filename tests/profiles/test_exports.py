@@ -41,6 +41,7 @@ def profile() -> Profile:
         start_with_box=True,
         ask_when_ready=False,
         measure_when_ready=True,
+        check_answers=True,
         ask_every=600,
         parameters={"context": "8192", "model": "Qwen/Qwen3-8B"},
         log_must=("Capture cuda graph end",),

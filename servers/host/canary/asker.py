@@ -78,8 +78,10 @@ async def _send(
             error = f"HTTP {response.status_code}: {describe_refusal(said)}"[:_SAID]
             return CanaryReply(error=error, status=response.status_code)
         return read_completion(json.loads(said), time.monotonic() - sent)
-    except (httpx.TransportError, ValueError, RecursionError) as failed:
-        return CanaryReply(error=f"{type(failed).__name__}: {failed}"[:_SAID])
+    except httpx.TransportError as failed:
+        return CanaryReply(error=f"the connection was lost ({type(failed).__name__})")
+    except (ValueError, RecursionError):
+        return CanaryReply(error="the answer is no chat completion")
 
 
 async def _serve() -> None:

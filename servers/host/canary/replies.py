@@ -73,7 +73,7 @@ def read_completion(said: Any, seconds: float) -> CanaryReply:
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
-        raise ValueError("The answer is no chat completion.")
+        raise ValueError("It is no chat completion.")
     usage = said.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     return CanaryReply(
