@@ -46,6 +46,8 @@ _SENTENCES = {
     "preset deleted": "deleted a preset of",
     "start outside inferdash": "started outside inferdash:",
     "unwatch": "stopped monitoring",
+    "upload result": "uploaded a result of",
+    "delete result": "deleted an uploaded result of",
     "watch": "began to monitor",
 }
 _IRREGULAR = {

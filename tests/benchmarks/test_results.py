@@ -17,7 +17,9 @@ from django.utils import timezone
 
 from servers.contexts.benchmark_history import describe_history
 from servers.contexts.benchmarks import describe_comparison
-from servers.judge.benchmarks.comparison import compare_points
+from servers.judge.benchmarks.cards import build_figures
+from servers.judge.benchmarks.comparison import MeasuredPoint, compare_points
+from servers.judge.benchmarks.plots import list_charts
 from servers.lifecycle.benchmarks import export
 from servers.lifecycle.benchmarks.results import read_points
 from servers.models import Benchmark, Key, Role
@@ -108,6 +110,19 @@ def test_a_history_says_what_changed_and_what_that_did(server: ManagedServer) ->
     one, together = json.loads(shown["history_plots"])
     assert [len(each["points"]) for each in (*one["series"], *together["series"])] == [5, 5]
     assert [mark["words"] for mark in one["marks"]] == ["v4, image"]
+
+
+def test_turns_are_plotted_by_themselves() -> None:
+    turns = [
+        MeasuredPoint(
+            name=f"Turn {number}", concurrency=8, prompt_tokens=600, output_tokens=128,
+            rounds=(build_figures(cached_share=share, user_rate=50, output_rate=400),), taints=(),
+        )
+        for number, share in ((1, 0.0), (2, 0.8), (3, 0.9))
+    ]  # fmt: skip
+    [chart] = list_charts([("", turns)])
+    assert chart.title == "From cache, by turn"
+    assert chart.series[0].points == ((1, 0.0), (2, 80.0), (3, 90.0))
 
 
 def test_up_to_six_results_stand_against_the_first(server: ManagedServer) -> None:

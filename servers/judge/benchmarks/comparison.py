@@ -81,7 +81,7 @@ FIGURES = (
 
 
 # Of points whose prompts come from the book: any text of this length, for so many at once.
-_SHAPES = frozenset({"One person", "People at once", "Long prompt", "Prompt"})
+_SHAPES = frozenset({"Grid", "One person", "People at once", "Long prompt", "Prompt"})
 
 
 def _format_share(share: float) -> str:

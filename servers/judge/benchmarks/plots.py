@@ -123,7 +123,9 @@ def _list_turns(points: Sequence[MeasuredPoint]) -> Iterator[tuple[int, Measured
 
 
 def _list_crowd(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
-    return [each for each in points if 0 < each.prompt_tokens < _LONG and not each.is_open_loop]
+    """Of people who ask one thing each, as soon as they have an answer."""
+    short = (each for each in points if 0 < each.prompt_tokens < _LONG)
+    return [each for each in short if not each.is_open_loop and each.turn is None]
 
 
 def list_history_charts(lines: Sequence[tuple[str, Sequence[HistoryStep]]]) -> list[PlotChart]:

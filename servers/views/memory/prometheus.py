@@ -188,8 +188,9 @@ def _results(into: Families) -> None:
             for figure in FIGURES:
                 estimated = point.estimate(figure)
                 name, words = _FIGURES[figure.key]
+                unit = 100 if figure.unit == "%" else 1
                 into.gauge(f"inferdash_server_checkup_{name}", words).add(
-                    estimated.mean if estimated else None, **labels, **shape
+                    estimated.mean / unit if estimated else None, **labels, **shape
                 )
 
 
@@ -198,6 +199,7 @@ _FIGURES = {
     "output_rate": ("output_tokens_per_second", "Tokens a second of all, measured cleanly."),
     "ttft": ("first_token_seconds", "Time to the first token, measured cleanly."),
     "e2el": ("whole_answer_seconds", "Time to the last token, measured cleanly."),
+    "cached_share": ("prompt_cache_hit_ratio", "Share of prompts read from the cache."),
     "prefill_rate": ("prompt_tokens_per_second", "Prompt tokens a second, measured cleanly."),
 }
 _COUNTS = (
