@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -98,7 +99,7 @@ def test_a_start_that_changed_something_is_checked_by_itself_where_the_profile_s
     made = factories.server(box, check_answers=True)
     factories.run(factories.server(box, "other"), ready_at=timezone.now() - timedelta(minutes=2))
 
-    def begin(**values: object) -> list[Canary]:
+    def begin(**values: Any) -> list[Canary]:
         CanaryJob.objects.update(state=JobState.DONE)
         Run.objects.filter(server=made).update(state=RunState.STOPPED)
         ready = timezone.now() - timedelta(minutes=2)
