@@ -12,11 +12,15 @@ from inferdash.terminal.api import TerminalError
 _BASH = """\
 _inferdash() {
   local word="${COMP_WORDS[COMP_CWORD]}"
-  local servers="start stop restart logs why fit chat"
+  local servers="start stop restart logs why fit chat claim release"
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W "login logout ps $servers box models images bench canary pull pulls profile completion" -- "$word"))
+    COMPREPLY=($(compgen -W "login logout ps $servers box models images bench canary claims pull pulls profile completion" -- "$word"))
   elif [ "${COMP_WORDS[1]}" = bench ] && [ "$COMP_CWORD" -eq 2 ]; then
     COMPREPLY=($(compgen -W "run list show compare export stop" -- "$word"))
+  elif [ "${COMP_WORDS[1]}" = canary ] && [ "$COMP_CWORD" -eq 2 ]; then
+    COMPREPLY=($(compgen -W "run list show accept stop" -- "$word"))
+  elif [[ " bench canary " = *" ${COMP_WORDS[1]} "* ]] && [ "$COMP_CWORD" -eq 3 ] && [[ " run list " = *" ${COMP_WORDS[2]} "* ]]; then
+    COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" ps --names 2>/dev/null)" -- "$word"))
   elif [ "${COMP_WORDS[1]}" = profile ] && [ "$COMP_CWORD" -eq 2 ]; then
     COMPREPLY=($(compgen -W "list export import" -- "$word"))
   elif [ "${COMP_WORDS[1]}" = images ] && [ "$COMP_CWORD" -eq 2 ]; then
@@ -187,7 +191,9 @@ def _add_bench(to: ArgumentParser, json: ArgumentParser) -> None:
     one = kinds.add_parser("run", help="a check-up of a ready server", parents=[json])
     one.add_argument("server")
     one.add_argument(
-        "--preset", default="quick", help="quick, normal, chat, context or crowd (quick)"
+        "--preset",
+        default="quick",
+        help="quick, normal, chat, context, crowd, grid or turns (quick)",
     )
     one.add_argument("--detach", action="store_true", help="do not wait for its end")
     one.add_argument(
@@ -199,12 +205,12 @@ def _add_bench(to: ArgumentParser, json: ArgumentParser) -> None:
     one.set_defaults(do=bench.list_results)
     one = kinds.add_parser("show", help="one result", parents=[of_result, json])
     one.set_defaults(do=bench.show_result)
-    one = kinds.add_parser("compare", help="what has changed between two", parents=[json])
+    one = kinds.add_parser("compare", help="others with the first", parents=[json])
     one.add_argument("before", type=int)
-    one.add_argument("after", type=int)
+    one.add_argument("after", type=int, nargs="+")
     one.set_defaults(do=bench.compare)
     one = kinds.add_parser("export", help="to standard output", parents=[of_result])
-    one.add_argument("--form", choices=["json", "csv", "markdown"], default="json")
+    one.add_argument("--form", choices=["json", "csv", "markdown", "svg", "card"], default="json")
     one.set_defaults(do=bench.export)
     one = kinds.add_parser("stop", help="end a check-up", parents=[of_result, json])
     one.set_defaults(do=bench.stop)

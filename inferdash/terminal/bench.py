@@ -1,4 +1,4 @@
-"""bench: measure a server, list results, compare two, export one."""
+"""bench: measure a server, list results, compare them, export one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INTERRUPTED = 130
 _SECONDS = ("ttft", "e2el")
 _HEADS = {
     "user_rate": "TOK/S EACH", "output_rate": "TOK/S ALL", "ttft": "FIRST", "e2el": "WHOLE",
-    "prefill_rate": "PROMPT TOK/S",
+    "prefill_rate": "PROMPT TOK/S", "cached_share": "CACHED %",
 }  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def list_results(args: Namespace) -> int:
         return show.write_json(found)
     rows = [
         [
-            str(each["id"]), each["server"], each["title"], each["box"], each["state"],
+            str(each["id"]), each["server"], each["title"], each["box"] or "–", each["state"],
             _clean(each), show.ago(each["asked_at"]), each["asked_by"] or "",
         ]
         for each in found
@@ -58,21 +58,30 @@ def stop(args: Namespace) -> int:
 
 
 def compare(args: Namespace) -> int:
-    found = config.api().get("benchmarks", str(args.before), "compare", str(args.after))
+    """Each of the others with the first."""
+    api = config.api()
+    found = {
+        other: api.get("benchmarks", str(args.before), "compare", str(other))
+        for other in args.after
+    }
     if args.json:
-        return show.write_json(found)
-    if not found:
-        show.write("They have no point in common.")
-        return FAILED
+        [first, *others] = found.values()
+        return show.write_json(list(found.values()) if others else first)
     rows = [
         [
-            each["point"], _HEADS.get(each["figure"], each["figure"]),
+            str(other), each["point"], _HEADS.get(each["figure"], each["figure"]),
             _figure(each["figure"], each["before"]), _figure(each["figure"], each["after"]),
             f"{100 * each['change']:+.1f} %", each["verdict"],
         ]
-        for each in found
+        for other, differences in found.items()
+        for each in differences
     ]  # fmt: skip
-    show.write(show.table(["POINT", "FIGURE", "BEFORE", "AFTER", "CHANGE", ""], rows))
+    if not rows:
+        show.write("They have no point in common.")
+        return FAILED
+    heads = ["ID", "POINT", "FIGURE", "BEFORE", "AFTER", "CHANGE", ""]
+    cut = 0 if len(found) > 1 else 1  # of two there is nothing to tell apart
+    show.write(show.table(heads[cut:], [row[cut:] for row in rows]))
     return 0
 
 

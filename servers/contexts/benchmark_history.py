@@ -43,7 +43,7 @@ class ServerTurn:
 
 def describe_history(found: BenchmarkQuerySet, preset: str = "") -> dict[str, Any]:
     """Of clean, whole results of one check-up: `preset`, or else the one with the most of them."""
-    clean = found.filter(is_clean=True, outcome="whole")
+    clean = found.filter_clean()
     known = load_presets()
     # By preset, how many of its present version: two versions are not compared.
     counts = {

@@ -36,6 +36,16 @@ class BenchmarkQuerySet(models.QuerySet["Benchmark"]):
     def filter_open(self) -> Self:
         return self.filter(ended_at=None, job__state__in=OPEN)
 
+    def filter_clean(self) -> Self:
+        """Whole results that nothing is known to have changed."""
+        return self.filter(is_clean=True, outcome=BenchmarkOutcome.WHOLE)
+
+    def filter_newest_clean(self) -> Self:
+        """One of each server and check-up, that was measured here."""
+        mine = self.filter_clean().filter(source="", server__removed_at=None).exclude(server=None)
+        newest = mine.order_by().values("server", "preset").annotate(newest=models.Max("pk"))
+        return self.filter(pk__in=newest.values("newest"))
+
     def forget_old(self) -> None:
         before = timezone.now() - REQUESTS_KEPT_FOR
         old = BenchmarkPoint.objects.filter(benchmark__asked_at__lt=before)

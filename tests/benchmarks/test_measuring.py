@@ -1,7 +1,7 @@
 """Check-ups of servers whose engine has speeds that are known."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
@@ -9,7 +9,10 @@ from typing import Any, cast
 import pytest
 from django.utils import timezone
 
+from servers.host.benchmarks.timings import RequestTiming
 from servers.judge.benchmarks import points
+from servers.judge.benchmarks.capacity import CapacityLimits
+from servers.judge.benchmarks.points import PointFigures
 from servers.judge.benchmarks.presets import BenchmarkPreset, load_presets
 from servers.lifecycle.benchmarks import commands, giving_way, in_flight
 from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
@@ -175,9 +178,12 @@ def test_requests_of_a_check_up_are_not_taken_for_peoples(
     with in_flight.note_run(find_run(server).pk):
         in_flight.note_most(find_run(server).pk, 8)
         alone = look(running=8)
+        in_flight.note_most(find_run(server).pk, 0)
+        paused = look(running=8)  # the engine may still tell of its last round
         beside = look(running=9)
 
     assert (alone.requests_running, alone.last_request_at) == (0, None)
+    assert (paused.requests_running, paused.last_request_at) == (0, None)
     assert beside.requests_running == 1
     assert beside.last_request_at is not None
 
@@ -291,6 +297,33 @@ def test_one_that_was_cut_off_says_so(server: ManagedServer) -> None:
     found = Benchmark.objects.with_details().get(pk=made.pk)
     assert found.state == "failed"
     assert "inferdash was ended in the middle of it" in found.why
+
+
+def test_a_crowd_is_measured_up_to_its_edge(
+    server: ManagedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of more than five at once, requests fail. Sizes are doubled, then halved between."""
+    whole = PRESETS["crowd"]
+    sizes = tuple(
+        replace(each, prompt_tokens=50, output_tokens=4, rounds=1, requests=2 * each.concurrency)
+        for each in whole.points
+        if each.concurrency <= 8
+    )
+    monkeypatch.setitem(PRESETS, "crowd", replace(whole, points=sizes))
+    where = "servers.lifecycle.benchmarks.measuring"
+    monkeypatch.setattr(f"{where}.is_saturated", lambda _rates: False)
+    # Nothing here is about how fast this machine is.
+    limits = CapacityLimits(first=600.0, speed=0.001)
+    monkeypatch.setattr(f"{where}.CapacityLimits", lambda: limits)
+
+    def judge(requests: Sequence[RequestTiming], **how: Any) -> PointFigures:
+        return replace(points.summarise(requests, **how), failed=int(how["concurrency"] > 5))
+
+    monkeypatch.setattr(f"{where}.summarise", judge)
+
+    found = measured(server, "crowd")
+
+    assert [point.concurrency for point in read_points(found)] == [1, 2, 4, 5, 6, 8]
 
 
 def test_limits_end_it_with_what_is_whole(

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from servers.judge.benchmarks import points
 from servers.judge.benchmarks.custom import CustomPoints, build_custom
+from servers.judge.benchmarks.plots import list_charts
 from servers.judge.benchmarks.presets import BenchmarkPreset, load_presets
 from servers.judge.benchmarks.replay import PastRequest, ReplayWriter, build_replay
 from servers.lifecycle.benchmarks import commands
@@ -63,6 +64,7 @@ def server(caching: CachingEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 def finish(made: Benchmark) -> Benchmark:
+    assert made.box is not None
     obey(made.box)
     found = Benchmark.objects.with_details().get(pk=made.pk)
     assert found.state == "done", found.why
@@ -83,6 +85,8 @@ def test_conversations_tell_how_much_of_each_turn_came_from_the_cache(
     shares = [each.rounds[0].cached_share for each in turns]
     assert shares[0] == 0.0, "the first turns differ"
     assert 0.5 < (shares[1] or 0) < (shares[2] or 0) < 1.0
+    titles = [chart.title for chart in list_charts([("", turns)])]
+    assert titles == ["From cache, by turn", "Wait for the first token, by turn"]
     firsts = [body["messages"][0]["content"] for body in caching.asked]
     assert len({text[:12] for text in firsts}) == len({*firsts})
     answers = [each["content"] for each in caching.asked[-1]["messages"] if each["role"] != "user"]

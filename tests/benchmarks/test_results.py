@@ -4,10 +4,13 @@ import csv
 import io
 import json
 from datetime import timedelta
+from importlib import import_module
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
@@ -17,7 +20,7 @@ from servers.contexts.benchmarks import describe_comparison
 from servers.judge.benchmarks.comparison import compare_points
 from servers.lifecycle.benchmarks import export
 from servers.lifecycle.benchmarks.results import read_points
-from servers.models import Benchmark, Role
+from servers.models import Benchmark, Key, Role
 from servers.models.runs.run import ManagedServer
 from tests import factories, measurements
 
@@ -164,6 +167,32 @@ def test_pages_show_results_without_a_query_for_each(server: ManagedServer) -> N
                 assert text.count("20 seconds</a>") == number + 1
             assert "check-up/start" not in text, "viewers start none"
     assert counts[len(pages) :] == counts[: len(pages)]
+
+
+def test_the_api_tells_every_result(server: ManagedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module("servers.views.api.benchmarks"), "MOST", 2)
+    made = [
+        measurements.benchmark(server, preset, taints=taints)
+        for preset, taints in (
+            ("quick", ()), ("crowd", ()), ("quick", ("benchmarks.swap",)), ("quick", ()),
+        )
+    ]  # fmt: skip
+    token = Key.make(factories.person("vera", Role.VIEWER), "key", Role.VIEWER, expires_at=None)[1]
+
+    def ask(**query: str) -> list[dict[str, Any]]:
+        headers = {"Authorization": f"Bearer {token}"}
+        found = Client().get("/api/v1/benchmarks", query, headers=headers)
+        assert found.status_code == 200
+        listed: list[dict[str, Any]] = found.json()
+        return listed
+
+    first = ask(server=server.slug)
+    rest = ask(before=str(first[-1]["id"]), points="true")
+    assert [each["id"] for each in first + rest] == [each.pk for each in reversed(made)]
+    assert (first[0]["points"], first[0]["source"]) == ([], "")
+    assert len(rest[0]["points"]) == 8
+    assert rest[0]["points"][0]["figures"]["ttft"]["rounds"] == 3
+    assert [each["id"] for each in ask(preset="quick", is_clean="true")] == [made[3].pk, made[0].pk]
 
 
 def test_old_results_lose_their_requests_and_then_go(

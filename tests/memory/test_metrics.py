@@ -17,7 +17,7 @@ from servers.host.http import prometheus
 from servers.host.http.prometheus import ExpositionError, Families
 from servers.models import Alert, Key, Role, Run
 from servers.models.runs.run import RunState, Sleep
-from tests import factories, prometheus_text, samples
+from tests import factories, measurements, prometheus_text, samples
 from tests.samples import GIB
 
 TOKEN = "a-long-token-of-the-tests"
@@ -211,6 +211,24 @@ def test_counters_count_every_run_and_restart() -> None:
         ("restarts", 2),
     ):
         assert found[f"inferdash_server_{name}_total"].of(server="glm-5", box="rtx8") == count
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("open_to")
+def test_the_newest_clean_check_up_of_each_server_is_told() -> None:
+    server = factories.server(factories.box("rtx8"), "glm-5")
+    measurements.benchmark(server, speed=2.0)
+    clean = measurements.benchmark(server)
+    measurements.benchmark(server, speed=0.1, taints=("benchmarks.others",))
+    found = told()
+
+    alone = {"server": "glm-5", "preset": "quick", "point": "One person", "concurrency": "1"}
+    rate = found["inferdash_server_checkup_user_tokens_per_second"].of(**alone)
+    assert rate == pytest.approx(120 / 1.06, rel=0.01)
+    first = found["inferdash_server_checkup_first_token_seconds"].of(**alone)
+    assert 0.08 < first < 0.1
+    at = found["inferdash_server_checkup_timestamp_seconds"].of(server="glm-5", box="rtx8")
+    assert at == pytest.approx(clean.asked_at.timestamp())
 
 
 @pytest.mark.django_db

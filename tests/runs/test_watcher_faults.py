@@ -16,6 +16,7 @@ from django.db.utils import DataError, OperationalError
 
 from servers.contexts import pages
 from servers.host.docker.containers import ContainerError
+from servers.lifecycle.runs import creation
 from servers.models import Box, Run
 from servers.models.runs.run import RunState
 from servers.watcher import box_row, error_isolation, loop
@@ -141,7 +142,7 @@ def test_docker_that_answers_again_is_said_once(
                 raise answer
             return []
 
-    monkeypatch.setattr(loop.creation, "docker", OutageDocker)
+    monkeypatch.setattr(creation, "docker", OutageDocker)
     monkeypatch.setattr(loop, "RETRY", 0.0)
     caplog.set_level(logging.INFO, "servers.watcher.loop")
     on_thread("run_docker_events", watcher._run_docker_events)

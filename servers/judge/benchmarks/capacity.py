@@ -69,7 +69,7 @@ def find_capacity(points: Sequence[MeasuredPoint], limits: CapacityLimits) -> Se
 
     A crowd that keeps the limits above one that broke them counts for nothing: it was chance.
     """
-    steps = tuple(sorted(_list_steps(points), key=lambda step: step.people))
+    steps = tuple(sorted(list_steps(points), key=lambda step: step.people))
     if not steps:
         return None
     kept: CrowdStep | None = None
@@ -109,7 +109,7 @@ def measure_step(point: MeasuredPoint) -> CrowdStep:
     )
 
 
-def _list_steps(points: Sequence[MeasuredPoint]) -> list[CrowdStep]:
+def list_steps(points: Sequence[MeasuredPoint]) -> list[CrowdStep]:
     """Of the lengths that were asked by the most sizes of crowds; nothing where that is one size."""
     crowds: dict[tuple[int, int], dict[int, MeasuredPoint]] = {}
     for point in points:

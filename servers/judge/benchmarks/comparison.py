@@ -119,9 +119,9 @@ class MeasuredPoint:
         if self.name in GRIDS:
             people = "1 person" if self.concurrency == 1 else f"{self.concurrency} people"
             return f"{_format_tokens(self.prompt_tokens)} tokens, {people}"
-        if self.name.endswith(" a second"):
+        if self.is_open_loop:
             return f"{_format_tokens(self.prompt_tokens)} tokens, {self.name}"
-        if self.name.startswith("Turn "):
+        if self.turn is not None:
             return self.name
         if self.concurrency > 1 or self.name == "People at once":
             long = f", {self.prompt_tokens // 1000}k prompt" if self.prompt_tokens >= 1000 else ""
@@ -129,6 +129,21 @@ class MeasuredPoint:
         if self.prompt_tokens >= 1000:
             return f"{self.name}: {_format_tokens(self.prompt_tokens)}"
         return self.name
+
+    @property
+    def turn(self) -> int | None:
+        """Of conversations: which one, from 1."""
+        _word, _space, number = self.name.partition("Turn ")
+        return int(number) if number.isdecimal() else None
+
+    @property
+    def is_open_loop(self) -> bool:
+        """Whether its requests arrived by the clock."""
+        return self.name.endswith(" a second")
+
+    @property
+    def is_alone(self) -> bool:
+        return self.concurrency == 1 and not self.is_open_loop
 
     def list_values(self, figure: BenchmarkFigure) -> list[float]:
         """One a round."""

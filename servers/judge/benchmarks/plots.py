@@ -1,12 +1,13 @@
 """Plots of results: the curves that people expect, and speed over time with what changed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from servers.judge.benchmarks.capacity import ServerCapacity
 from servers.judge.benchmarks.comparison import FIGURES, BenchmarkFigure, MeasuredPoint
 from servers.judge.benchmarks.history import HistoryEntry, HistoryStep
 
+_CACHED = next(each for each in FIGURES if each.key == "cached_share")
 _LONG = 1000  # tokens of a prompt that counts as a long one
 
 
@@ -42,9 +43,10 @@ class PlotChart:
 def list_charts(results: Sequence[tuple[str, Sequence[MeasuredPoint]]]) -> list[PlotChart]:
     """Of one result, or of several by their names: those where one has two points at least."""
     user, output, first, *_others = FIGURES
+    turns = [(name, list(_list_turns(points))) for name, points in results]
     crowds = [(name, _list_crowd(points)) for name, points in results]
     alone = [
-        (name, [each for each in points if each.concurrency == 1 and each.prompt_tokens])
+        (name, [each for each in points if each.is_alone and each.prompt_tokens])
         for name, points in results
     ]
     charts = (
@@ -77,6 +79,24 @@ def list_charts(results: Sequence[tuple[str, Sequence[MeasuredPoint]]]) -> list[
                 for name, points in alone
             ),
         ),
+        PlotChart(
+            title="From cache, by turn",
+            x="turn",
+            y="% of the prompt",
+            series=tuple(
+                _connect(name, ((turn, _mean(each, _CACHED)) for turn, each in points))
+                for name, points in turns
+            ),
+        ),
+        PlotChart(
+            title="Wait for the first token, by turn",
+            x="turn",
+            y="seconds",
+            series=tuple(
+                _connect(name, ((turn, _mean(each, first)) for turn, each in points))
+                for name, points in turns
+            ),
+        ),
     )
     return [each for each in charts if any(len(line.points) > 1 for line in each.series)]
 
@@ -96,8 +116,14 @@ def plot_capacity(capacity: ServerCapacity) -> list[PlotChart]:
     return [chart] if any(len(line.points) > 1 for line in chart.series) else []
 
 
+def _list_turns(points: Sequence[MeasuredPoint]) -> Iterator[tuple[int, MeasuredPoint]]:
+    for each in points:
+        if each.turn is not None:
+            yield each.turn, each
+
+
 def _list_crowd(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
-    return [each for each in points if 0 < each.prompt_tokens < _LONG]
+    return [each for each in points if 0 < each.prompt_tokens < _LONG and not each.is_open_loop]
 
 
 def list_history_charts(lines: Sequence[tuple[str, Sequence[HistoryStep]]]) -> list[PlotChart]:

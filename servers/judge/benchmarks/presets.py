@@ -24,7 +24,8 @@ class PresetPoint:
     """`text` is asked as it stands; "": so many tokens of the book, `prompt_tokens`.
 
     `requests` and `seconds` bound one round. `saturates`: the points behind it are left out once
-    more people at once bring no more tokens. `turns`: of as many conversations as `requests`, each
+    more people at once bring no more tokens. `searches`: between the last size that keeps the usual
+    limits of waiting and speed and the first that does not, more sizes are measured. `turns`: of as many conversations as `requests`, each
     with a first prompt of its own and `follow_tokens` a turn from then on. `rate`: requests a second
     (Poisson) instead of `concurrency` at once. `replay`: a round's requests, round by round.
     """
@@ -38,6 +39,7 @@ class PresetPoint:
     requests: int
     seconds: float
     saturates: bool
+    searches: bool = False
     turns: int = 1
     follow_tokens: int = 0
     rate: float | None = None
@@ -94,6 +96,7 @@ def _expand(said: Mapping[str, Any]) -> Iterator[PresetPoint]:
             requests=said["requests"],
             seconds=said["seconds"],
             saturates=said.get("saturates", False),
+            searches=said.get("searches", False),
             turns=said.get("turns", 1),
             follow_tokens=said.get("follow", 0),
         )

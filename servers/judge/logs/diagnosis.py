@@ -145,7 +145,8 @@ def _has_died(ending: Ending, lines: list[EvidenceLine], was_ready: bool, log: E
     signs = (line for line in lines if not line.is_quiet and evidence.DEATH.search(line.text))
     if any(not log.was_stopped_before(line) for line in signs):
         return True
-    if any(log.is_last_heard(line) for line in lines):
+    may_end = [line for line in lines if evidence.MAY_END.search(line.text)]
+    if may_end and not log.lives_after(may_end[-1]):
         return True
     if ending.exit_code is None:
         return False

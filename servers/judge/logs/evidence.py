@@ -76,7 +76,7 @@ DEATH = re.compile(
 )
 
 # What may end an engine that serves, or one request of it: what comes after it tells.
-_MAY_END = re.compile(r"WorkerProc hit an exception")
+MAY_END = re.compile(r"WorkerProc hit an exception")
 _LIVES = re.compile(r"\" 200 OK|Avg prompt throughput: (?!0\.0 )")
 
 # How far a start has come, in an order that the engines share.
@@ -163,11 +163,9 @@ class EvidenceLog:
     def was_stopped_before(self, line: EvidenceLine) -> bool:
         return self.stopped_at is not None and self.stopped_at < line.position
 
-    def is_last_heard(self, line: EvidenceLine) -> bool:
-        """Whether it may have ended the engine, and nothing after it speaks of an answer."""
-        return bool(_MAY_END.search(line.text)) and not any(
-            map(_LIVES.search, self.texts[line.position :])
-        )
+    def lives_after(self, line: EvidenceLine) -> bool:
+        """Whether anything behind it speaks of an answer to somebody."""
+        return any(map(_LIVES.search, self.texts[line.position :]))
 
     def is_chained(self, first: EvidenceLine, later: EvidenceLine) -> bool:
         """Whether the later exception was raised while the first one was handled."""

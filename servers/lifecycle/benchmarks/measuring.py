@@ -19,6 +19,7 @@ from servers.host.benchmarks.generator import (
 from servers.host.benchmarks.orders import LoadLimits
 from servers.host.benchmarks.process import GeneratorError, LoadGenerator
 from servers.host.benchmarks.timings import RequestTiming
+from servers.judge.benchmarks.capacity import CapacityLimits, choose_next, list_steps
 from servers.judge.benchmarks.comparison import MeasuredPoint
 from servers.judge.benchmarks.points import summarise
 from servers.judge.benchmarks.presets import (
@@ -32,6 +33,7 @@ from servers.lifecycle.benchmarks import in_flight
 from servers.lifecycle.benchmarks.conditions import CacheHits, ConditionWatch
 from servers.lifecycle.benchmarks.giving_way import has_gateway_requests, wait_for_calm
 from servers.lifecycle.benchmarks.plans import find_preset
+from servers.lifecycle.benchmarks.results import read_points
 from servers.lifecycle.benchmarks.rounds import TakenRound, keep_point
 from servers.lifecycle.benchmarks.subject import BenchmarkSubject, describe, find_subject, refuse
 from servers.lifecycle.jobs.runner import GivenUpError, JobError, JobWork
@@ -173,8 +175,19 @@ class _Measurement:
                     raise JobError(said)
                 if has_failed or (point.saturates and is_saturated(rates[point.name])):
                     over.add(point.name)
+            self._search_edge()
             if not self.place:
                 raise JobError(f"Nothing was measured. {self.describe_pauses()}".strip())
+
+    def _search_edge(self) -> None:
+        """Measure how many people at once keep the usual limits, where sizes lie far apart."""
+        searched = next((point for point in self.points if point.searches), None)
+        while searched is not None:
+            steps = list_steps(read_points(self.benchmark))
+            if (size := choose_next(steps, CapacityLimits())) is None:
+                return
+            self.points.append(dataclasses.replace(searched, concurrency=size))
+            self._measure_point(self.points[-1])
 
     def _look_for_end(self) -> str:
         """Why it can be measured no more; "" where it still serves."""

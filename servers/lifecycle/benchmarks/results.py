@@ -8,8 +8,12 @@ from servers.models import Benchmark, BenchmarkPoint
 
 
 def read_points(benchmark: Benchmark) -> list[MeasuredPoint]:
-    """Without single requests, which only an export reads."""
-    return read_rows(benchmark.points.defer("requests"))
+    """Without single requests, which only an export reads; sizes of a crowd in their order."""
+    points = read_rows(benchmark.points.defer("requests"))
+    names = list(dict.fromkeys(point.name for point in points))
+    return sorted(
+        points, key=lambda each: (names.index(each.name), each.prompt_tokens, each.concurrency)
+    )
 
 
 def read_rows(rows: Iterable[BenchmarkPoint]) -> list[MeasuredPoint]:

@@ -13,7 +13,6 @@ from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
 from servers.lifecycle.benchmarks.results import read_points
 from servers.lifecycle.benchmarks.subject import refuse
 from servers.models import Benchmark, Run
-from servers.models.benchmarks import BenchmarkOutcome
 
 PRESET = "quick"
 WITHIN = timedelta(hours=1)  # of the start: later it says nothing of the start
@@ -79,7 +78,7 @@ class StartCheck:
 
 def find(run: Run) -> StartCheck | None:
     """Of this run; None where none was measured cleanly."""
-    whole = Benchmark.objects.filter(is_clean=True, outcome=BenchmarkOutcome.WHOLE)
+    whole = Benchmark.objects.filter_clean()
     result = whole.filter(run=run.pk, after_start=True).first()
     if result is None:
         return None

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+from django.db.models import Prefetch
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Schema, Status
 from pydantic import Field
@@ -11,8 +12,8 @@ from servers.judge.benchmarks.comparison import FIGURES, MeasuredPoint, compare_
 from servers.judge.messages import say
 from servers.lifecycle.benchmarks import commands, export
 from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
-from servers.lifecycle.benchmarks.results import read_points
-from servers.models import Benchmark, BenchmarkJob, Permission, Server
+from servers.lifecycle.benchmarks.results import read_points, read_rows
+from servers.models import Benchmark, BenchmarkJob, BenchmarkPoint, Permission, Server
 from servers.views.api.operations import (
     ApiError,
     KeyRouter,
@@ -89,6 +90,8 @@ class BenchmarkOut(RowOut):
     asked_by: str | None
     asked_at: datetime
     ended_at: datetime | None
+    source: str  # card, llama-benchy, vllm, sglang; "": it was measured here
+    after_start: bool  # the profile wanted it, nobody asked
     measured_on: dict[str, Any]
     points: list[PointOut]
     mark: str  # another text whenever people are shown something else
@@ -129,12 +132,28 @@ class DifferenceOut(Schema):
 
 
 @router.serve("GET", "", Permission.VIEW, list[BenchmarkOut])
-def benchmarks(request: HttpRequest, server: str = "") -> list[BenchmarkOut]:
-    """The newest results, without their points; of one server, or of all."""
-    found = Benchmark.objects.with_details()
-    if server:
-        found = found.filter(server_name=server)
-    return [BenchmarkOut.from_benchmark(each) for each in found[:MOST]]
+def benchmarks(
+    request: HttpRequest,
+    server: str = "",
+    preset: str = "",
+    is_clean: bool | None = None,
+    before: int | None = None,
+    points: bool = False,
+) -> list[BenchmarkOut]:
+    """The newest 100 results, with their points only if `points`.
+
+    The next ones are those `before` the last one's id.
+    """
+    wanted = {"server_name": server, "preset": preset, "is_clean": is_clean, "pk__lt": before}
+    filters = {name: value for name, value in wanted.items() if value not in (None, "")}
+    found = Benchmark.objects.filter(**filters).with_details()
+    if points:
+        rows = Prefetch("points", queryset=BenchmarkPoint.objects.defer("requests"))
+        found = found.prefetch_related(rows)
+    return [
+        BenchmarkOut.from_benchmark(each, read_rows(each.points.all()) if points else None)
+        for each in found[:MOST]
+    ]
 
 
 @router.serve("POST", "", Permission.OPERATE, {201: BenchmarkOut}, 404, 409)
@@ -185,10 +204,13 @@ def compare(request: HttpRequest, pk: int, other: int) -> list[DifferenceOut]:
 
 @router.serve("GET", "/{pk}/export/{form}", Permission.VIEW, {}, 404)
 def export_result(request: HttpRequest, pk: int, form: str) -> HttpResponse:
-    """As json, csv or markdown."""
+    """As json, csv, markdown, svg, or card: for another inferdash."""
     if form not in export.FORMS:
         raise Http404(f"A result cannot be exported as {form}: {', '.join(export.FORMS)}.")
-    text = export.export_text(_find(pk), form)
+    try:
+        text = export.export_text(_find(pk), form)
+    except ValueError as error:
+        raise Http404(str(error)) from error
     return HttpResponse(text, content_type=f"{export.FORMS[form].content_type}; charset=utf-8")
 
 

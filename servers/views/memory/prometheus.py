@@ -4,14 +4,16 @@ import time
 from collections.abc import Iterable
 
 from django.conf import settings
-from django.db.models import Count, Q
+from django.db.models import Count, Prefetch, Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare
 
 from servers.host.http.prometheus import CONTENT_TYPE, Families
+from servers.judge.benchmarks.comparison import FIGURES
 from servers.judge.memory import exported
 from servers.launch import durations
-from servers.models import Alert, Box, Key, Permission, Run, Server
+from servers.lifecycle.benchmarks.results import read_rows
+from servers.models import Alert, Benchmark, BenchmarkPoint, Box, Key, Permission, Run, Server
 from servers.models.runs.run import RunState
 from servers.state import box_samples, engine_metrics
 from servers.views.access import serve_public
@@ -66,6 +68,7 @@ def _text() -> str:
     )
     _servers(into, servers.order_by("slug"))
     _runs(into)
+    _results(into)
     open_ones = Alert.objects.open().order_by().values_list("box__slug", "severity")
     for box_slug, severity, count in open_ones.annotate(count=Count("pk")):
         into.gauge("inferdash_alerts_open", "Alerts that are still so.").add(
@@ -166,6 +169,37 @@ def _runs(into: Families) -> None:
             into.counter(f"inferdash_server_{name}_total", words).add(count, **labels)
 
 
+def _results(into: Families) -> None:
+    """The newest clean check-up of each server, of each preset."""
+    points = Prefetch("points", queryset=BenchmarkPoint.objects.defer("requests"))
+    found = Benchmark.objects.filter_newest_clean().with_details().prefetch_related(points)
+    for result in found.order_by("server_name", "preset"):
+        labels = {"server": result.server_name, "box": str(result.box), "preset": result.preset}
+        into.gauge(
+            "inferdash_server_checkup_timestamp_seconds",
+            "When the newest clean check-up of a server was requested.",
+        ).add(result.asked_at.timestamp(), **labels)
+        for point in read_rows(result.points.all()):
+            shape = {
+                "point": point.name,
+                "concurrency": str(point.concurrency),
+                "prompt_tokens": str(point.prompt_tokens),
+            }
+            for figure in FIGURES:
+                estimated = point.estimate(figure)
+                name, words = _FIGURES[figure.key]
+                into.gauge(f"inferdash_server_checkup_{name}", words).add(
+                    estimated.mean if estimated else None, **labels, **shape
+                )
+
+
+_FIGURES = {
+    "user_rate": ("user_tokens_per_second", "Tokens a second of each person, measured cleanly."),
+    "output_rate": ("output_tokens_per_second", "Tokens a second of all, measured cleanly."),
+    "ttft": ("first_token_seconds", "Time to the first token, measured cleanly."),
+    "e2el": ("whole_answer_seconds", "Time to the last token, measured cleanly."),
+    "prefill_rate": ("prompt_tokens_per_second", "Prompt tokens a second, measured cleanly."),
+}
 _COUNTS = (
     ("runs_started", "Runs of a server that were requested."),
     ("runs_ready", "Runs of a server that became ready."),
