@@ -3,8 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { LogHits } from "../../static/js/logs/hits.js";
-import { LogModel } from "../../static/js/logs/model.js";
+import { LogHits, LogModel } from "../../static/js/logs/model.js";
 
 const AT = "2026-03-30T14:21:44.123456Z";
 
