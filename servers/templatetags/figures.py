@@ -86,18 +86,6 @@ def share(part: float | None) -> str:
 
 
 @register.filter
-def other_figures(figures: Figures) -> list[tuple[str, str]]:
-    """Titles and words of those that have no chart, without what is not known."""
-    every = [
-        ("Whole answer, p50", figures.whole_p50, latency),
-        ("Whole answer, p95", figures.whole_p95, latency),
-        ("Drafts accepted", figures.accepted, share),
-        ("Preemptions a minute", figures.preemptions, requests),
-    ]
-    return [(title, write(value)) for title, value, write in every if value is not None]
-
-
-@register.filter
 def chart_point(told: EngineMetrics) -> str:
     """For <engine-charts>: the time, and the figures in the order of its POINT."""
     values: Iterable[float | None] = (getattr(told.figures, name) for name in POINT)

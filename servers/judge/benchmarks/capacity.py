@@ -113,7 +113,7 @@ def list_steps(points: Sequence[MeasuredPoint]) -> list[CrowdStep]:
     """Of the lengths that were asked by the most sizes of crowds; nothing where that is one size."""
     crowds: dict[tuple[int, int], dict[int, MeasuredPoint]] = {}
     for point in points:
-        if point.prompt_tokens:
+        if point.prompt_tokens and not point.is_open_loop:
             crowd = crowds.setdefault((point.prompt_tokens, point.output_tokens), {})
             crowd[point.concurrency] = point
     chosen = max(crowds.values(), key=len, default={})
