@@ -71,6 +71,9 @@ def test_two_check_ups_are_compared(stack: WebStack, page: Page, engine: Scripte
     points = page.locator("#points tbody tr")
     expect(points.locator("th")).to_have_text(["One person", "People at once: 8"])
     expect(page.locator("benchmark-plots canvas")).to_have_count(3)
+    page.emulate_media(color_scheme="dark")  # they are drawn anew
+    wide = "(found) => found.filter((each) => each.getBoundingClientRect().right > each.closest('.panel').getBoundingClientRect().right).length"
+    assert page.locator("benchmark-plots canvas").evaluate_all(wide) == 0
 
     # So much slower that no neighbour on this machine hides it.
     engine.plan = lambda body: answer(body, 0.4)

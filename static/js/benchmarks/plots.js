@@ -45,9 +45,7 @@ class BenchmarkPlots extends HTMLElement {
     if (this.isConnected && before !== null && before !== now) this.draw();
   }
 
-  resizing = new ResizeObserver(() => {
-    for (const { plot, place } of this.plots) plot.setSize(size(place));
-  });
+  resizing = new ResizeObserver(() => this.fit());
 
   clear() {
     for (const { plot } of this.plots) plot.destroy();
@@ -60,6 +58,12 @@ class BenchmarkPlots extends HTMLElement {
     /** @type {Chart[]} */
     const charts = JSON.parse(this.dataset.charts ?? "[]");
     for (const chart of charts) this.plots.push(this.chart(chart));
+    // The first was as wide as all of them before there was a second one.
+    this.fit();
+  };
+
+  fit = () => {
+    for (const { plot, place } of this.plots) plot.setSize(size(place));
   };
 
   /** @param {Chart} chart */
