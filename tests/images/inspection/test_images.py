@@ -206,7 +206,7 @@ def test_a_docker_that_is_away_says_nothing_of_an_image(
     ImageInspector(box).look(sample=None)
 
     assert not ImageFacts.objects.exists()
-    assert "cannot be asked" in caplog.text
+    assert "Docker Engine does not answer" in caplog.text
 
 
 @pytest.mark.docker
