@@ -147,7 +147,7 @@ def test_the_command_begins_with_what_the_image_s_own_entrypoint_says(box: Box) 
     assert f"{ASKED} vllm serve m" in lifecycle.preview(LaunchContext(launch(), box)).command
 
     image_facts(box, asked_at=None, asking="asking", entrypoint=["vllm", "serve"])
-    assert f"{ASKED} m --host" in lifecycle.preview(LaunchContext(launch(), box)).command
+    assert f"{ASKED} m \\\n  --host" in lifecycle.preview(LaunchContext(launch(), box)).command
 
     # An official image that was built anew without its entrypoint.
     official = replace(launch(), image="vllm/vllm-openai:v0.32.0")
