@@ -151,7 +151,7 @@ def test_the_command_begins_with_what_the_image_s_own_entrypoint_says(box: Box) 
 
     # An official image that was built anew without its entrypoint.
     official = replace(launch(), image="vllm/vllm-openai:v0.32.0")
-    assert "v0.32.0 m --host" in lifecycle.preview(LaunchContext(official, box)).command
+    assert "v0.32.0 m \\\n  --host" in lifecycle.preview(LaunchContext(official, box)).command
     image_facts(box, asked_at=None, reference=official.image, entrypoint=[])
     assert "v0.32.0 vllm serve m" in lifecycle.preview(LaunchContext(official, box)).command
 
