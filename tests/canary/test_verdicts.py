@@ -46,7 +46,7 @@ NOT_WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"is_other": True}, "changed", "at token 1 of"),
     ({"is_other": True, "has_logprobs": False}, "changed", "at character 1 of"),
     ({"has_logprobs": False}, "pass", "begin as before"),
-    ({"noise": 0.02, "has_logprobs": False}, "unknown", "cannot be told"),
+    ({"noise": 0.02, "has_logprobs": False}, "unknown", "look the same"),
     ({"noise": 0.02, "has_logprobs": False, "is_unsteady": True}, "pass", "nearly as likely"),
     ({"wrong_sums": 2}, "pass", "begin as before"),
     ({"wrong_sums": 4}, "changed", "begin as before"),

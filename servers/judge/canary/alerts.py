@@ -34,9 +34,9 @@ def judge_answers(
         return None
     before, now = rates
     is_fast = before is not None and now is not None and now >= AS_FAST * before
-    code = "changed" if not wrong else "fast-but-wrong" if is_fast else "wrong"
+    how = "canary.answers-fast-but-wrong" if is_fast else "canary.answers-wrong"
     said = say(
-        f"canary.answers-{code}",
+        how if wrong else "canary.answers-changed",
         run=f"{server} on {box}",
         what=_describe(failing),
         advice=" ".join([*_describe_changes(changes), *_advise(rules)]),

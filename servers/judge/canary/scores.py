@@ -19,6 +19,14 @@ _LOOPED = 0.5  # of an answer's rows of words that it has said before
 _CJK = ("CJK", "HIRAGANA", "KATAKANA")
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 _REFUSED = range(400, 500)
+# By what judge.runs.smoke_test finds in a first answer.
+_OF_NOISE = {
+    "runs.answer-repeats": "canary.repeats",
+    "runs.answer-stuck": "canary.stuck",
+    "runs.answer-not-decoded": "canary.not-decoded",
+    "runs.answer-no-letters": "canary.no-letters",
+    "runs.answer-many-alphabets": "canary.many-alphabets",
+}
 # Who reckons in signs has hardly any letters.
 _OF_NUMBERS, _NO_LETTERS = ("arithmetic", "needle", "turns"), "canary.no-letters"
 
@@ -35,7 +43,7 @@ RIGHT = ItemScore(is_right=True)
 
 
 def _deny(code: str, **params: Any) -> ItemScore:
-    return ItemScore(is_right=False, why=say(f"canary.{code}", **params))
+    return ItemScore(is_right=False, why=say(code, **params))
 
 
 def score_replies(item: CanaryItem, replies: Sequence[CanaryReply]) -> ItemScore:
@@ -52,7 +60,7 @@ def score_replies(item: CanaryItem, replies: Sequence[CanaryReply]) -> ItemScore
     if not last.text and not last.tool_calls:
         if last.reasoning and last.finish == "length":
             return ItemScore(is_right=None, why=say("canary.reasoned-only"))
-        return _deny("empty")
+        return _deny("canary.empty")
     return _SCORERS[item.kind](item, last)
 
 
@@ -61,14 +69,14 @@ def find_noise(text: str) -> Sentence | None:
     found = noise(text)
     if found is None:
         return None
-    return say(f"canary.{found.code.removeprefix('runs.answer-')}", **found.params)
+    return say(_OF_NOISE[found.code], **found.params)
 
 
 def _score_language(item: CanaryItem, reply: CanaryReply) -> ItemScore:
     letters = [each for each in reply.text if each.isalpha()]
     mine = sum(_is_of(item.script, each) for each in letters)
     if mine < _SCRIPT * max(1, len(letters)):
-        return _deny("other-language", text=quote(reply.text))
+        return _deny("canary.other-language", text=quote(reply.text))
     return RIGHT
 
 
@@ -79,7 +87,7 @@ def _is_of(script: str, letter: str) -> bool:
 
 def _score_repetition(_item: CanaryItem, reply: CanaryReply) -> ItemScore:
     looped = find_loop(reply.text)
-    return _deny("loops", text=quote(looped)) if looped else RIGHT
+    return _deny("canary.loops", text=quote(looped)) if looped else RIGHT
 
 
 def find_loop(text: str) -> str:
@@ -95,12 +103,12 @@ def _score_schema(item: CanaryItem, reply: CanaryReply) -> ItemScore:
     try:
         said = json.loads(reply.text)
     except (ValueError, RecursionError):
-        return _deny("no-json", text=quote(reply.text))
+        return _deny("canary.no-json", text=quote(reply.text))
     schema = item.extra["response_format"]["json_schema"]["schema"]
     if broken := find_broken_rule(said, schema):
-        return _deny("other-schema", rule=broken, text=quote(reply.text))
+        return _deny("canary.other-schema", rule=broken, text=quote(reply.text))
     if wrong := [name for name, value in item.expected.items() if said[name] != value]:
-        return _deny("other-values", names=", ".join(wrong), text=quote(reply.text))
+        return _deny("canary.other-values", names=", ".join(wrong), text=quote(reply.text))
     return RIGHT
 
 
@@ -139,17 +147,19 @@ def find_broken_rule(said: Any, schema: Mapping[str, Any], name: str = "it") -> 
 def _score_tool(item: CanaryItem, reply: CanaryReply) -> ItemScore:
     tool = item.extra["tools"][0]["function"]
     if not reply.tool_calls:
-        return _deny("no-tool-call", text=quote(reply.text))
+        return _deny("canary.no-tool-call", text=quote(reply.text))
     name, written = reply.tool_calls[0]
     try:
         arguments = json.loads(written)
     except (ValueError, RecursionError):
-        return _deny("tool-no-json", text=quote(written))
+        return _deny("canary.tool-no-json", text=quote(written))
     broken = find_broken_rule(arguments, tool["parameters"], "the call")
     if name != tool["name"] or broken:
-        return _deny("other-tool-call", rule=broken or f"it is of {name}", text=quote(written))
+        return _deny(
+            "canary.other-tool-call", rule=broken or f"it is of {name}", text=quote(written)
+        )
     if any(str(value) not in str(arguments.get(key)) for key, value in item.expected.items()):
-        return _deny("other-arguments", text=quote(written))
+        return _deny("canary.other-arguments", text=quote(written))
     return RIGHT
 
 
@@ -158,13 +168,13 @@ def _score_number(item: CanaryItem, reply: CanaryReply) -> ItemScore:
     numbers = _NUMBER.findall(reply.text)
     if numbers and numbers[-1].replace(",", "").removesuffix(".00") == item.expected:
         return RIGHT
-    return _deny("other-answer", text=quote(reply.text), expected=item.expected)
+    return _deny("canary.other-answer", text=quote(reply.text), expected=item.expected)
 
 
 def _score_needle(item: CanaryItem, reply: CanaryReply) -> ItemScore:
     if item.expected in re.sub(r"[\s,.\-]", "", reply.text):
         return RIGHT
-    return _deny("other-answer", text=quote(reply.text), expected=item.expected)
+    return _deny("canary.other-answer", text=quote(reply.text), expected=item.expected)
 
 
 def _score_fingerprint(_item: CanaryItem, _reply: CanaryReply) -> ItemScore:

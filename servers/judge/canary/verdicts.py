@@ -213,6 +213,16 @@ def _judge_fingerprint(
     )  # fmt: skip
 
 
+_FINGERPRINTS = {
+    "same": "canary.fingerprint-same",
+    "noise": "canary.fingerprint-noise",
+    "changed": "canary.fingerprint-changed",
+    "moved": "canary.fingerprint-moved",
+    "foreign": "canary.fingerprint-foreign",
+    "unknown": "canary.fingerprint-unknown",
+}
+
+
 def _describe_fingerprint(found: FingerprintDifference, group: Sequence[AnsweredItem]) -> str:
     if not found.prompts:
         return say("canary.fingerprint-kept").text
@@ -221,7 +231,7 @@ def _describe_fingerprint(found: FingerprintDifference, group: Sequence[Answered
     code = "moved" if found.finding == "changed" and not branched else found.finding
     if code not in ("same", "moved"):
         params["branched"] = branched
-    parts = [say(f"canary.fingerprint-{code}", **params).text]
+    parts = [say(_FINGERPRINTS[code], **params).text]
     if found.shift is not None and found.finding in ("changed", "foreign"):
         parts.append(say("canary.fingerprint-shift", shift=f"{found.shift:.2f}").text)
     if first is not None:
