@@ -116,7 +116,7 @@ def demo(tmp_path: Path) -> Iterator[tuple[Visitor, Path]]:
 
 
 @pytest.mark.demo
-@pytest.mark.takes(60)
+@pytest.mark.takes(150)
 def test_the_demo_shows_a_start_a_failure_with_its_fix_a_leak_and_a_chat(
     demo: tuple[Visitor, Path],
 ) -> None:

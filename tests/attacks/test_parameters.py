@@ -77,7 +77,7 @@ class Looks:
         return look
 
 
-@pytest.mark.takes(60)
+@pytest.mark.takes(90)
 def test_no_parameter_breaks_a_view(
     db: None, own_redis: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

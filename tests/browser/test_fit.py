@@ -78,6 +78,7 @@ def test_a_launch_that_does_not_fit_is_made_to_fit_by_one_click(
     expect(page.get_by_role("heading", name="Small", level=1)).to_be_visible()
 
 
+@pytest.mark.takes(45)
 def test_a_box_that_answers_late_is_asked_again(page: Page, place: Installation) -> None:
     worker = place.up.children()["celery"]
     family = [worker, *worker.children(recursive=True)]

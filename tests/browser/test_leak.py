@@ -48,7 +48,7 @@ def verdict(page: Page) -> Locator:
     return page.locator("[data-verdict]")
 
 
-@pytest.mark.takes(90)
+@pytest.mark.takes(150)
 def test_a_crash_that_takes_memory_with_it_is_followed_to_the_reboot(
     page: Page, place: Installation, spark: Spark
 ) -> None:

@@ -166,6 +166,7 @@ def test_values_that_stop_coming_are_greyed(busy: WebStack, page: Page) -> None:
     expect(page.locator(".box").first).to_have_class("box panel is-stale")
 
 
+@pytest.mark.takes(45)
 def test_a_box_that_falls_silent_is_marked_without_a_reload(busy: WebStack, page: Page) -> None:
     page.goto(busy.url)
     dot = page.get_by_role("link", name="spark-1 (all is well)")

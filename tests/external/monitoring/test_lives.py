@@ -140,6 +140,7 @@ def test_what_happened_while_no_watcher_ran_is_found_out(place: ChaosSite, hands
     assert place.lines(first) == place.dockers_lines(container)[: len(place.lines(first))]
 
 
+@pytest.mark.takes(45)
 def test_one_that_is_paused_is_said_to_be(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     container = hands.run("pauses")
@@ -153,7 +154,7 @@ def test_one_that_is_paused_is_said_to_be(place: ChaosSite, hands: Hands) -> Non
     assert run.state == RunState.READY
 
 
-@pytest.mark.takes(30)
+@pytest.mark.takes(45)
 def test_one_that_keeps_dying_is_not_followed_for_ever(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     env = {"ENGINE_SCRIPT": "crash", "ENGINE_SECONDS": "2"}

@@ -59,6 +59,7 @@ def venv(place: ChaosSite, hands: Hands, tmp_path: Path) -> Venv:
     return Venv(hands, tmp_path)
 
 
+@pytest.mark.takes(45)
 def test_a_process_is_watched_until_it_is_gone_and_followed_when_it_comes_again(
     venv: Venv, place: ChaosSite
 ) -> None:

@@ -171,6 +171,7 @@ def test_its_secrets_are_neither_shown_nor_kept_in_the_clear(
     assert "--api-key" in " ".join(run.start.command)
 
 
+@pytest.mark.takes(45)
 def test_watched_no_more_it_goes_on_alone(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     container = hands.run("left-alone")
