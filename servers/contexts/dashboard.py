@@ -39,6 +39,8 @@ _SENTENCES = {
     "canary done": "checked the answers of",
     "cancel canary": "stopped checking the answers of",
     "accept answers": "accepted the answers of",
+    "try upgrade": "tried an upgrade of",
+    "end trial": "ended the trial of",
     "chat": "asked",
     "download captured": "downloaded captured calls of",
     "let requests start": "let requests start",

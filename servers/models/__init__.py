@@ -61,6 +61,7 @@ from servers.models.runs.run_parts import RunLog as RunLog
 from servers.models.runs.run_parts import RunPlan as RunPlan
 from servers.models.runs.run_parts import RunStart as RunStart
 from servers.models.runs.server import Server as Server
+from servers.models.trials import UpgradeTrial as UpgradeTrial
 from servers.models.weights import CheckpointFacts as CheckpointFacts
 from servers.models.weights import ModelInventory as ModelInventory
 from servers.models.weights import StoredCheckpoint as StoredCheckpoint

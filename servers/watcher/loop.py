@@ -16,6 +16,7 @@ from servers import events, lifecycle
 from servers.host.collector.parent import Collector
 from servers.host.docker.containers import ContainerError, Event
 from servers.lifecycle.alerts import alerts
+from servers.lifecycle.benchmarks import trials
 from servers.lifecycle.canary import automatic
 from servers.lifecycle.images import work
 from servers.lifecycle.jobs.actions import KINDS
@@ -269,6 +270,7 @@ class Watcher:
     def _step_jobs(self) -> None:
         if self.boot_is_noted.is_set():
             automatic.ask_after_changes(self.box)
+            trials.advance_all(self.box)
         self.jobs.step(skip=() if self.boot_is_noted.is_set() else ACTIONS)
 
     def _on_job_end(self, job: Job) -> None:

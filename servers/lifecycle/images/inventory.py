@@ -30,6 +30,7 @@ from servers.models import (
     Server,
     StoredImage,
     TagNews,
+    UpgradeTrial,
     User,
 )
 from servers.models.runs.run import ACTIVE
@@ -261,6 +262,9 @@ def _list_pending(box: Box) -> dict[str, str]:
     for news in TagNews.objects.filter(box=box):
         if news.newer_id:
             found[news.newer_id] = f"is the newer build of {news.reference}"
+    for trial in UpgradeTrial.objects.open().filter(box=box).select_related("old_run"):
+        if trial.old_run is not None and trial.old_run.image_id:
+            found[trial.old_run.image_id] = f"is what the {trial} goes back to"
     return found
 
 

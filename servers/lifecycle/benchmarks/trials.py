@@ -1,0 +1,293 @@
+"""Trials of upgrades: asked for by people, moved on by the box's watcher, step by step.
+
+Each step is told by the rows alone, and does nothing twice: a watcher that dies goes on where it was.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from servers import events
+from servers.judge.benchmarks.trials import AnswersVerdict, judge_trial
+from servers.lifecycle.benchmarks import commands
+from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
+from servers.lifecycle.benchmarks.results import read_points
+from servers.lifecycle.benchmarks.subject import refuse
+from servers.lifecycle.canary import commands as canaries
+from servers.lifecycle.canary.commands import CanaryRequestError
+from servers.lifecycle.runs import commands as runs
+from servers.lifecycle.runs.ownership import require_managed
+from servers.models import AuditEntry, Benchmark, Box, Canary, Run, Server, User
+from servers.models.runs.run import DesiredState, RunState
+from servers.models.trials import TrialDecision, TrialStep, UpgradeTrial
+
+PRESET, CANARY_SET = "quick", "quick"
+# How long one of its steps may wait: for people to be gone, or for another check-up.
+WAITS_AT_MOST = timedelta(minutes=30)
+# A start may take so many times what the old one took, and at least the minutes below.
+LONGER, LOADS_AT_LEAST = 3, timedelta(minutes=30)
+
+
+class TrialRequestError(Exception):
+    """A trial that cannot be begun or decided; the text says why."""
+
+
+def ask(server: Server, *, by: User) -> UpgradeTrial:
+    """Have what the server would start now tried against what it runs. Raises TrialRequestError."""
+    run = server.run
+    if why := refuse(run):
+        raise TrialRequestError(f"{server.slug} cannot be tried. {why}")
+    assert run is not None
+    if not run.image_id:
+        raise TrialRequestError(
+            "Nobody knows which image it runs, so it could not be brought back."
+        )
+    try:
+        with transaction.atomic():
+            made = UpgradeTrial.objects.create(
+                box=server.box, server=server, server_name=server.slug, by=by, old_run=run
+            )
+            AuditEntry.note(by, "try upgrade", server, run=run.pk)
+    except IntegrityError as error:
+        raise TrialRequestError(
+            f"Another trial is under way on {server.box}. Wait for its end, or stop it."
+        ) from error
+    _tell(server)
+    return made
+
+
+def go_back(trial: UpgradeTrial, *, by: User) -> None:
+    """End it now, with what ran before. Raises TrialRequestError."""
+    if not trial.is_open:
+        raise TrialRequestError("It is over. Start the earlier run from the server’s page.")
+    if not trial.has_loaded:
+        _end(trial, TrialDecision.ABANDONED, "It was stopped before anything was changed.", by=by)
+    elif trial.step != TrialStep.GO_BACK:
+        _cancel_checkups(trial)
+        _move(
+            trial, TrialStep.GO_BACK, decision=TrialDecision.BACK, decided_by=by,
+            said="A person decided to go back.",
+        )  # fmt: skip
+
+
+def keep(trial: UpgradeTrial, *, by: User) -> None:
+    """End it now, with what was loaded. Raises TrialRequestError."""
+    if trial.step not in (TrialStep.MEASURE_NEW, TrialStep.CHECK_NEW):
+        raise TrialRequestError("There is nothing to keep yet, or not any more.")
+    _cancel_checkups(trial)
+    _end(trial, TrialDecision.KEEP, "A person decided to keep it.", by=by)
+
+
+def advance_all(box: Box) -> None:
+    """Move the box's trial on, where it can be."""
+    for trial in UpgradeTrial.objects.open().filter(box=box).with_details():
+        advance(trial)
+
+
+def advance(trial: UpgradeTrial) -> None:
+    server = trial.server
+    if server is None or trial.old_run is None:
+        _end(trial, TrialDecision.ABANDONED, "Its server was deleted.")
+        return
+    run = Run.objects.select_related("version", "plan", "health").filter(pk=server.run_id).first()
+    _STEPS[TrialStep(trial.step)](trial, server, run)
+
+
+def _measure_old(trial: UpgradeTrial, server: Server, run: Run | None) -> None:
+    if _has_lost_old(trial, run):
+        return
+    if (found := _measure(trial, server, "measured_before")) is None:
+        return
+    if found.points.exists():
+        _move(trial, TrialStep.CHECK_OLD)
+    else:
+        said = f"What runs could not be measured. {found.why}".strip()
+        _end(trial, TrialDecision.ABANDONED, said)
+
+
+def _check_old(trial: UpgradeTrial, server: Server, run: Run | None) -> None:
+    if not _has_lost_old(trial, run) and _check(trial, server, "answers_before") is not None:
+        _move(trial, TrialStep.LOAD_NEW)
+
+
+def _has_lost_old(trial: UpgradeTrial, run: Run | None) -> bool:
+    if run is not None and run.pk == trial.old_run_id and not refuse(run):
+        return False
+    _end(trial, TrialDecision.ABANDONED, "What ran has ended meanwhile. Nothing was changed.")
+    return True
+
+
+def _load_new(trial: UpgradeTrial, server: Server, run: Run | None) -> None:
+    assert trial.old_run is not None
+    if run is not None and run.stopped_by is not None and run.pk != trial.old_run_id:
+        _end(trial, TrialDecision.ABANDONED, f"{run.stopped_by} has stopped it.")
+    elif run is None or run.pk == trial.old_run_id:
+        _replace_old(trial, server, run)
+    elif run.state == RunState.READY:
+        _move(trial, TrialStep.MEASURE_NEW, new_run=run)
+    elif not run.is_active and run.restart_at is None:
+        said = f"It did not become ready. {run.failure}".strip()
+        _move(trial, TrialStep.GO_BACK, new_run=run, decision=TrialDecision.BACK, said=said)
+    elif timezone.now() - trial.moved_at > _find_patience(trial.old_run):
+        said = "It took too long to become ready."
+        _move(trial, TrialStep.GO_BACK, new_run=run, decision=TrialDecision.BACK, said=said)
+
+
+def _replace_old(trial: UpgradeTrial, server: Server, run: Run | None) -> None:
+    if run is not None and run.is_active and run.wanted != DesiredState.RUNNING:
+        return  # it is being stopped; the next one follows by itself
+    runs.restart(require_managed(server), by=trial.by)
+    _wake(server)
+
+
+def _find_patience(old: Run) -> timedelta:
+    took = old.ready_at - old.created_at if old.ready_at else timedelta()
+    return max(LOADS_AT_LEAST, LONGER * took)
+
+
+def _measure_new(trial: UpgradeTrial, server: Server, run: Run | None) -> None:
+    if _has_lost_new(trial, run):
+        return
+    # Also one without a point: then its speed cannot be told.
+    if _measure(trial, server, "measured_after") is not None:
+        _move(trial, TrialStep.CHECK_NEW)
+
+
+def _check_new(trial: UpgradeTrial, server: Server, run: Run | None) -> None:
+    if _has_lost_new(trial, run) or _check(trial, server, "answers_after") is None:
+        return
+    judged = judge_trial(
+        read_points(trial.measured_before) if trial.measured_before else (),
+        read_points(trial.measured_after) if trial.measured_after else (),
+        answers=_read_answers(trial.answers_after),
+        most_loss=trial.most_loss,
+    )
+    said = judged.says.text
+    if judged.decision == "keep":
+        _end(trial, TrialDecision.KEEP, said)
+    else:
+        _move(trial, TrialStep.GO_BACK, decision=TrialDecision.BACK, said=said)
+
+
+def _read_answers(canary: Canary | None) -> AnswersVerdict:
+    match canary.verdict if canary is not None else "":
+        case "pass" | "changed" | "wrong" | "unknown" as verdict:
+            return verdict
+    return ""
+
+
+def _has_lost_new(trial: UpgradeTrial, run: Run | None) -> bool:
+    """Whether it has died, or somebody has ended it: then people, or the way back, go on."""
+    if run is not None and run.pk == trial.new_run_id and not refuse(run):
+        return False
+    if run is not None and run.stopped_by is not None:
+        _end(trial, TrialDecision.ABANDONED, f"{run.stopped_by} has stopped it.")
+    else:
+        said = "It ended, or did not answer any more, while it was measured."
+        _move(trial, TrialStep.GO_BACK, decision=TrialDecision.BACK, said=said)
+    return True
+
+
+def _go_back(trial: UpgradeTrial, server: Server, run: Run | None) -> None:
+    assert trial.old_run is not None
+    if run is not None and run.plan.repeats_id == trial.old_run_id:
+        if run.state == RunState.READY:
+            _end(trial, TrialDecision.BACK, trial.said)
+        elif not run.is_active and run.restart_at is None:
+            said = f"{trial.said} The old one did not start again either: {run.failure}".strip()
+            _end(trial, TrialDecision.BACK, said)
+        return
+    if run is not None and run.is_active:
+        if run.wanted == DesiredState.RUNNING:
+            why = f"the trial of {server.slug} goes back"
+            runs.stop(require_managed(run), by=None, why=why)
+            _wake(server)
+        return
+    if run is not None and run.restart_at is not None:
+        runs.call_off(require_managed(server), by=None)
+    runs.start(require_managed(server), by=trial.by, like=trial.old_run)
+    _wake(server)
+
+
+_STEPS: dict[TrialStep, Callable[[UpgradeTrial, Server, Run | None], None]] = {
+    TrialStep.MEASURE_OLD: _measure_old,
+    TrialStep.CHECK_OLD: _check_old,
+    TrialStep.LOAD_NEW: _load_new,
+    TrialStep.MEASURE_NEW: _measure_new,
+    TrialStep.CHECK_NEW: _check_new,
+    TrialStep.GO_BACK: _go_back,
+}
+
+
+def _measure(trial: UpgradeTrial, server: Server, column: str) -> Benchmark | None:
+    """Its result once it has ended; it is asked for where it was not yet."""
+    made: Benchmark | None = getattr(trial, column)
+    if made is None:
+        try:
+            made = commands.ask(server, PRESET, by=trial.by)
+        except BenchmarkRequestError as error:
+            _wait(trial, str(error))
+            return None
+        UpgradeTrial.objects.filter(pk=trial.pk).update(**{column: made})
+        return None
+    return None if made.is_open else made
+
+
+def _check(trial: UpgradeTrial, server: Server, column: str) -> Canary | None:
+    made: Canary | None = getattr(trial, column)
+    if made is None:
+        try:
+            made = canaries.ask(server, CANARY_SET, by=trial.by)
+        except CanaryRequestError as error:
+            _wait(trial, str(error))
+            return None
+        UpgradeTrial.objects.filter(pk=trial.pk).update(**{column: made})
+        return None
+    return None if made.is_open else made
+
+
+def _wait(trial: UpgradeTrial, why: str) -> None:
+    """For another check-up, but not for ever."""
+    if timezone.now() - trial.moved_at < WAITS_AT_MOST:
+        return
+    if trial.has_loaded:
+        said = f"It could not be measured: {why}"
+        _move(trial, TrialStep.GO_BACK, decision=TrialDecision.BACK, said=said)
+    else:
+        _end(trial, TrialDecision.ABANDONED, why)
+
+
+def _cancel_checkups(trial: UpgradeTrial) -> None:
+    for benchmark in (trial.measured_before, trial.measured_after):
+        if benchmark is not None and benchmark.is_open:
+            commands.stop(benchmark, by=None)
+
+
+def _move(trial: UpgradeTrial, step: TrialStep, **more: object) -> None:
+    """To the next step, unless somebody has moved it meanwhile."""
+    still = UpgradeTrial.objects.filter(pk=trial.pk, step=trial.step)
+    if still.update(step=step, moved_at=timezone.now(), **more) and trial.server is not None:
+        _tell(trial.server)
+
+
+def _end(
+    trial: UpgradeTrial, decision: TrialDecision, said: str, *, by: User | None = None
+) -> None:
+    _move(
+        trial, TrialStep.OVER, decision=decision, said=said, ended_at=timezone.now(),
+        decided_by=by or trial.decided_by,
+    )  # fmt: skip
+    if not trial.has_loaded:
+        _cancel_checkups(trial)
+    AuditEntry.note(by, "end trial", trial.server_name, decision=decision.label)
+
+
+def _wake(server: Server) -> None:
+    transaction.on_commit(lambda: events.wake_watcher(server.box.slug, events.Topic.RUNS))
+
+
+def _tell(server: Server) -> None:
+    transaction.on_commit(lambda: events.publish_change("server", server.pk))
+    transaction.on_commit(lambda: events.publish_change("benchmarks"))
