@@ -12,6 +12,7 @@ from servers.models import (
     PromptSet,
     Role,
     Secret,
+    UpgradeTrial,
     User,
 )
 from servers.models.runs.run import RunState
@@ -84,6 +85,10 @@ ROWS = [
         method="post",
         data={"set": "quick"},
     ),
+    AccessRow(name="server_try", needs=Permission.OPERATE, args=("server",)),
+    AccessRow(name="server_try", needs=Permission.OPERATE, args=("server",), method="post"),
+    AccessRow(name="trial", needs=Permission.VIEW, args=("trial",)),
+    AccessRow(name="trial_decide", needs=Permission.OPERATE, args=("trial",), method="post"),
     AccessRow(name="canary", needs=Permission.VIEW, args=("canary",)),
     AccessRow(name="canary_stop", needs=Permission.OPERATE, args=("canary",), method="post"),
     AccessRow(name="canary_accept", needs=Permission.EDIT, args=("canary",), method="post"),
@@ -419,4 +424,7 @@ def made() -> Things:
         "result": measurements.benchmark(server).pk,
         "result form": "json",
         "canary": canary(server).pk,
+        "trial": UpgradeTrial.objects.create(
+            box=server.box, server=server, server_name=server.slug, old_run=server.run
+        ).pk,
     }

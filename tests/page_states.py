@@ -3,8 +3,9 @@
 from django.utils import timezone
 
 from servers.lifecycle.runs.ownership import require_managed
-from servers.models import Box, ModelInventory, Profile, Role, Server
+from servers.models import Box, ModelInventory, Profile, Role, Server, UpgradeTrial
 from servers.models.runs.run import RunState
+from servers.models.trials import TrialDecision, TrialStep
 from tests import factories, measurements, shelves
 from tests.canary.answered import canary
 from tests.canary.engine import CanaryModel
@@ -13,6 +14,7 @@ from tests.samples import GIB, card, sample
 # Of every state, so that a page has the same address in all of them.
 BOX, SERVER = "rtx8", "minimax-m27"
 CANARIES = (7003, 7004)  # of SERVER: a good one, and one after
+TRIAL = 7201  # of SERVER, over
 RESULTS = (7001, 7002)  # check-ups of SERVER, where things are as usual
 
 
@@ -35,6 +37,13 @@ def prepare_typical() -> None:
     damaged = CanaryModel(forgets_beyond=8000, breaks_tool_calls=True, shifts=0.2)
     newer = {"image": "vllm/vllm-openai:v0.21.0", "engine_version": "0.21.0"}
     canary(measured, damaged, measured_on=measurements.MEASURED_ON | newer, pk=CANARIES[1])
+    UpgradeTrial.objects.create(
+        pk=TRIAL, box=measured.box, server=measured, server_name=SERVER, by=factories.person(),
+        step=TrialStep.OVER, ended_at=timezone.now(), decision=TrialDecision.BACK,
+        old_run=measured.run, new_run=measured.run, measured_before_id=RESULTS[0],
+        measured_after_id=RESULTS[1], answers_before_id=CANARIES[0], answers_after_id=CANARIES[1],
+        said="Its answers are wrong where the old one’s were right.",
+    )  # fmt: skip
 
 
 def prepare_many() -> None:

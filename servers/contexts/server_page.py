@@ -10,6 +10,7 @@ from django.template.loader import render_to_string
 
 from servers.contexts.benchmarks import find_checkup
 from servers.contexts.canary import find_answers, find_newest
+from servers.contexts.trials import find_trial
 from servers.judge.logs import parsing
 from servers.launch import numbers
 from servers.launch.engines import ENGINES
@@ -200,7 +201,11 @@ TABS = (
         name="server_checkup",
         title="Check-up",
         template="runs/tabs/checkup.html",
-        more=lambda server, run: {**find_checkup(server, run), **find_answers(server, run)},
+        more=lambda server, run: {
+            **find_checkup(server, run),
+            **find_answers(server, run),
+            **find_trial(server, run),
+        },
     ),
     ServerTab(
         name="server_configuration",

@@ -62,6 +62,7 @@ LEFT_OUT = {
         "RunHealth",
         "RunPlan",
         "RunStart",
+        "UpgradeTrial",
         "Usage",
     },
     "seen again": {

@@ -1,6 +1,7 @@
 """Trials of upgrades: each step by the rows alone, killed anywhere, and always with a way back."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -202,7 +203,7 @@ def test_a_person_decides_at_any_time(server: ManagedServer, trial: UpgradeTrial
 
 def test_the_person_who_stops_the_server_has_the_last_word(trial: UpgradeTrial) -> None:
     found = bring_to(trial, TrialStep.MEASURE_NEW)
-    Run.objects.filter(pk=found.new_run_id).write(
+    Run.objects.filter(pk=found.new_run_id or 0).write(
         stopped_by=factories.person("ben"), wanted=DesiredState.STOPPED
     )
 
@@ -254,3 +255,28 @@ def test_the_old_image_stays_while_the_trial_may_need_it(trial: UpgradeTrial) ->
     bring_to(advance(trial), TrialStep.OVER)
     [fate] = [each for each in inventory.fates(trial.box) if each.image.image_id == OLD_IMAGE]
     assert "trial" not in fate.why
+
+
+def test_pages_tell_what_it_costs_how_far_it_is_and_what_it_found(server: ManagedServer) -> None:
+    client = factories.log_in(factories.person("ben", Role.OPERATOR))
+    launch = replace(server.profile.launch, image="lmsysorg/sglang:v0.99.0")
+    server.profile.save_version(launch, by=None)
+
+    tab = client.get(f"/servers/{server.slug}/check-up/").content.decode()
+    assert "The profile has changed since this start." in tab
+    plan = client.get(f"/servers/{server.slug}/try/").content.decode()
+    assert "v0.99.0" in plan
+    assert "the last load took" in plan
+    assert "Nobody has used it through the gateway in the last hour." in plan
+    begun = client.post(f"/servers/{server.slug}/try/")
+    trial = UpgradeTrial.objects.get()
+    assert begun["Location"] == f"/trials/{trial.pk}/"
+
+    bring_to(trial, TrialStep.MEASURE_NEW)
+    page = client.get(begun["Location"]).content.decode()
+    assert page.count('<span class="badge ready">done</span>') == 3
+    assert "Go back now" in page
+    client.post(f"/trials/{trial.pk}/decide/", {"decision": "keep"})
+    page = client.get(begun["Location"]).content.decode()
+    assert "A person decided to keep it. (ben)" in page
+    assert "Go back now" not in page

@@ -91,7 +91,7 @@ def advance(trial: UpgradeTrial) -> None:
     if server is None or trial.old_run is None:
         _end(trial, TrialDecision.ABANDONED, "Its server was deleted.")
         return
-    run = Run.objects.select_related("version", "plan", "health").filter(pk=server.run_id).first()
+    run = Run.objects.select_related("version", "plan", "health").filter(pk=server.run_id or 0).first()
     _STEPS[TrialStep(trial.step)](trial, server, run)
 
 

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.matrix.views import PageViewer
-from tests.page_states import BOX, CANARIES, RESULTS, SERVER
+from tests.page_states import BOX, CANARIES, RESULTS, SERVER, TRIAL
 from tests.web_stack import WebStack
 
 pytestmark = [pytest.mark.browser, pytest.mark.pages]
@@ -22,6 +22,8 @@ PAGES = (
     "/benchmarks/",
     f"/benchmarks/{RESULTS[1]}/",
     f"/answers/{CANARIES[1]}/",
+    f"/trials/{TRIAL}/",
+    f"/servers/{SERVER}/try/",
     f"/benchmarks/compare/?of={RESULTS[0]}&of={RESULTS[1]}",
     f"/benchmarks/history/?server={SERVER}",
     "/servers/glm-5/",
