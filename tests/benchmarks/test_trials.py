@@ -34,9 +34,17 @@ def verdicts() -> dict[str, str]:
     return {OLD_IMAGE: "pass", NEW_IMAGE: "pass"}
 
 
+@pytest.fixture
+def taints() -> dict[str, tuple[str, ...]]:
+    return {}
+
+
 @pytest.fixture(autouse=True)
 def measures(
-    monkeypatch: pytest.MonkeyPatch, speeds: dict[str, float], verdicts: dict[str, str]
+    monkeypatch: pytest.MonkeyPatch,
+    speeds: dict[str, float],
+    verdicts: dict[str, str],
+    taints: dict[str, tuple[str, ...]],
 ) -> None:
     """Check-ups that end at once: what they find has tests of its own."""
 
@@ -47,7 +55,9 @@ def measures(
 
     def measure(server: Server, preset: str, *, by: User | None) -> Benchmark:
         now, image = find(server)
-        return measurements.benchmark(now, preset, speed=speeds[image], by=by)
+        return measurements.benchmark(
+            now, preset, speed=speeds[image], by=by, taints=taints.get(image, ())
+        )
 
     def check(server: Server, _set: str, *, by: User | None) -> Canary:
         now, image = find(server)
@@ -242,6 +252,32 @@ def test_another_check_up_is_waited_for_and_not_for_ever(
         TrialDecision.ABANDONED,
         "Another check-up is under way on rtx8.",
     )
+
+
+def test_what_cannot_be_measured_cleanly_is_not_stopped(
+    trial: UpgradeTrial, taints: dict[str, tuple[str, ...]]
+) -> None:
+    taints[OLD_IMAGE] = ("benchmarks.others",)
+
+    found = bring_to(trial, TrialStep.OVER)
+
+    assert (found.decision, found.said) == (
+        TrialDecision.ABANDONED,
+        "What runs could not be measured cleanly. People use it. Try again when it is idle. "
+        "Nothing was changed.",
+    )
+    assert Run.objects.get().wanted == DesiredState.RUNNING
+
+
+def test_the_new_one_is_measured_three_times_for_a_clean_result(
+    trial: UpgradeTrial, taints: dict[str, tuple[str, ...]]
+) -> None:
+    taints[NEW_IMAGE] = ("benchmarks.others",)
+
+    found = bring_to(trial, TrialStep.GO_BACK)
+
+    assert Benchmark.objects.filter(run=found.new_run).count() == 3
+    assert found.said == "Its speed could not be compared, as no clean point is in both results."
 
 
 def test_the_old_image_stays_while_the_trial_may_need_it(trial: UpgradeTrial) -> None:
