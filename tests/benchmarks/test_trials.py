@@ -1,5 +1,6 @@
 """Trials of upgrades: each step by the rows alone, killed anywhere, and always with a way back."""
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -8,6 +9,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from servers.judge.benchmarks.comparison import MeasuredPoint
+from servers.judge.benchmarks.points import summarise
+from servers.judge.benchmarks.trials import AnswersVerdict, judge_trial
 from servers.lifecycle.benchmarks import trials
 from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
 from servers.lifecycle.benchmarks.trials import TrialRequestError
@@ -316,3 +320,44 @@ def test_pages_tell_what_it_costs_how_far_it_is_and_what_it_found(server: Manage
     page = client.get(begun["Location"]).content.decode()
     assert "A person decided to keep it. (ben)" in page
     assert "Go back now" not in page
+
+
+def rounds(chance: random.Random, speed: float) -> list[MeasuredPoint]:
+    """Of the quick check-up, with what an idle server's rounds differ by."""
+    found = []
+    for name, concurrency in (("One person", 1), ("People at once", 8)):
+        base = summarise([measurements.timing(100.0, 0.1, 0.0, 16, 200)], concurrency=1)
+        figures = [
+            replace(base, user_rate=100 * share, output_rate=90 * concurrency * share)
+            for share in (speed * chance.gauss(1.0, 0.012) for _round in range(3))
+        ]
+        found.append(
+            MeasuredPoint(
+                name=name, concurrency=concurrency, prompt_tokens=200, output_tokens=64,
+                rounds=tuple(figures), taints=(),
+            )
+        )  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize(
+    ("speed", "answers", "decision", "least", "most"),
+    [
+        (1.0, "pass", "back", 0, 10),  # equal builds are accused in at most 1 %
+        (1.0, "pass", "keep", 900, 1000),
+        (0.9, "pass", "back", 950, 1000),  # 10 % slower is found in at least 95 %
+        (1.3, "wrong", "back", 1000, 1000),
+    ],
+)
+def test_a_thousand_trials(
+    speed: float, answers: AnswersVerdict, decision: str, least: int, most: int
+) -> None:
+    chance = random.Random(20)  # noqa: S311 - noise, no secrets
+    found = [
+        judge_trial(
+            rounds(chance, 1.0), rounds(chance, speed), answers=answers, most_loss=0.05
+        ).decision
+        for _trial in range(1000)
+    ]
+
+    assert least <= found.count(decision) <= most
