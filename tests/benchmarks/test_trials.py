@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from servers.judge.benchmarks.comparison import MeasuredPoint
 from servers.judge.benchmarks.points import summarise
-from servers.judge.benchmarks.trials import AnswersVerdict, judge_trial
+from servers.judge.benchmarks.trials import AnswersVerdict, Decision, judge_trial
 from servers.lifecycle.benchmarks import trials
 from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
 from servers.lifecycle.benchmarks.trials import TrialRequestError
@@ -350,7 +350,7 @@ def rounds(chance: random.Random, speed: float) -> list[MeasuredPoint]:
     ],
 )
 def test_a_thousand_trials(
-    speed: float, answers: AnswersVerdict, decision: str, least: int, most: int
+    speed: float, answers: AnswersVerdict, decision: Decision, least: int, most: int
 ) -> None:
     chance = random.Random(20)  # noqa: S311 - noise, no secrets
     found = [

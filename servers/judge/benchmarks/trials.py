@@ -7,6 +7,7 @@ from typing import Literal
 from servers.judge.benchmarks.comparison import MeasuredPoint, SpeedChange, compare_speed
 from servers.judge.messages import Sentence, say
 
+type Decision = Literal["keep", "back", "open"]
 type AnswersVerdict = Literal["pass", "changed", "wrong", "unknown", ""]
 
 
@@ -14,7 +15,7 @@ type AnswersVerdict = Literal["pass", "changed", "wrong", "unknown", ""]
 class TrialVerdict:
     """`decision` is "open" where neither can be told with certainty."""
 
-    decision: Literal["keep", "back", "open"]
+    decision: Decision
     says: Sentence
     change: SpeedChange | None = None
 
