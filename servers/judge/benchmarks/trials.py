@@ -48,8 +48,8 @@ def judge_trial(
     if answers == "changed":
         says = say("benchmarks.trial-changed", change=change.words)
         return TrialVerdict(decision="open", says=says, change=change)
-    code = "kept" if answers == "pass" else "kept-unchecked"
-    says = say(f"benchmarks.trial-{code}", change=change.words)
+    code = "benchmarks.trial-kept" if answers == "pass" else "benchmarks.trial-kept-unchecked"
+    says = say(code, change=change.words)
     return TrialVerdict(decision="keep", says=says, change=change)
 
 
