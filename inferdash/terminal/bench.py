@@ -6,10 +6,9 @@ from argparse import Namespace
 from typing import Any
 
 from inferdash.terminal import config, show
-from inferdash.terminal.api import FAILED, Api
+from inferdash.terminal.api import FAILED
+from inferdash.terminal.checkups import INTERRUPTED, follow, follow_begun
 
-WAIT = 20  # seconds that an answer may be held back
-INTERRUPTED = 130
 _SECONDS = ("ttft", "e2el")
 _HEADS = {
     "user_rate": "TOK/S EACH", "output_rate": "TOK/S ALL", "ttft": "FIRST", "e2el": "WHOLE",
@@ -21,15 +20,10 @@ def run(args: Namespace) -> int:
     api = config.api()
     said = api.post("benchmarks", server=args.server, preset=args.preset, gives_way=not args.insist)
     if not args.detach:
-        try:
-            said = _follow(api, said)
-        except KeyboardInterrupt:
-            show.bar("")
-            show.aside(
-                f"It goes on without this terminal. inferdash bench show {said['id']} shows it, "
-                f"inferdash bench stop {said['id']} ends it.\n"
-            )
+        ended = follow_begun(api, "benchmarks", said, _line, command="inferdash bench")
+        if ended is None:
             return INTERRUPTED
+        said = ended
     return _print_result(args, said)
 
 
@@ -54,7 +48,8 @@ def show_result(args: Namespace) -> int:
 
 def stop(args: Namespace) -> int:
     api = config.api()
-    return _print_result(args, _follow(api, api.post("benchmarks", str(args.id), "stop")))
+    said = api.post("benchmarks", str(args.id), "stop")
+    return _print_result(args, follow(api, "benchmarks", said, _line))
 
 
 def compare(args: Namespace) -> int:
@@ -88,14 +83,6 @@ def compare(args: Namespace) -> int:
 def export(args: Namespace) -> int:
     show.write(config.api().text("benchmarks", str(args.id), "export", args.form).rstrip("\n"))
     return 0
-
-
-def _follow(api: Api, said: dict[str, Any]) -> dict[str, Any]:
-    while said["is_open"]:
-        show.bar(_line(said))
-        said = api.get("benchmarks", str(said["id"]), seen=said["mark"], wait=WAIT)
-    show.bar("")
-    return said
 
 
 def _line(said: dict[str, Any]) -> str:

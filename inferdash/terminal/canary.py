@@ -6,23 +6,18 @@ from argparse import Namespace
 from typing import Any
 
 from inferdash.terminal import config, show
-from inferdash.terminal.api import FAILED, Api
-from inferdash.terminal.bench import INTERRUPTED, WAIT
+from inferdash.terminal.api import FAILED
+from inferdash.terminal.checkups import INTERRUPTED, follow, follow_begun
 
 
 def run(args: Namespace) -> int:
     api = config.api()
     said = api.post("canaries", server=args.server, set=args.set, gives_way=not args.insist)
     if not args.detach:
-        try:
-            said = _follow(api, said)
-        except KeyboardInterrupt:
-            show.bar("")
-            show.aside(
-                f"It goes on without this terminal. inferdash canary show {said['id']} shows it, "
-                f"inferdash canary stop {said['id']} ends it.\n"
-            )
+        ended = follow_begun(api, "canaries", said, _line, command="inferdash canary")
+        if ended is None:
             return INTERRUPTED
+        said = ended
     return _print_canary(args, said)
 
 
@@ -47,7 +42,8 @@ def show_canary(args: Namespace) -> int:
 
 def stop(args: Namespace) -> int:
     api = config.api()
-    return _print_canary(args, _follow(api, api.post("canaries", str(args.id), "stop")))
+    said = api.post("canaries", str(args.id), "stop")
+    return _print_canary(args, follow(api, "canaries", said, _line))
 
 
 def accept(args: Namespace) -> int:
@@ -58,15 +54,11 @@ def accept(args: Namespace) -> int:
     return 0
 
 
-def _follow(api: Api, said: dict[str, Any]) -> dict[str, Any]:
-    while said["is_open"]:
-        parts = [f"{said['server']}: {said['state']}", said["item"]]
-        if said["left"] is not None:
-            parts.append(f"at most {show.span(said['left'])} left")
-        show.bar(", ".join(filter(None, parts)))
-        said = api.get("canaries", str(said["id"]), seen=said["mark"], wait=WAIT)
-    show.bar("")
-    return said
+def _line(said: dict[str, Any]) -> str:
+    parts = [f"{said['server']}: {said['state']}", said["item"]]
+    if said["left"] is not None:
+        parts.append(f"at most {show.span(said['left'])} left")
+    return ", ".join(filter(None, parts))
 
 
 def _print_canary(args: Namespace, said: dict[str, Any]) -> int:
