@@ -63,7 +63,7 @@ FIELDS: list[tuple[str, str, Callable[[Any], Any], float]] = [
 ]
 
 
-class Collector:
+class WatchedCollector:
     """The program that the watcher runs, and the samples that it has printed."""
 
     def __init__(self) -> None:
@@ -186,8 +186,8 @@ def run_load(*arguments: str) -> Iterator[subprocess.Popen[str]]:
         load.communicate()
 
 
-class Report:
-    def __init__(self, folder: Path, collector: Collector) -> None:
+class GpuComparison:
+    def __init__(self, folder: Path, collector: WatchedCollector) -> None:
         self.folder, self.collector = folder, collector
         self.rows: list[dict[str, Any]] = []
 
@@ -214,7 +214,7 @@ class Report:
         return wrong
 
 
-def measure_return(collector: Collector, size: int) -> float:
+def measure_return(collector: WatchedCollector, size: int) -> float:
     """Seconds from the end of a process until a sample shows its memory free."""
     with run_load(str(size)) as load:
         held = collector.wait_for(2)[-1]["gpus"][0]["used"]
@@ -255,8 +255,8 @@ def main() -> int:
     parser.add_argument("--fault", action="store_true", help="cause an XID 31 in a process of ours")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    collector = Collector()
-    report = Report(arguments.folder, collector)
+    collector = WatchedCollector()
+    report = GpuComparison(arguments.folder, collector)
     report.look("idle")
     with run_load("8"):
         report.look("one")
