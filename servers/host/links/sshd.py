@@ -43,7 +43,10 @@ class HubSshd:
         keys = files.keys_of("%u")
         # As another account it could not look into our folder, so that root reads it out.
         read = (
-            [f"AuthorizedKeysCommand {shutil.which('cat')} {keys}", "AuthorizedKeysCommandUser root"]
+            [
+                f"AuthorizedKeysCommand {shutil.which('cat')} {keys}",
+                "AuthorizedKeysCommandUser root",
+            ]
             if is_root
             else []
         )
