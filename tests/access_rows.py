@@ -433,7 +433,7 @@ def made() -> Things:
         "registry": shelves.registry_login().pk,
         "asking": asking.pk,
         "invitation": asking.invitation_id or 0,
-        "joined": linked.join("orchid", ada).pk,
+        "joined": linked.attach(server.box).pk,
         "boot": factories.boot(server.box).pk,
         "capture": factories.capture(ada).pk,
         "claim": factories.claim(server.box, ada, 7).pk,

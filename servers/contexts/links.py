@@ -8,6 +8,7 @@ from datetime import datetime
 from django.conf import settings
 from django.db.models import Count, F
 from django.template.loader import render_to_string
+from django.utils import timezone
 
 from servers.lifecycle.links import decisions
 from servers.models import Box, BoxLink, Secret, Server, User
@@ -74,6 +75,23 @@ def list_linked() -> list[LinkedBox]:
         _describe(box, links.get(box.pk), secrets.get(box.pk, ()))
         for box in Box.objects.order_by("slug")
     ]
+
+
+def find_linked() -> dict[str, LinkedBox]:
+    """By name."""
+    return {each.name: each for each in list_linked()}
+
+
+def name_state(link: BoxLink) -> str:
+    """asks, refused, over (its token was), joined, revoked."""
+    if link.revoked_at is not None:
+        return "revoked"
+    if link.joined_at is not None:
+        return "joined"
+    if link.refused_at is not None:
+        return "refused"
+    invitation = link.invitation
+    return "asks" if invitation and invitation.expires_at > timezone.now() else "over"
 
 
 def _describe(box: Box, link: BoxLink | None, secrets: tuple[str, ...]) -> LinkedBox:

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from servers.judge.links.words import make_words
 from servers.lifecycle.links import decisions
-from servers.models import BoxInvitation, BoxLink, User
+from servers.models import Box, BoxInvitation, BoxLink, User
 from servers.models.links import INVITED_FOR
 
 
@@ -33,6 +33,15 @@ def join(name: str = "laurel", by: User | None = None, **values: Any) -> BoxLink
         raise AssertionError("A joined box has a row.")
     link.box.seen_at = timezone.now()
     link.box.save()
+    return link
+
+
+def attach(box: Box) -> BoxLink:
+    """To a box that is there."""
+    link = ask(box.slug)
+    link.box, link.port, link.joined_at = box, 8579, timezone.now()
+    link.keep_credentials(password="p", relay_secret="r")
+    link.save()
     return link
 
 
