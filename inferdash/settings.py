@@ -1,6 +1,7 @@
 """Every setting, read from the environment; nonsense stops the start with a sentence."""
 
 import contextlib
+import getpass
 import os
 import re
 import secrets
@@ -234,6 +235,9 @@ HUB_PORT = env_port("INFERDASH_HUB_PORT", "8471")
 HUB_DATABASE_PORT = env_port("INFERDASH_HUB_DATABASE_PORT", "8472")
 HUB_REDIS_PORT = env_port("INFERDASH_HUB_REDIS_PORT", "8473")
 BOX_PORTS = env_ports("INFERDASH_BOX_PORTS", "8480-8579")
+# The account that boxes ask to join in the name of, and that of their links afterwards.
+HUB_OWNER = getpass.getuser()
+HUB_ACCOUNT = env("INFERDASH_HUB_ACCOUNT", HUB_OWNER)
 
 HOST = env("HOST", "127.0.0.1")
 PORT = env_port("PORT", "8470")

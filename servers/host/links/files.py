@@ -27,9 +27,14 @@ class WireFiles:
     def host_key(self) -> Path:
         return self.folder / "host_ed25519"
 
+    def keys_of(self, account: str) -> Path:
+        """Who may log in under this account, as authorized_keys."""
+        return self.folder / "keys" / account
+
     @property
-    def authorized_keys(self) -> Path:
-        return self.folder / "authorized_keys"
+    def enrol_program(self) -> Path:
+        """What a box that asks to join runs on the hub."""
+        return self.folder / "enrol.sh"
 
     @property
     def redis_users(self) -> Path:
@@ -51,6 +56,11 @@ class WireFiles:
     def seal_key(self) -> Path:
         """The X25519 key to which the hub seals secrets, in base64."""
         return self.folder / "seal.key"
+
+    @property
+    def hub(self) -> Path:
+        """Where the hub is and which of its ports lead where, as JSON."""
+        return self.folder / "hub.json"
 
     @property
     def known_hosts(self) -> Path:
