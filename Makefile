@@ -6,11 +6,16 @@ unexport PYTHONDONTWRITEBYTECODE
 # What a person is told to say again.
 export INFERDASH_COMMAND = make $(or $(firstword $(MAKECMDGOALS)),up)
 
-.PHONY: up demo compose-pin install uninstall rollback bundle test test-all test-fast test-vllm test-clients test-fresh bench check-gpu soak pictures icons docs wheel image lint format lock install-dev
+.PHONY: up join demo compose-pin install uninstall rollback bundle test test-all test-fast test-vllm test-clients test-fresh bench check-gpu soak pictures icons docs wheel image lint format lock install-dev
 
 # Installs what the lock files say, then starts Redis, web, worker and watcher and stays in front.
+# BOXES=1, once: as a hub, which further boxes join (docs/boxes.md).
 up:
 	@exec sh inferdash/up/up.sh
+
+# This machine as a further box of a hub, whose Settings, Boxes shows the token. NAME=milo: as milo.
+join:
+	@INFERDASH_PROGRAM=inferdash.up.install exec sh inferdash/up/up.sh --start inferdash.wire.join
 
 # All of inferdash on simulated boxes: no GPU, Docker or model. Everything is thrown away at the end.
 demo:

@@ -58,6 +58,11 @@ class WireFiles:
         return self.folder / "seal.key"
 
     @property
+    def hub(self) -> Path:
+        """Where the hub is and which of its ports lead where, as JSON."""
+        return self.folder / "hub.json"
+
+    @property
     def known_hosts(self) -> Path:
         return self.folder / "known_hosts"
 

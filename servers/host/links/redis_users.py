@@ -8,8 +8,7 @@ HUB = "hub"
 # channel layer brings, nothing that looks at other keys or at the server.
 _COMMANDS = (
     "-@all +@connection +@read +@write +@pubsub +@transaction +eval +evalsha +script|load "
-    "+info -@dangerous -@admin -keys -scan -randomkey -flushdb -flushall -swapdb -client "
-    "+client|setinfo +client|setname +client|id +info +brpop +blpop +bzpopmin"
+    "-@dangerous -@admin -keys -scan -randomkey -client +client|setname +client|id +info"
 )
 
 

@@ -43,7 +43,10 @@ class HubSshd:
         keys = files.keys_of("%u")
         # As another account it could not look into our folder, so that root reads it out.
         read = (
-            [f"AuthorizedKeysCommand {shutil.which('cat')} {keys}", "AuthorizedKeysCommandUser root"]
+            [
+                f"AuthorizedKeysCommand {shutil.which('cat')} {keys}",
+                "AuthorizedKeysCommandUser root",
+            ]
             if is_root
             else []
         )
@@ -88,7 +91,9 @@ class HubSshd:
         """Raises SshdError."""
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # it insists on it
-        return [find_sshd(), "-D", "-e", "-f", str(self.files.sshd_config)]
+        # It ends with who started it, also where that was killed.
+        end = ["setpriv", "--pdeathsig", "TERM"]
+        return [*end, find_sshd(), "-D", "-e", "-f", str(self.files.sshd_config)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,12 @@ class BoxIntroduction:
             if not isinstance(said, Mapping):
                 raise TypeError("no object")
             name = str(said["name"])
-            if not name or len(name) > 63 or not name.replace("-", "").isalnum() or name != name.lower():
+            if (
+                not name
+                or len(name) > 63
+                or not name.replace("-", "").isalnum()
+                or name != name.lower()
+            ):
                 raise EnrolmentError(
                     f"{name[:80]!r} cannot be the name of a box: use small letters, digits and dashes. "
                     "Say make join NAME=… TOKEN=…."
@@ -83,7 +88,9 @@ def ask(ident: str, said: BoxIntroduction, *, came_from: str) -> BoxLink:
     with transaction.atomic():
         invitation = BoxInvitation.objects.select_open().filter(ident=ident).first()
         if invitation is None:
-            raise EnrolmentError("This token is over. Ask for a new one on the hub: Settings, Boxes.")
+            raise EnrolmentError(
+                "This token is over. Ask for a new one on the hub: Settings, Boxes."
+            )
         link = BoxLink.objects.filter(invitation=invitation).first()
         if link is not None and link.public_key != said.public_key:
             raise EnrolmentError(
@@ -110,7 +117,7 @@ def ask(ident: str, said: BoxIntroduction, *, came_from: str) -> BoxLink:
             link.save()
         except IntegrityError as error:
             raise EnrolmentError("Another box with the same key asks to join right now.") from error
-    events.tell_links()
+    events.publish_change("links")
     return link
 
 

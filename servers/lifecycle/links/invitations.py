@@ -1,22 +1,19 @@
 """Invitations of boxes: a token that is good once, for half an hour."""
 
-import base64
-import binascii
-import hashlib
 import ipaddress
 import secrets
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
 from servers import events
+from servers.host.links import keys
 from servers.host.links.address import find_own_address
 from servers.host.links.files import WireFiles
+from servers.host.links.sshd import read_host_line
 from servers.judge.links.token import JoinToken
 from servers.models import AuditEntry, BoxInvitation, User
 from servers.models.links import INVITED_FOR
@@ -39,7 +36,8 @@ def invite_box(
             "first: Settings, Boxes says what that changes."
         )
     token = JoinToken(
-        address=address or _find_address(),
+        # The account is that of the hub's owner, which differs from machine to machine.
+        address=f"{settings.HUB_OWNER}@{address or _find_address()}",
         port=settings.HUB_PORT,
         host_key=hash_host_key(),
         ident=secrets.token_hex(6),
@@ -48,7 +46,7 @@ def invite_box(
     with transaction.atomic():
         made = BoxInvitation.objects.create(
             ident=token.ident,
-            public_key=write_public_key(token.seed),
+            public_key=keys.write_public_line(keys.make_key(token.seed)),
             created_at=now,
             created_by=by,
             expires_at=now + INVITED_FOR,
@@ -69,23 +67,12 @@ def withdraw(invitation: BoxInvitation, by: User | None) -> bool:
     return is_done
 
 
-def write_public_key(seed: bytes) -> str:
-    """Of the Ed25519 key that is made of this seed; as in authorized_keys, without a comment."""
-    key = Ed25519PrivateKey.from_private_bytes(seed).public_key()
-    return key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
-
-
 def hash_host_key() -> bytes:
     """SHA-256 of the key of this hub's sshd, as ssh-keygen -l tells it. Raises LinkError."""
-    path = WireFiles(settings.DATA).host_key.with_suffix(".pub")
     try:
-        packed = base64.b64decode(path.read_text().split()[1], validate=True)
-    except (OSError, IndexError, binascii.Error) as error:
-        raise LinkError(
-            "The hub's sshd has no key yet, so no box could tell that this is the hub. "
-            "Run `make up BOXES=1` again: it makes one."
-        ) from error
-    return hashlib.sha256(packed).digest()
+        return keys.hash_key(read_host_line(WireFiles(settings.DATA)))
+    except keys.KeyFileError as error:
+        raise LinkError(str(error)) from error
 
 
 def _find_address() -> str:

@@ -3,7 +3,6 @@
 import logging
 import subprocess
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import redis
@@ -90,8 +89,10 @@ class HubKeeper:
         except (OperationalError, InterfaceError) as error:
             log.warning("The database is away: %s", error)
             close_old_connections()
-        except redis.RedisError as error:
+        except redis.ConnectionError as error:
             log.warning("Redis is away: %s", error)
+        except redis.RedisError as error:
+            log.error("Redis does not let the boxes in: %s", error)
 
     def reconcile(self) -> None:
         """Make what lets boxes in agree with the rows."""
@@ -109,12 +110,11 @@ class HubKeeper:
                 _drop(client, role)
             for role, each in by_role.items():
                 if before.get(role) != each:
-                    client.execute_command(
-                        "ACL", "SETUSER", role, *redis_users.make_box_rules(each.slug, each.password)
-                    )
+                    rules = redis_users.make_box_rules(each.slug, each.password)
+                    client.execute_command("ACL SETUSER", role, *rules)  # type: ignore[no-untyped-call]
                     grants.keep_role(role, each.password)
             if by_role != self._kept:
-                client.execute_command("ACL", "SAVE")
+                client.acl_save()
         self._kept = by_role
 
     def _write_keys(self, wanted: list[WantedLink]) -> None:
@@ -174,12 +174,19 @@ def _list_invited() -> list[str]:
 
 
 def _drop(client: "redis.Redis", role: str) -> None:
-    client.execute_command("ACL", "DELUSER", role)  # ends its connections, too
+    client.acl_deluser(role)  # ends its connections, too
     grants.drop_role(role)
 
 
 # What sshd says at VERBOSE of each login is for us; refusals and errors are for people.
-_FOR_PEOPLE: tuple[str, ...] = ("error", "fatal", "refused", "Invalid user", "not allowed", "denied")
+_FOR_PEOPLE: tuple[str, ...] = (
+    "error",
+    "fatal",
+    "refused",
+    "Invalid user",
+    "not allowed",
+    "denied",
+)
 
 
 def _pass_on(line: str) -> None:

@@ -15,7 +15,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if settings.WIRE != "hub":
-            raise CommandError("This inferdash takes in no further boxes: say make up BOXES=1 first.")
+            raise CommandError(
+                "This inferdash takes in no further boxes: say make up BOXES=1 first."
+            )
         keeper = HubKeeper(make_sshd())
 
         def stop(signum: int, frame: FrameType | None) -> None:
