@@ -3,7 +3,6 @@
 from typing import Any
 from urllib.parse import urlencode
 
-from django.conf import settings
 from django.contrib import messages
 from django.db.models import Count, Max
 from django.http import HttpResponse, JsonResponse
@@ -19,6 +18,7 @@ from servers.forms.conversation import (
     read_answer,
     read_round,
 )
+from servers.lifecycle.links import ways
 from servers.models import AuditEntry, Permission, PromptAnswer, PromptRun, PromptSet, Run
 from servers.models.runs.run import DesiredState, RunState
 from servers.views.access import PersonRequest, get, get_or_post, post
@@ -152,7 +152,7 @@ def _sees(request: PersonRequest, each: PromptRun) -> bool:
 def _describe_round(request: PersonRequest, each: PromptRun) -> dict[str, Any]:
     """What the page's script has on a round."""
     run = each.run
-    is_here = run.server.box.slug == settings.BOX
+    is_here = ways.has_way(run.server.box)
     is_up = run.state == RunState.READY and run.wanted == DesiredState.RUNNING
     return {
         "id": each.pk,
