@@ -14,8 +14,7 @@ from servers.gateway.callers import Refusal
 from servers.host.runs.probes import Endpoint
 from servers.judge.runs.start_progress import StartProgress
 from servers.lifecycle.gateway import scale_to_zero
-from servers.lifecycle.runs import secret_env
-from servers.lifecycle.runs.starts import measure_progress
+from servers.lifecycle.runs.starts import find_endpoint, measure_progress
 from servers.models import Run, Server
 from servers.models.runs.run import DesiredState, RunState
 
@@ -209,7 +208,7 @@ def look() -> tuple[list[Route], list[NoRoute]]:
     )
     for server in servers:
         run = server.run
-        endpoint = secret_env.find_endpoint(run) if run is not None else None
+        endpoint = find_endpoint(run) if run is not None else None
         if (
             run is not None
             and endpoint is not None

@@ -14,7 +14,7 @@ from servers.judge.reports.failure import FailureFacts, ReportedCard
 from servers.judge.reports.redaction import PrivateNames, Redactor
 from servers.launch.engines import ENGINES
 from servers.lifecycle.profiles import checks
-from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs import starts
 from servers.models import Box, LogChunk, Run, User
 from servers.models.logs import MOST_CHUNKS, NOTE
 from servers.models.people.key import shapes
@@ -50,7 +50,7 @@ def report_run(run: Run, wishes: ReportWishes, *, last: int | None = None) -> Ma
     redactor = Redactor(
         _find_names(
             wishes,
-            secrets=secret_env.secret_values(run),
+            secrets=starts.secret_values(run),
             models=names if wishes.hides_model else (),
         )
     )

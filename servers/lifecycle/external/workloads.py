@@ -37,7 +37,7 @@ from servers.launch.engines import ENGINES
 from servers.launch.engines.engine import flag_value
 from servers.lifecycle.external import import_diff
 from servers.lifecycle.jobs.runner import JobError
-from servers.lifecycle.runs import creation, restart_policy, secret_env
+from servers.lifecycle.runs import creation, restart_policy, starts
 from servers.lifecycle.weights.checkpoints import hub_token
 from servers.models import Box, LogChunk, ProfileVersion, Run
 from servers.models.logs import NOTE
@@ -150,7 +150,7 @@ class ExternalWorkload(ABC):
 
 
 def format_lines(run: Run, lines: list[str]) -> list[str]:
-    return [secret_env.mask_secrets(run, line)[:LONGEST_LAST_LINE] for line in lines]
+    return [starts.mask_secrets(run, line)[:LONGEST_LAST_LINE] for line in lines]
 
 
 BY_POLICY = (

@@ -23,7 +23,7 @@ from servers.lifecycle.images import work as images_work
 from servers.lifecycle.images.work import ImageWork
 from servers.lifecycle.jobs.runner import HeldError, JobError
 from servers.lifecycle.runs import creation
-from servers.lifecycle.runs.secret_env import SecretsError
+from servers.lifecycle.runs.starts import SecretsError
 from servers.models import JobLog, TagNews
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from servers.judge.memory.pools import GIB, Pool, pools
 from servers.judge.runs import limits
 from servers.launch import durations, numbers
 from servers.lifecycle.jobs.runner import JobError
-from servers.lifecycle.runs import creation, secret_env
+from servers.lifecycle.runs import creation, starts
 from servers.models import Box, Run, Server
 from servers.models.runs.run import ACTIVE, RunState
 
@@ -165,7 +165,7 @@ def reclaim(box: Box, sample: Mapping[str, Any] | None, level: int) -> str:
         raise ReclaimError(why)
     try:
         is_allowed = creation.read_limits().reclaim
-    except secret_env.SecretsError as refusal:
+    except starts.SecretsError as refusal:
         raise ReclaimError(str(refusal), reclaim_command(level)) from refusal
     if not is_allowed:
         raise ReclaimError(

@@ -31,7 +31,7 @@ from servers.lifecycle.profiles import checks
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.ownership import verb
-from servers.lifecycle.runs.secret_env import SecretsError
+from servers.lifecycle.runs.starts import SecretsError
 from servers.models import AuditEntry, Box, Run
 from servers.models.runs.run import ENDED, ManagedRun
 from servers.state import box_samples

@@ -15,7 +15,7 @@ from servers.judge.runs.smoke_test import FirstAnswer, slowness
 from servers.launch import durations
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.profiles.knowledge import LaunchContext
-from servers.lifecycle.runs import reconcile, restart_policy, secret_env, starts
+from servers.lifecycle.runs import reconcile, restart_policy, starts
 from servers.lifecycle.runs.ownership import verb
 from servers.lifecycle.runs.reconcile import advance
 from servers.models import Run, RunHealth
@@ -86,8 +86,8 @@ def keep_first_answer(run: Run, answer: CompletionResult, *, alone: bool) -> Non
     """Judge and keep how it answered, unless somebody has stopped it meanwhile."""
     answer = replace(
         answer,
-        text=secret_env.mask_secrets(run, answer.text),
-        error=secret_env.mask_secrets(run, answer.error),
+        text=starts.mask_secrets(run, answer.text),
+        error=starts.mask_secrets(run, answer.error),
     )
     launch = run.version.launch
     found = FirstAnswer.judge(

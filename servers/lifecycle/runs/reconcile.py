@@ -24,7 +24,7 @@ from servers.lifecycle.runs import (
     gpu_conflicts,
     out_of_band,
     restart_policy,
-    secret_env,
+    starts,
 )
 from servers.lifecycle.runs.creation import lock_creation
 from servers.lifecycle.runs.ownership import require_managed, verb
@@ -59,7 +59,7 @@ def advance(run: ManagedRun, /) -> None:
 def _begin(run: ManagedRun) -> None:
     try:
         image = creation.image(run)
-    except secret_env.SecretsError as refusal:
+    except starts.SecretsError as refusal:
         _fail(run, str(refusal))
         return
     except ContainerError as error:
@@ -153,7 +153,7 @@ def _make(run: ManagedRun, *, is_again: bool) -> bool:
             sample = box_samples.newest(run.server.box.slug)
         around = diagnoses.surroundings(run)
         made = creation.create(run)
-    except secret_env.SecretsError as refusal:
+    except starts.SecretsError as refusal:
         _fail(run, str(refusal))
         return False
     except ContainerError as error:
@@ -350,9 +350,7 @@ def _collect_ending(run: Run, container: Container, tail: list[str]) -> dict[str
     return {
         "exit_code": container.exit_code,
         "oom_killed": container.oom_killed,
-        "log__last_lines": [
-            secret_env.mask_secrets(run, line)[:LONGEST_LAST_LINE] for line in tail
-        ],
+        "log__last_lines": [starts.mask_secrets(run, line)[:LONGEST_LAST_LINE] for line in tail],
         "ended_at": container.finished_at or timezone.now(),
     }
 
@@ -424,8 +422,8 @@ def _fail(run: ManagedRun, sentence: str, *, detail: str = "", may_pass: bool = 
         run,
         old=[RunState.QUEUED, RunState.PULLING, RunState.CREATING],
         new=RunState.FAILED,
-        failure=secret_env.mask_secrets(run, sentence),
-        failure_detail=secret_env.mask_secrets(run, detail),
+        failure=starts.mask_secrets(run, sentence),
+        failure_detail=starts.mask_secrets(run, detail),
         ended_at=timezone.now(),
         **({"status_message": ""} | (restart_policy.plan(run) if may_pass else {})),
     )

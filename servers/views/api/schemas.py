@@ -10,7 +10,7 @@ from servers.judge.memory import holders
 from servers.judge.weights import checkpoints
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.memory import releases
-from servers.lifecycle.runs import secret_env, starts
+from servers.lifecycle.runs import starts
 from servers.models import Claim, Run, Server, StoredCheckpoint
 from servers.state.engine_metrics import EngineMetrics, figures_of
 
@@ -176,7 +176,7 @@ class ServerOut(Schema):
     def from_server(cls, server: Server) -> "ServerOut":
         run, launch = server.run, server.launch
         lives = run is not None and run.is_active
-        where = secret_env.find_endpoint(run) if run is not None and lives else None
+        where = starts.find_endpoint(run) if run is not None and lives else None
         shown = RunOut.from_run(run) if run else None
         told = figures_of(run)
         return cls(

@@ -31,7 +31,7 @@ from servers.launch.engines import sampling
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
 from servers.lifecycle.profiles import checks
-from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs import starts
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import (
     ActiveUser,
@@ -216,7 +216,7 @@ def _target(run_id: int, person: User) -> ChatTarget:
         )
     if run.wanted != DesiredState.RUNNING:
         raise _NotReadyError(run, _describe_stopped(run))
-    endpoint = secret_env.find_endpoint(run)
+    endpoint = starts.find_endpoint(run)
     if run.state != RunState.READY or endpoint is None:
         raise _NotReadyError(run, _why_not(run, person))
     return ChatTarget(

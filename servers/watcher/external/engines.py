@@ -28,7 +28,7 @@ from servers.lifecycle.external import (
     monitoring,
 )
 from servers.lifecycle.runs import creation
-from servers.lifecycle.runs.secret_env import find_key_in
+from servers.lifecycle.runs.starts import find_key_in
 from servers.models import Box, Run
 from servers.models.runs.run import ENDED, RunState
 from servers.watcher.external.discovery import (

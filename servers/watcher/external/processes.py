@@ -36,7 +36,7 @@ from servers.lifecycle.external import ContainerWorkload
 from servers.lifecycle.external.workloads import WatchError
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation
-from servers.lifecycle.runs.secret_env import find_key_in
+from servers.lifecycle.runs.starts import find_key_in
 from servers.models import Box, Run
 from servers.models.people.key import mask
 from servers.watcher.external.discovery import DiscoveredLife, Ways

@@ -27,7 +27,7 @@ from servers.lifecycle.benchmarks import in_flight, start_checks
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.people import claims
-from servers.lifecycle.runs import health, secret_env
+from servers.lifecycle.runs import health, starts
 from servers.models import Box, Run, RunHealth
 from servers.models.runs.run import (
     ENDED,
@@ -89,7 +89,7 @@ class EngineSleeper:
             if (
                 run.sleeps
                 or not scale_to_zero.may_sleep(run)
-                or (endpoint := secret_env.find_endpoint(run)) is None
+                or (endpoint := starts.find_endpoint(run)) is None
             ):
                 continue
             if _move(run, old=Sleep.AWAKE, new=Sleep.FALLING):
@@ -101,7 +101,7 @@ class EngineSleeper:
             "server__box", "version", "plan", "health"
         )
         for run in on_its_way.fetch_any():
-            if not self._questions.is_open(run.pk) and (endpoint := secret_env.find_endpoint(run)):
+            if not self._questions.is_open(run.pk) and (endpoint := starts.find_endpoint(run)):
                 self._go_on(run, endpoint)
         for run_id, outcome in self._questions.answers(until=time.monotonic()):
             _keep(run_id, outcome)
@@ -159,7 +159,7 @@ def _fall(run: ManagedRun, endpoint: Endpoint) -> Outcome:
 
 def _is_busy(run: Run) -> bool:
     """Whether it says so itself, of requests that came past inferdash."""
-    endpoint, engine = secret_env.find_endpoint(run), ENGINES[run.version.launch.engine]
+    endpoint, engine = starts.find_endpoint(run), ENGINES[run.version.launch.engine]
     names = (engine.running_metric, engine.waiting_metric)
     told = host_probes.metrics(endpoint, names, engine.metrics_path) if endpoint else {}
     return any(told.values())
@@ -300,7 +300,7 @@ class Runs:
             Q(server__box=self.box) & ~Q(container_id="") & Q(log__is_complete=False)
         ).select_related("server__box__hf_token", "version", "plan")
         for run in unread.fetch_any():
-            follower.follow(run.pk, run.container_id, masks=secret_env.secret_values(run))
+            follower.follow(run.pk, run.container_id, masks=starts.secret_values(run))
 
     def read_starts(self) -> None:
         """Bring the progress of starts to where their logs are."""
@@ -383,7 +383,7 @@ class Runs:
         self._figures.write()
 
     def _ask_starting(self, run: Run) -> None:
-        if self._questions.is_open(run.pk) or (endpoint := secret_env.find_endpoint(run)) is None:
+        if self._questions.is_open(run.pk) or (endpoint := starts.find_endpoint(run)) is None:
             return
         engine = ENGINES[run.version.launch.engine]
         path = run.version.launch.ready_path or engine.health_path
@@ -400,7 +400,7 @@ class Runs:
         self._questions.ask(run.pk, lambda: (run, ask()))
 
     def _ask_ready(self, run: Run) -> None:
-        if self._questions.is_open(run.pk) or (endpoint := secret_env.find_endpoint(run)) is None:
+        if self._questions.is_open(run.pk) or (endpoint := starts.find_endpoint(run)) is None:
             return
         self._asked[run.pk] = time.monotonic()
         engine = ENGINES[run.version.launch.engine]
@@ -436,7 +436,7 @@ class Runs:
 
     def _question(self, run: Run) -> None:
         """Ask an idle engine what its profile wants to have asked."""
-        launch, endpoint = run.version.launch, secret_env.find_endpoint(run)
+        launch, endpoint = run.version.launch, starts.find_endpoint(run)
         if endpoint is None or run.ready_at is None or not other.can_chat(launch):
             return
         if run.sleeps or in_flight.is_measured(run.pk):
@@ -459,7 +459,7 @@ class Runs:
 
     def _first_answer(self, said: ProbeResult) -> None:
         run, answer = said.run, said.answer
-        endpoint = secret_env.find_endpoint(run) if said.kind == "first" and said.alone else None
+        endpoint = starts.find_endpoint(run) if said.kind == "first" and said.alone else None
         if endpoint is not None and health.is_slow(run, answer):
             self._slow_answers[run.pk] = answer
             self._asking.repeat(run, endpoint)
