@@ -27,7 +27,7 @@ from servers.models import (
     User,
 )
 from servers.models.jobs import TOLD_FOR, JobKind
-from servers.state import box_samples
+from servers.state import samples
 
 KINDS = (JobKind.WATCH, JobKind.PROFILE, JobKind.TAKE_OVER)
 # After one of these something on the box is no longer as it was found.
@@ -113,9 +113,9 @@ class ExternalFindings:
 
 
 def found_on(box: Box, person: User) -> ExternalFindings:
-    box_samples.note_look(box.slug)
+    samples.note_look(box.slug)
     around = OtherWorkloads.objects.find(box)
-    sample = box_samples.newest(box.slug) or {}
+    sample = samples.newest(box.slug) or {}
     since = timezone.now() - TOLD_FOR
     told = list(box.jobs.filter(kind__in=KINDS, asked_at__gt=since).select_related("asked_by")[:50])
     names = StoredImage.objects.names(box)

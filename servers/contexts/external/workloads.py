@@ -32,7 +32,7 @@ from servers.models import (
     User,
 )
 from servers.models.jobs import TOLD_FOR, JobKind
-from servers.state import box_samples
+from servers.state import samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class Others:
 def others_of(box: Box, person: User) -> Others:
     since = timezone.now() - TOLD_FOR
     told = list(box.jobs.filter(kind=JobKind.WATCH, asked_at__gt=since).select_related("asked_by"))
-    sample, names = box_samples.newest(box.slug) or {}, StoredImage.objects.names(box)
+    sample, names = samples.newest(box.slug) or {}, StoredImage.objects.names(box)
     rows = (each for each in list_cards(box, sample, told, names) if not each.found.has_ended)
     return Others(
         pk=box.pk,

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from servers.host.docker.containers import Container
 from servers.host.kernel.processes import WorkerProcess, is_worker
-from servers.host.kernel.shm import SharedSegment
+from servers.host.kernel.resources import SharedSegment
 from servers.judge.messages import Sentence, say
 from servers.launch import durations
 

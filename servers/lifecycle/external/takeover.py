@@ -41,7 +41,7 @@ from servers.lifecycle.runs import commands, creation, starts
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import AuditEntry, Box, Job, Profile, Run, Server, User
 from servers.models.runs.run import ManagedRun, RunState
-from servers.state import box_samples
+from servers.state import samples
 
 # Seconds: what has not come back by then is a matter for a person.
 MEMORY_WITHIN = 240.0
@@ -197,7 +197,7 @@ def take_over(box: Box, job: Job, *, tell: Callable[[str], None]) -> str:
     run = _next_run(server, old, by)
     _rehearse(run, old)
     name = old.found.name
-    before = box_samples.newest(box.slug)
+    before = samples.newest(box.slug)
     said_before = server.took_over
     _note(server, old)
     job.write(server=server.slug, command=old.way_back)
@@ -360,7 +360,7 @@ def _wait_for_memory(box: Box, old: _AnyOld, before: release.Held) -> None:
     since = time.time()
 
     def describe_missing() -> str:
-        sample = box_samples.newest(box.slug)
+        sample = samples.newest(box.slug)
         if sample is None:
             return ""  # nobody tells any more
         if float(sample.get("t") or 0) <= since:

@@ -9,8 +9,8 @@ from typing import Any, Self
 from django.db.models import Max
 
 from servers.judge.external.engines import DiscoveredEngine
-from servers.judge.memory import holders, room
-from servers.judge.memory.room import GpuRoom
+from servers.judge.memory import holders, pools
+from servers.judge.memory.pools import GpuRoom
 from servers.judge.profiles.facts import BoxKind, Subject, TargetGpu
 from servers.judge.profiles.preflight import OtherWorkload
 from servers.launch.engines import ENGINES
@@ -32,7 +32,7 @@ from servers.models import (
     StoredCheckpoint,
 )
 from servers.models.runs.run import RunState
-from servers.state import box_samples, store
+from servers.state import samples, store
 
 
 class LaunchContext:
@@ -88,7 +88,7 @@ class LaunchContext:
     def rooms(self) -> tuple[GpuRoom, ...]:
         """What each GPU has for this start, which replaces what runs of its server."""
         own = {run.container_id for run in self.replaced if run.container_id}
-        return room.rooms(self.sample, self.box.gpus or (), own=own)
+        return pools.rooms(self.sample, self.box.gpus or (), own=own)
 
     @property
     def image(self) -> ImageFacts | None:
@@ -197,7 +197,7 @@ class Knowledge:
 
     def sample(self, box: Box) -> dict[str, Any] | None:
         if box.slug not in self._samples:
-            self._samples[box.slug] = box_samples.newest(box.slug)
+            self._samples[box.slug] = samples.newest(box.slug)
         return self._samples[box.slug]
 
     def active(self, box: Box) -> list[Run]:

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.runs.questions import CompletionResult
-from servers.judge.memory.room import GpuRoom
+from servers.judge.memory.pools import GpuRoom
 from servers.judge.runs.health import SERVES_OTHERS, Condition, HealthVerdict, describe_other_names
 from servers.judge.runs.smoke_test import FirstAnswer, slowness
 from servers.launch import durations

@@ -12,12 +12,12 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.docker.containers import Container, ContainerError
-from servers.judge.memory import room
+from servers.judge.memory import pools
 from servers.launch import durations
 from servers.launch.engines.placement import CardsError
+from servers.lifecycle import memory
 from servers.lifecycle.images import work
 from servers.lifecycle.logs import diagnoses
-from servers.lifecycle.memory import releases
 from servers.lifecycle.runs import (
     commands,
     creation,
@@ -31,7 +31,7 @@ from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import Box, Run
 from servers.models.jobs import JobState
 from servers.models.runs.run import DesiredState, ManagedRun, RunState
-from servers.state import box_samples
+from servers.state import samples
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ def _make(run: ManagedRun, *, is_again: bool) -> bool:
         if not is_again or creation.find(run) is None:
             creation.remove_predecessors(run)
             gpu_conflicts.drop_cache(run)
-            sample = box_samples.newest(run.server.box.slug)
+            sample = samples.newest(run.server.box.slug)
         around = diagnoses.surroundings(run)
         made = creation.create(run)
     except starts.SecretsError as refusal:
@@ -176,8 +176,8 @@ def _make(run: ManagedRun, *, is_again: bool) -> bool:
         port=made.port,
         served_name=made.served_name,
         started_at=made.container.started_at or timezone.now(),
-        start__unattributed_at_start=room.compute_unheld(sample),
-        start__memory_before=releases.measure_before(run, sample, made.container.started_at),
+        start__unattributed_at_start=pools.compute_unheld(sample),
+        start__memory_before=memory.measure_before(run, sample, made.container.started_at),
         start__around=around,
     )
 

@@ -15,7 +15,7 @@ from servers.launch import durations
 from servers.lifecycle.benchmarks.results import read_rows
 from servers.models import Alert, Benchmark, BenchmarkPoint, Box, Key, Permission, Run, Server
 from servers.models.runs.run import RunState
-from servers.state import box_samples, engine_metrics
+from servers.state import samples
 from servers.views.access import serve_public
 
 UNAUTHORIZED = 401
@@ -60,7 +60,7 @@ def _text() -> str:
     slugs = dict(held.values_list("container_id", "server__slug"))
     for box in boxes:
         _box(into, box, now)
-        if (sample := box_samples.newest(box.slug)) is not None:
+        if (sample := samples.newest(box.slug)) is not None:
             exported.box(into, box.slug, sample, now=now)
             exported.cards(into, box.slug, sample, slugs)
     servers = Server.objects.present().select_related(
@@ -92,7 +92,7 @@ def _box(into: Families, box: Box, now: float) -> None:
 
 def _servers(into: Families, servers: Iterable[Server]) -> None:
     servers = list(servers)
-    told = engine_metrics.figures_by_run(server.run for server in servers)
+    told = samples.figures_by_run(server.run for server in servers)
     for server in servers:
         labels = {"server": server.slug, "box": server.box.slug}
         run = server.run

@@ -28,7 +28,7 @@ from servers.models import (
 )
 from servers.models.people.key import MASK
 from servers.models.profiles import Stale
-from servers.state import box_samples
+from servers.state import samples
 from servers.views.access import PersonRequest, get_or_post
 from servers.views.profiles.profiles import describe_unversioned, find
 from servers.views.profiles.recipes import find_recipe
@@ -65,7 +65,7 @@ def build_parts(form: ProfileForm, known: LaunchContext | None = None) -> dict[s
     """The form and the GPUs of its box, whose newest sample may be read already."""
     box, choice = form.read_box(), None
     if box is not None:
-        sample = known.sample if known is not None else box_samples.newest(box.slug)
+        sample = known.sample if known is not None else samples.newest(box.slug)
         choice = describe_gpus(box, str(form["gpus"].value() or ""), sample)
     return {"form": form, "sections": form.sections(), "box": box, "choice": choice}
 

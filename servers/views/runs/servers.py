@@ -36,7 +36,7 @@ from servers.models import (
 )
 from servers.models.logs import MOST_CHUNKS
 from servers.models.runs.run import PARTS
-from servers.state import box_samples
+from servers.state.samples import newest
 from servers.views.access import PersonRequest, get, post
 from servers.views.people import encryption
 from servers.views.profiles.profiles import find, mark_favourite
@@ -65,7 +65,7 @@ def dashboard(request: PersonRequest) -> HttpResponse:
     if not request.user.may_view:
         return redirect("chat")
     boxes = list(Box.objects.all())
-    samples = {box.slug: box_samples.newest(box.slug) for box in boxes}
+    samples = {box.slug: newest(box.slug) for box in boxes}
     servers = list(Server.objects.for_dashboard().for_person(request.user))
     return render(
         request,

@@ -20,9 +20,9 @@ from servers.judge.logs.remedies import list_texts
 from servers.judge.profiles.facts import BoxKind, LaunchFacts, Subject
 from servers.launch import durations
 from servers.launch.engines.launch import fill_parameters
+from servers.lifecycle import memory
 from servers.lifecycle.alerts import alerts
 from servers.lifecycle.canary import alerts as canaries
-from servers.lifecycle.memory import releases
 from servers.lifecycle.runs import restart_policy, starts
 from servers.models import (
     Alert,
@@ -36,7 +36,7 @@ from servers.models import (
 )
 from servers.models.alerts import ChannelKind
 from servers.models.runs.run import ACTIVE, RunState
-from servers.state import data_disk
+from servers.state import samples
 
 # Seconds: a sample that is older tells nothing of now.
 FRESH = 15.0
@@ -122,7 +122,7 @@ class AlertMonitor:
         return boxes.of_sample(self.box.slug, judged, is_low=boxes.FLOOR in told)
 
     def _of_data_folder(self, told: frozenset[Key]) -> Iterator[AlertCase]:
-        disk = data_disk.disk()
+        disk = samples.disk()
         if disk is None:
             return
         is_told = boxes.DATA_FOLDER in told
@@ -206,7 +206,7 @@ def _facts(server: Server) -> RunFacts:
 def _facts_of(run: Run) -> RunFacts:
     server, box = run.server, run.server.box
     stuck, remedy = starts.describe_deadlock(run, unified=box.is_unified)
-    release = releases.read_release(run)
+    release = memory.read_release(run)
     return RunFacts(
         pk=run.pk,
         server=server.slug,
@@ -222,7 +222,7 @@ def _facts_of(run: Run) -> RunFacts:
         remedy=remedy or _remedy(run),
         status_message=run.status_message,
         restart_at=durations.to_timestamp(run.restart_at),
-        memory=releases.describe_release(run) if run.ended_at else "",
+        memory=memory.describe_release(run) if run.ended_at else "",
         is_memory_settled=run.start.memory_before is None
         or release.outcome not in ("", "releasing"),
         held=run.health.peak_memory,

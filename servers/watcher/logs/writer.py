@@ -30,7 +30,7 @@ from servers.models import Box, LogChunk, Run, RunLog
 from servers.models.logs import NOTE, LogMovedError, StoredLine
 from servers.models.people.key import MASK, shapes
 from servers.models.runs.run import ENDED
-from servers.state import data_disk
+from servers.state import samples
 
 log = logging.getLogger(__name__)
 
@@ -257,7 +257,7 @@ class LogWriter(threading.Thread, ABC):
         except LogMovedError:
             self._tell_once("another watcher stores the same log; is inferdash running twice?")
         except (DatabaseError, InterfaceError) as error:
-            self._tell_once(data_disk.describe_full_disk(error) or f"the database is away: {error}")
+            self._tell_once(samples.describe_full_disk(error) or f"the database is away: {error}")
             close_old_connections()
         else:
             self._trouble = ""

@@ -39,7 +39,7 @@ from servers.models.runs.run import (
     Sleep,
     is_managed,
 )
-from servers.state import box_samples
+from servers.state import samples
 from servers.watcher.error_isolation import ErrorIsolation
 from servers.watcher.logs import follower
 from servers.watcher.runs import probes
@@ -111,7 +111,7 @@ class EngineSleeper:
             if timezone.now() - run.wake_wanted_at > scale_to_zero.WAITS:
                 Run.objects.filter(pk=run.pk).update(wake_wanted_at=None)
             elif compute_wake_shortfall(
-                run.health.sleep_info, box_samples.newest(self.box.slug), run.gpus or "all"
+                run.health.sleep_info, samples.newest(self.box.slug), run.gpus or "all"
             ):
                 pass  # room is being made for it
             elif _move(run, old=Sleep.ASLEEP, new=Sleep.WAKING):
@@ -144,7 +144,7 @@ def _fall(run: ManagedRun, endpoint: Endpoint) -> Outcome:
     ):
         return Outcome(sleep=Sleep.AWAKE)
     level = run.version.launch.sleep_level
-    held = _sum_held(run, box_samples.newest(run.server.box.slug))
+    held = _sum_held(run, samples.newest(run.server.box.slug))
     try:
         host_probes.sleep(endpoint, level)
     except EngineError as error:
@@ -205,7 +205,7 @@ def _sample_since(run: Run, moment: float) -> Mapping[str, Any] | None:
         return sample is not None and sample["t"] > moment + 1
 
     sample = wait(
-        lambda: box_samples.newest(box.slug),
+        lambda: samples.newest(box.slug),
         is_new,
         groups=[events.LIVE],
         seconds=MEASURED_WITHIN,
