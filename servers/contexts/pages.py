@@ -12,8 +12,7 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from servers.contexts import alerts, benchmarks, dashboard, disks, gateway, server_page
-from servers.contexts.external import found, workloads
+from servers.contexts import alerts, benchmarks, dashboard, disks, external, gateway, server_page
 from servers.contexts.memory import (
     GpuRow,
     HardwareReport,
@@ -106,7 +105,7 @@ def panels(
     *,
     is_folded: bool = False,
 ) -> list[Panel]:
-    known, unmonitored = read_owners(), workloads.count_unmonitored()
+    known, unmonitored = read_owners(), external.count_unmonitored()
     found = []
     for box in boxes:
         shown = _panel(box, samples[box.slug], known.servers)
@@ -199,7 +198,7 @@ def render(
         for box in (box for box in changed_boxes if box.pk == pk):
             parts.append(_detail_html(panel(box)))
             parts.append(_html("memory/_live_care.html", care=care_of(box, person)))
-            parts.append(_html("memory/_live_others.html", others=workloads.others_of(box, person)))
+            parts.append(_html("memory/_live_others.html", others=external.others_of(box, person)))
         if is_about_servers and (mine := next((each for each in boxes if each.pk == pk), None)):
             parts.append(_beside_html(mine, person))
     elif page == "hardware":
@@ -207,7 +206,7 @@ def render(
     elif page == "found":
         keys_of_it = {("box", pk), ("boxes", None), ("models", None), ("everything", None)}
         if keys & keys_of_it and (mine := next((b for b in boxes if b.pk == pk), None)):
-            parts.append(_html("external/_live.html", findings=found.found_on(mine, person)))
+            parts.append(_html("external/_live.html", findings=external.found_on(mine, person)))
     elif page in ("profile", "form") and (everything or ("images", None) in keys):
         parts.append(_html("profiles/_live_images.html", mark=ImageFacts.objects.mark()))
     elif page == "models" and (everything or ("models", None) in keys):
@@ -270,7 +269,7 @@ def _cards(keys: set[Key], person: User) -> list[str]:
         return []
     return [
         _html("runs/_live_card.html", server=server, run=server.run, person=person)
-        for server in servers.filter(pk__in=workloads.with_others(changed))
+        for server in servers.filter(pk__in=external.with_others(changed))
     ]
 
 

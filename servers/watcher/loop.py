@@ -29,7 +29,7 @@ from servers.watcher import box_row
 from servers.watcher.alerts.alerts import AlertMonitor, NotificationSender
 from servers.watcher.error_isolation import LOOP_WORDS, LoopFaults, thread_name
 from servers.watcher.external.engines import ExternalEngines
-from servers.watcher.images.inspection import ImageInspector, ImageInventories
+from servers.watcher.images import ImageInspector, ImageInventories
 from servers.watcher.logs import follower, writer
 from servers.watcher.memory.monitor import (
     HardwareMonitor,

@@ -29,7 +29,7 @@ from servers.host.docker.facts import (
     translate,
     unix_time,
 )
-from servers.host.images.builds import Builds
+from servers.host.images.images import Builds
 from servers.host.kernel.processes import listener
 from servers.host.logs.log_stream import LogStream, LogStreamError
 from servers.launch import numbers

@@ -371,6 +371,9 @@ def compute_unheld(sample: Mapping[str, Any] | None) -> int | None:
 
 type Level = Literal["fine", "alarm", "stop"]
 
+# Where GPU and programs share the memory, one that runs out of it does not fail: the machine hangs
+# until its power is cut (dgx-spark-playbooks#97, #116; 34 to 12.7 GiB in 1.5 s were seen). What is
+# left is held against what was foreseen, so that a recipe that leaves little may still start.
 WINDOW = 5.0  # seconds over which a fall and a swap storm are measured
 STORM = 256 * 2**20  # bytes a second in and out of swap
 # Of what was foreseen to be left, this part may still go.

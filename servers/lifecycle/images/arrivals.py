@@ -10,8 +10,7 @@ from django.conf import settings
 
 from servers.host.docker.containers import ContainerError, DockerContainers, DockerFacts
 from servers.host.images import registry
-from servers.host.images.builds import BuildAnswer
-from servers.host.images.images import DockerStream, PullProgress, PullState
+from servers.host.images.images import BuildAnswer, DockerStream, PullProgress, PullState
 from servers.host.images.registry import RegistryError, familiar, parse
 from servers.host.kernel import resources
 from servers.judge.images import dockerfile

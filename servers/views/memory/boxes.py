@@ -9,8 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
 
-from servers.contexts import pages
-from servers.contexts.external import workloads
+from servers.contexts import external, pages
 from servers.contexts.memory import care_of, may
 from servers.forms.people import ClaimForm
 from servers.judge.memory import holders
@@ -33,7 +32,7 @@ def box(request: PersonRequest, slug: str) -> HttpResponse:
     found = get_object_or_404(Box, slug=slug)
     context = {
         "care": care_of(found, request.user),
-        "others": workloads.others_of(found, request.user),
+        "others": external.others_of(found, request.user),
         "servers": Server.objects.for_dashboard().filter(box=found),
         "person": request.user,
     }
