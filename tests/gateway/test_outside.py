@@ -23,9 +23,8 @@ from servers.host.images.registry import RealmError, Realms, RegistryError, pars
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint
 from servers.host.weights import hub
-from servers.host.weights.fetch import listing, reading
-from servers.host.weights.fetch.places import FetchError, RepositoryFile
-from servers.host.weights.fetch.reading import Pace
+from servers.host.weights.fetch import listing, places
+from servers.host.weights.fetch.places import FetchError, Pace, RepositoryFile
 from servers.host.weights.hub import HubError
 from tests import hostile_server as hostile
 from tests.cases import table
@@ -229,7 +228,7 @@ def test_a_file_is_read_behind_redirects_that_are_not(there: HostileServer, tmp_
     def fill(path: str) -> None:
         part = (tmp_path / "part").open("ab", buffering=0)
         with part, httpx.Client(timeout=PATIENCE) as client:
-            reading.fill(
+            places.fill(
                 client,
                 f"{there.url}{path}",
                 part,
@@ -245,7 +244,7 @@ def test_a_file_is_read_behind_redirects_that_are_not(there: HostileServer, tmp_
         fill("/file")
         there.says["/file"] = packed_refusal
         (tmp_path / "part").unlink()
-        with pytest.raises(reading.HubRefusalError) as caught:
+        with pytest.raises(places.HubRefusalError) as caught:
             fill("/file")
         peak = tracemalloc.get_traced_memory()[1]
     finally:

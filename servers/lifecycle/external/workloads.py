@@ -38,7 +38,7 @@ from servers.launch.engines.engine import flag_value
 from servers.lifecycle.external import import_diff
 from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.runs import creation, restart_policy, starts
-from servers.lifecycle.weights.checkpoints import hub_token
+from servers.lifecycle.weights.inventory import hub_token
 from servers.models import Box, LogChunk, ProfileVersion, Run
 from servers.models.logs import NOTE
 from servers.models.runs.run import RunState

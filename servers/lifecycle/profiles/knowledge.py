@@ -18,7 +18,7 @@ from servers.launch.engines.launch import Launch, fill_parameters
 from servers.launch.engines.placement import Place
 from servers.lifecycle.profiles import path_reports
 from servers.lifecycle.runs import creation
-from servers.lifecycle.weights import checkpoints, inventory
+from servers.lifecycle.weights import inventory
 from servers.models import (
     Box,
     CheckpointFacts,
@@ -97,7 +97,7 @@ class LaunchContext:
     @cached_property
     def source(self) -> str:
         """The name of its checkpoint's facts; "" for one that inferdash cannot find on a box."""
-        return checkpoints.source(self.launch, self.box)
+        return inventory.source(self.launch, self.box)
 
     @property
     def checkpoint(self) -> CheckpointFacts | None:
@@ -108,7 +108,7 @@ class LaunchContext:
         if found is not None:
             return found
         said = self.knowledge.answers.get(self.checkpoint_question)
-        return checkpoints.build_facts(self.source, self.box, said)
+        return inventory.build_facts(self.source, self.box, said)
 
     def find_stored(self) -> StoredCheckpoint | None:
         """What of the disks' inventory its checkpoint leads to."""
@@ -117,7 +117,7 @@ class LaunchContext:
 
     @property
     def checkpoint_question(self) -> str:
-        return checkpoints.question(self.source, self.box)
+        return inventory.question(self.source, self.box)
 
     @property
     def lacks_checkpoint_facts(self) -> bool:

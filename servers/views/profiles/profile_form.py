@@ -16,7 +16,7 @@ from servers.launch.engines import change
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes.document import Document
 from servers.lifecycle.profiles.knowledge import LaunchContext
-from servers.lifecycle.weights import checkpoints, inventory
+from servers.lifecycle.weights import inventory
 from servers.models import (
     AuditEntry,
     Box,
@@ -136,7 +136,7 @@ def create(form: ProfileForm, *, by: User) -> Profile:
         made.save_version(form.launch(), by=by, message="First version")
         Server.objects.create(slug=made.slug, profile=made, box=form.cleaned_data["box"])
         AuditEntry.note(by, "create profile", made)
-        checkpoints.look_soon(made)
+        inventory.look_soon(made)
     events.publish_change("servers")
     return made
 
@@ -173,7 +173,7 @@ def _save(request: PersonRequest, found: Profile, form: ProfileForm) -> None:
                 request, f"Saved as version {version.number}. It is used from the next start."
             )
         AuditEntry.note(person, "edit profile", found)
-        checkpoints.look_soon(found)
+        inventory.look_soon(found)
 
 
 def _theirs_and_mine(found: Profile, form: ProfileForm) -> list[change.Difference]:

@@ -22,7 +22,7 @@ from servers.judge.logs import parsing
 from servers.launch import numbers
 from servers.launch.engines.launch import check_parameter
 from servers.lifecycle.runs.ownership import require_managed
-from servers.lifecycle.weights import checkpoints
+from servers.lifecycle.weights import inventory
 from servers.models import (
     AuditEntry,
     Box,
@@ -122,7 +122,7 @@ def profile_place(request: PersonRequest, slug: str) -> HttpResponse:
             profile=found, box=box, slug=_free_slug(f"{found.slug}-{said}"), values=values
         )
         AuditEntry.note(request.user, "place", made, **values)
-        checkpoints.look_soon(found)
+        inventory.look_soon(found)
         events.publish_change("servers")
     return redirect("profile", slug=found.slug)
 
