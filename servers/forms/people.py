@@ -15,7 +15,7 @@ from django.db.utils import OperationalError
 from django.http import HttpRequest
 from django.utils import timezone
 
-from servers.launch import durations
+from servers.launch import numbers
 from servers.launch.commandline import text_boxes
 from servers.launch.engines.placement import VolumeError, resolve
 from servers.models import Box, LoginFailure, Role, Secret, User
@@ -225,7 +225,7 @@ class SecretChoice(forms.ModelChoiceField):  # type: ignore[type-arg]
     def label_from_instance(self, secret: Any) -> str:
         by = f" by {secret.created_by}" if secret.created_by else ""
         created = timezone.localtime(secret.created_at)
-        added = durations.format_moment(created, timezone.localtime())
+        added = numbers.format_moment(created, timezone.localtime())
         uses = self.uses.get(secret.pk, ())
         used = f", used by {', '.join(uses[:3])}{' …' if len(uses) > 3 else ''}" if uses else ""
         return f"{secret.name}, added {added}{by}{used}"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from servers.launch.yaml_files import load_yaml
+from servers.launch.tables import load_yaml
 
 KEY = "ifd_…"  # where a person puts theirs
 _MODEL = "@model@"  # where the model's name stands

@@ -22,7 +22,7 @@ from servers.judge.memory.orphans import ContainerRecord, Orphan, OwnContainer
 from servers.judge.memory.pools import GIB, Pool, pools
 from servers.judge.memory.release import Release, ReleaseLook
 from servers.judge.runs import limits
-from servers.launch import durations, numbers
+from servers.launch import numbers
 from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.runs import creation, starts
 from servers.models import Box, Run, Server
@@ -72,13 +72,13 @@ def _ours(box: Box, found: list[Container]) -> dict[str, OwnContainer]:
     runs = Run.objects.filter_managed().filter(lately, server__box=box)
     ours: dict[str, OwnContainer] = {}
     for each in found:
-        ended = durations.to_timestamp(each.finished_at)
+        ended = numbers.to_timestamp(each.finished_at)
         ours[each.id] = OwnContainer(server=each.labels.get("inferdash.server", ""), ended_at=ended)
     for slug, ended_at, *ids in runs.values_list(
         "server__slug", "ended_at", "container_id", "container_was"
     ):
         for container in filter(None, ids):
-            ended = durations.to_timestamp(ended_at)
+            ended = numbers.to_timestamp(ended_at)
             known = OwnContainer(server=slug, ended_at=ended, is_there=False)
             ours.setdefault(container, known)
     return ours
@@ -239,8 +239,8 @@ def look_at_release(
         run.start.memory_before,
         snapshot,
         run.container_id or run.container_was,
-        began=durations.to_timestamp(run.started_at),
-        ended=durations.to_timestamp(run.ended_at),
+        began=numbers.to_timestamp(run.started_at),
+        ended=numbers.to_timestamp(run.ended_at),
         pids=pids,
         thresholds=settings.MEMORY_THRESHOLDS,
     )

@@ -8,7 +8,7 @@ from django.conf import settings
 
 from servers.judge.logs.phases import reader as phases
 from servers.judge.logs.phases.progress import PhaseProgress
-from servers.judge.reports import failure, memory, paste
+from servers.judge.reports import document, failure, memory
 from servers.judge.reports.document import Report
 from servers.judge.reports.failure import FailureFacts, ReportedCard
 from servers.judge.reports.redaction import PrivateNames, Redactor
@@ -92,7 +92,7 @@ def find_last_line(run: Run) -> int:
 
 def report_paste(text: str, engine: str, wishes: ReportWishes) -> MadeReport:
     redactor = Redactor(_find_names(wishes))
-    made = paste.build_paste(
+    made = document.build_paste(
         text, redactor, truth=wishes.truth, engine=engine, inferdash=settings.VERSION
     )
     return MadeReport(report=made, unsure=redactor.unsure)

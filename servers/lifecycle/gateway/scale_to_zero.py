@@ -15,7 +15,7 @@ from servers import events
 from servers.judge.runs import gpu_conflicts as judge_gpu_conflicts
 from servers.judge.runs import health
 from servers.judge.runs.gpu_conflicts import OnDemandRun
-from servers.launch import durations
+from servers.launch import numbers
 from servers.launch.engines import ENGINES
 from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import checks, preflight
@@ -200,7 +200,7 @@ def stop_idle(box: Box) -> None:
 @verb
 def stop_as_idle(run: ManagedRun, /, because: str = "") -> None:
     """`because`: why it does not sleep, as its profile says."""
-    limit = durations.format_duration(run.version.launch.stop_idle)
+    limit = numbers.format_duration(run.version.launch.stop_idle)
     then = f" It was to sleep, and did not: {because}" if because else ""
     _stop(run, f"Stopped after {limit} without a request; one starts it.{then}")
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from servers import events
 from servers.host.docker.containers import Container, ContainerError
 from servers.judge.memory import pools
-from servers.launch import durations
+from servers.launch import numbers
 from servers.launch.engines.placement import CardsError
 from servers.lifecycle import memory
 from servers.lifecycle.images import work
@@ -214,7 +214,7 @@ def check_limit(run: ManagedRun, /) -> None:
     if timezone.now() - run.started_at <= timedelta(seconds=limit):
         return
     sentence = (
-        f"It was not ready within {durations.format_duration(limit)}, the limit of its profile, so inferdash "
+        f"It was not ready within {numbers.format_duration(limit)}, the limit of its profile, so inferdash "
         "stopped it. The log says how far it got; if it only needs longer, raise the limit."
     )
     still = Run.objects.filter(pk=run.pk, state=RunState.STARTING, wanted=DesiredState.RUNNING)

@@ -26,7 +26,7 @@ from servers.gateway.calls import error as told_error
 from servers.gateway.routes import why_not
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint, EngineError
-from servers.launch import durations
+from servers.launch import numbers
 from servers.launch.engines import sampling
 from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.gateway.scale_to_zero import NotStartedError
@@ -286,9 +286,7 @@ async def _woken(target: ChatTarget, person: User) -> AsyncGenerator[bytes]:
         waking.cancel()
     run = await Run.objects.select_related("server").aget(pk=target.run_id)
     if run.sleeps:
-        waited = (
-            durations.format_duration(target.wakes_within) if target.wakes_within else "no time"
-        )
+        waited = numbers.format_duration(target.wakes_within) if target.wakes_within else "no time"
         clause = scale_to_zero.describe_sleep_clause(run)
         late = f"{run.server} {clause}, and was not awake within {waited}."
         later = f"{late} Try again a little later."

@@ -27,7 +27,7 @@ from servers.judge.memory import history as judge
 from servers.judge.memory.history import Point, Times
 from servers.judge.runs import metrics
 from servers.judge.runs.metrics import FINEST, SCALES
-from servers.launch import durations
+from servers.launch import numbers
 from servers.lifecycle.runs import starts
 from servers.models import Alert, Box, FiguresChunk, HistoryChunk, Permission, Run, Server
 from servers.models.memory import Chunk
@@ -158,11 +158,11 @@ def _runs(box: Box, since: int, until: int) -> list[dict[str, Any]]:
             "server": run.server.slug,
             "url": reverse("run", args=[run.pk]),
             "state": run.state,
-            "start": durations.to_timestamp(run.started_at or run.created_at),
-            "ready": durations.to_timestamp(run.ready_at),
-            "end": durations.to_timestamp(run.ended_at),
+            "start": numbers.to_timestamp(run.started_at or run.created_at),
+            "ready": numbers.to_timestamp(run.ready_at),
+            "end": numbers.to_timestamp(run.ended_at),
             "phases": [
-                {"words": each.words, "at": durations.to_timestamp(each.began)}
+                {"words": each.words, "at": numbers.to_timestamp(each.began)}
                 for each in starts.list_stretches(run)
             ],
         }
@@ -178,8 +178,8 @@ def _alerts(box: Box, since: int, until: int) -> list[dict[str, Any]]:
             "title": alert.title,
             "severity": alert.severity,
             "url": reverse("run", args=[alert.run_id]) if alert.run_id else reverse("alerts"),
-            "start": durations.to_timestamp(alert.raised_at),
-            "end": durations.to_timestamp(alert.cleared_at),
+            "start": numbers.to_timestamp(alert.raised_at),
+            "end": numbers.to_timestamp(alert.cleared_at),
         }
         for alert in alerts.filter(raised_at__lte=began).order_by("-raised_at")[:MOST_ALERTS]
     ]
@@ -189,7 +189,7 @@ def _reboots(box: Box, since: int, until: int) -> list[dict[str, Any]]:
     within = (datetime.fromtimestamp(since, UTC), datetime.fromtimestamp(until, UTC))
     return [
         {
-            "at": durations.to_timestamp(each.booted_at),
+            "at": numbers.to_timestamp(each.booted_at),
             "words": f"{box.slug} restarts",
             "url": reverse("box", args=[box.slug]),
         }

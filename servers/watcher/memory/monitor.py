@@ -23,7 +23,7 @@ from servers.judge.memory.history import SPANS, Point, Series
 from servers.judge.memory.pools import GuardThresholds, MemoryGuard
 from servers.judge.memory.verdicts import Judge
 from servers.judge.reports.memory import reduce_snapshot
-from servers.launch import durations
+from servers.launch import numbers
 from servers.lifecycle import memory
 from servers.lifecycle.runs import health
 from servers.models import Box, HistoryChunk, HostResources, Run
@@ -202,7 +202,7 @@ def snapshot_containers(box: Box) -> list[dict[str, Any]]:
             "run": run.pk,
             "ours": True,
             "state": "exited" if run.ended_at else "running",
-            "stopped_at": durations.to_timestamp(run.ended_at),
+            "stopped_at": numbers.to_timestamp(run.ended_at),
         }
         for run in (*active, *ended)
     ]
