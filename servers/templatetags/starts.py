@@ -16,8 +16,7 @@ from servers.judge.memory.orphans import Orphan
 from servers.judge.profiles.facts import LintFinding
 from servers.judge.runs.start_progress import StartProgress
 from servers.launch.engines.change import Difference
-from servers.lifecycle import memory
-from servers.lifecycle.gateway import scale_to_zero
+from servers.lifecycle import gateway, memory
 from servers.lifecycle.images import work
 from servers.lifecycle.logs.diagnoses import FixStep
 from servers.lifecycle.profiles import checks
@@ -94,8 +93,8 @@ def origin(run: Run | None) -> Origin | None:
     return Origin.from_json(run.start.origin) if run else None
 
 
-register.filter("sleep_words", scale_to_zero.describe_sleep)
-register.filter("sleep_clause", scale_to_zero.describe_sleep_clause)
+register.filter("sleep_words", gateway.describe_sleep)
+register.filter("sleep_clause", gateway.describe_sleep_clause)
 register.filter("release", memory.read_release)
 
 

@@ -15,7 +15,7 @@ from django.db.utils import InterfaceError, OperationalError
 from servers import events, lifecycle
 from servers.host.collector.parent import Collector
 from servers.host.docker.containers import ContainerError, Event
-from servers.lifecycle.alerts import alerts
+from servers.lifecycle import alerts
 from servers.lifecycle.benchmarks import trials
 from servers.lifecycle.canary import automatic
 from servers.lifecycle.images import work
@@ -26,7 +26,7 @@ from servers.models import Benchmark, Box, Canary, CapturedCall, Job, Request, R
 from servers.models.jobs import ACTIONS, OF_IMAGES
 from servers.models.runs.run import PARTS, is_managed
 from servers.watcher import box_row, weights
-from servers.watcher.alerts.alerts import AlertMonitor, NotificationSender
+from servers.watcher.alerts import AlertMonitor, NotificationSender
 from servers.watcher.error_isolation import LOOP_WORDS, LoopFaults, thread_name
 from servers.watcher.external.engines import ExternalEngines
 from servers.watcher.images import ImageInspector, ImageInventories

@@ -12,8 +12,7 @@ from django.test import AsyncClient, Client
 from django.urls import reverse
 from django.utils import timezone
 
-from servers.forms.chat_messages import BODY_LIMIT
-from servers.forms.conversation import PARAMETERS, AskError, read_chat
+from servers.forms.conversation import CHAT_LIMIT, PARAMETERS, AskError, read_chat
 from servers.gateway import calls
 from servers.gateway.routes import PASSING
 from servers.launch.engines.launch import Launch
@@ -333,7 +332,7 @@ async def test_a_run_that_is_gone_is_said(ada: User) -> None:
 @pytest.mark.asyncio
 @pytest.mark.django_db(transaction=True)
 async def test_a_conversation_that_is_too_large_is_said(run: Run, ada: User) -> None:
-    message = {"role": "user", "content": "x" * BODY_LIMIT}
+    message = {"role": "user", "content": "x" * CHAT_LIMIT}
 
     response = await post(ada, asked(run=run.pk, messages=[message]))
 

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from servers.host.alerts import webhooks
+from servers.host import alerts
 from servers.host.http import bounded
 from servers.host.http.bounded import BoundsError, Outside
 from servers.host.images import registry
@@ -110,8 +110,8 @@ def list_files(there: HostileServer, harm: Say) -> None:
 def send_alert(there: HostileServer, harm: Say) -> None:
     there.otherwise = harm
     try:
-        webhooks.post(f"{there.url}/hook", b"{}", {})
-    except webhooks.WebhookError:
+        alerts.post(f"{there.url}/hook", b"{}", {})
+    except alerts.WebhookError:
         return
     # Taken: its status came, and of its words no more was read than is shown.
     assert harm in (hostile.drip_body, hostile.flood, packed, packed_twice)
@@ -143,7 +143,7 @@ def every_harm() -> list[tuple[str, str]]:
 def test_no_answer_takes_more_time_or_memory_than_its_bounds(
     who: str, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (hub, registry, webhooks):
+    for module in (hub, registry, alerts):
         monkeypatch.setattr(module, "WITHIN", IN_ALL, raising=False)
         monkeypatch.setattr(module, "SILENCE", SILENCE, raising=False)
     for module in (hub, registry):

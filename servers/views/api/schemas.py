@@ -8,7 +8,7 @@ from ninja import Schema
 from servers.contexts.pages import Panel
 from servers.judge.memory import holders
 from servers.judge.weights import checkpoints
-from servers.lifecycle.gateway import scale_to_zero
+from servers.lifecycle import gateway
 from servers.lifecycle.memory import describe_release, find_release_code
 from servers.lifecycle.runs import starts
 from servers.models import Claim, Run, Server, StoredCheckpoint
@@ -73,8 +73,8 @@ class RunOut(RowOut):
             phase=start.phase if start else "",
             percent=start.percent if start else None,
             unhealthy=run.health.unhealthy_because if run.is_unhealthy else "",
-            sleep=scale_to_zero.describe_sleep(run),
-            sleep_code=scale_to_zero.find_sleep_code(run),
+            sleep=gateway.describe_sleep(run),
+            sleep_code=gateway.find_sleep_code(run),
             memory=describe_release(run),
             memory_code=find_release_code(run),
             failure=run.why if run.state == Run.State.FAILED else "",

@@ -24,7 +24,7 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.docker.containers import ContainerError
-from servers.host.logs.log_stream import LogStream, LogStreamError, PrintedError
+from servers.host.logs import LogStream, LogStreamError, PrintedError
 from servers.launch.redaction import mask_tokens
 from servers.models import Box, LogChunk, Run, RunLog
 from servers.models.logs import NOTE, LogMovedError, StoredLine

@@ -23,8 +23,8 @@ from servers.judge.runs import metrics
 from servers.judge.runs.health import compute_wake_shortfall
 from servers.judge.runs.metrics import EngineReading, compute_figures, is_speed
 from servers.launch.engines import ENGINES, Engine, other
+from servers.lifecycle import gateway
 from servers.lifecycle.benchmarks import in_flight, start_checks
-from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.people import claims
 from servers.lifecycle.runs import health, starts
@@ -85,10 +85,10 @@ class EngineSleeper:
         self._looked: dict[int, float] = {}
 
     def step(self) -> None:
-        for run in scale_to_zero.idle_on(self.box):
+        for run in gateway.idle_on(self.box):
             if (
                 run.sleeps
-                or not scale_to_zero.may_sleep(run)
+                or not gateway.may_sleep(run)
                 or (endpoint := starts.find_endpoint(run)) is None
             ):
                 continue
@@ -108,7 +108,7 @@ class EngineSleeper:
 
     def _go_on(self, run: ManagedRun, endpoint: Endpoint) -> None:
         if run.sleep == Sleep.ASLEEP and run.wake_wanted_at is not None:
-            if timezone.now() - run.wake_wanted_at > scale_to_zero.WAITS:
+            if timezone.now() - run.wake_wanted_at > gateway.WAITS:
                 Run.objects.filter(pk=run.pk).update(wake_wanted_at=None)
             elif compute_wake_shortfall(
                 run.health.sleep_info, samples.newest(self.box.slug), run.gpus or "all"
@@ -253,7 +253,7 @@ def _keep(run_id: int, outcome: Outcome) -> None:
     events.publish_change("server", run.server_id)
     if was == Sleep.FALLING and outcome.trouble and outcome.sleep == Sleep.AWAKE:
         log.warning("%s does not go to sleep, and is stopped: %s", run.server, outcome.trouble)
-        scale_to_zero.stop_as_idle(run, because=outcome.trouble)
+        gateway.stop_as_idle(run, because=outcome.trouble)
 
 
 # So long after it became ready its first answer still tells of the start.
@@ -332,7 +332,7 @@ class Runs:
         now = time.monotonic()
         lifecycle.start_due(self.box)
         claims.expire(self.box)
-        scale_to_zero.stop_idle(self.box)
+        gateway.stop_idle(self.box)
         self._sleeping.step()
         diagnoses.look(self.box)
         self._hear_answers()

@@ -20,8 +20,7 @@ from servers.judge.logs.remedies import list_texts
 from servers.judge.profiles.facts import BoxKind, LaunchFacts, Subject
 from servers.launch import numbers
 from servers.launch.engines.launch import fill_parameters
-from servers.lifecycle import memory
-from servers.lifecycle.alerts import alerts
+from servers.lifecycle import alerts, memory
 from servers.lifecycle.canary import alerts as canaries
 from servers.lifecycle.runs import restart_policy, starts
 from servers.models import (
