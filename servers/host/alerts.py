@@ -34,7 +34,7 @@ from servers.host.http.bounded import (
     Outside,
     UnknownNameError,
 )
-from servers.launch import durations
+from servers.launch import numbers
 
 SCHEMA = 1  # of the generic JSON; counted up when a field changes its meaning
 AGENT = "inferdash"
@@ -85,7 +85,7 @@ class AlertMessage:
 def _readable(moment: str) -> str:
     """ "21 Nov 20:00 UTC"."""
     at = datetime.fromisoformat(moment)
-    return f"{durations.format_moment(at, datetime.now(at.tzinfo))} {at:%Z}"
+    return f"{numbers.format_moment(at, datetime.now(at.tzinfo))} {at:%Z}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,37 +1,39 @@
-"""Orphans on this box, and how their memory is reclaimed."""
+"""Memory that ended runs gave back or still hold, and orphans: found, and ended on request."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
 
+from servers import events
 from servers.host.docker.containers import Container
+from servers.host.kernel import resources
 from servers.host.kernel import resources as host
-from servers.host.kernel import shm
 from servers.host.kernel.proc import Kernel
 from servers.host.kernel.processes import workers
-from servers.host.kernel.shm import SharedSegment
-from servers.judge.memory import orphans
+from servers.host.kernel.resources import SharedSegment
+from servers.judge.memory import orphans, release, release_words
 from servers.judge.memory.holders import memory_by_container, memory_by_pid
 from servers.judge.memory.orphans import ContainerRecord, Orphan, OwnContainer
 from servers.judge.memory.pools import GIB, Pool, pools
+from servers.judge.memory.release import Release, ReleaseLook
 from servers.judge.runs import limits
-from servers.launch import durations, numbers
+from servers.launch import numbers
 from servers.lifecycle.jobs.runner import JobError
-from servers.lifecycle.runs import creation, secret_env
+from servers.lifecycle.runs import creation, starts
 from servers.models import Box, Run, Server
-from servers.models.runs.run import ACTIVE, RunState
+from servers.models.runs.run import ACTIVE, ENDED, RunState
 
 # Nothing outlives a restart of the box; where nobody knows of one, this is long enough.
 _REMEMBERED = timedelta(days=30)
 _MAKING = (RunState.QUEUED, RunState.PULLING, RunState.CREATING)
 
 
-def look(
+def look_for_orphans(
     box: Box, sample: Mapping[str, Any] | None, segments: Sequence[SharedSegment] | None = None
 ) -> list[Orphan]:
     """Everything that is left behind now. Raises ContainerError when Docker cannot be asked.
@@ -41,7 +43,7 @@ def look(
     now = timezone.now().timestamp()
     known = sample or {}
     if segments is None:
-        segments = shm.segments(settings.HOST_ROOT)
+        segments = host.segments(settings.HOST_ROOT)
     found = creation.docker().list_ours()
     # Of others, too: nothing of a container that works is left behind, whoever it belongs to.
     running = creation.docker().list_running()
@@ -70,13 +72,13 @@ def _ours(box: Box, found: list[Container]) -> dict[str, OwnContainer]:
     runs = Run.objects.filter_managed().filter(lately, server__box=box)
     ours: dict[str, OwnContainer] = {}
     for each in found:
-        ended = durations.to_timestamp(each.finished_at)
+        ended = numbers.to_timestamp(each.finished_at)
         ours[each.id] = OwnContainer(server=each.labels.get("inferdash.server", ""), ended_at=ended)
     for slug, ended_at, *ids in runs.values_list(
         "server__slug", "ended_at", "container_id", "container_was"
     ):
         for container in filter(None, ids):
-            ended = durations.to_timestamp(ended_at)
+            ended = numbers.to_timestamp(ended_at)
             known = OwnContainer(server=slug, ended_at=ended, is_there=False)
             ours.setdefault(container, known)
     return ours
@@ -165,7 +167,7 @@ def reclaim(box: Box, sample: Mapping[str, Any] | None, level: int) -> str:
         raise ReclaimError(why)
     try:
         is_allowed = creation.read_limits().reclaim
-    except secret_env.SecretsError as refusal:
+    except starts.SecretsError as refusal:
         raise ReclaimError(str(refusal), reclaim_command(level)) from refusal
     if not is_allowed:
         raise ReclaimError(
@@ -185,3 +187,85 @@ def reclaim(box: Box, sample: Mapping[str, Any] | None, level: int) -> str:
 
 def _free() -> int:
     return Kernel(root=settings.KERNEL_ROOT).meminfo().get("MemFree", 0)
+
+
+def read_release(run: Run) -> Release:
+    """What came back so far; an empty one until it has ended."""
+    return Release.from_json(run.health.memory_after) if run.health.memory_after else Release()
+
+
+def describe_release(run: Run) -> str:
+    return release_words.sentence(read_release(run), now=timezone.now().timestamp())
+
+
+def find_release_code(run: Run) -> str:
+    """Of the first message of describe_release(); "" where there is none."""
+    return release_words.find_code(read_release(run), now=timezone.now().timestamp())
+
+
+def measure_before(
+    run: Run, sample: Mapping[str, Any] | None, started_at: datetime | None
+) -> dict[str, Any] | None:
+    """What its GPUs had in use before its container was started; None where nobody looked then."""
+    if sample is None or (started_at and sample["t"] > started_at.timestamp()):
+        return None
+    if any(card.get("kind") == "unified" for card in sample.get("gpus") or []):
+        left = [vars(each) for each in resources.segments(settings.HOST_ROOT)]
+        sample = {**sample, "shm": left}
+    found = release.measure_before(sample, run.gpus, now=timezone.now().timestamp())
+    if found is None:
+        return None
+    # What an earlier run has not given back yet is none of this one's, and may come back under it.
+    waiting = Run.objects.filter(server__box=run.server.box, state__in=ENDED, released_at=None)
+    for earlier in waiting.filter(start__memory_before__isnull=False).exclude(pk=run.pk):
+        if read_release(earlier).outcome in ("", "releasing"):
+            found = release.lower(found, earlier.start.memory_before)
+    return found
+
+
+def list_watched_runs(box: Box) -> list[Run]:
+    """Runs whose memory somebody has to look at: those that have it, and those that had it."""
+    has_ended = Q(state__in=ENDED, released_at=None)
+    has_container = Q(state__in=ACTIVE) & ~Q(container_id="")
+    with_memory = Run.objects.filter(server__box=box, start__memory_before__isnull=False)
+    return with_memory.filter(has_ended | has_container).fetch_any()
+
+
+def look_at_release(
+    run: Run, snapshot: Mapping[str, Any], pids: Collection[int]
+) -> ReleaseLook | None:
+    assert run.start.memory_before is not None
+    return release.look(
+        run.start.memory_before,
+        snapshot,
+        run.container_id or run.container_was,
+        began=numbers.to_timestamp(run.started_at),
+        ended=numbers.to_timestamp(run.ended_at),
+        pids=pids,
+        thresholds=settings.MEMORY_THRESHOLDS,
+    )
+
+
+def note(run: Run, seen: ReleaseLook | None, *, held: int | None) -> None:
+    """Write down what a look at an ended run says. `held` is what it held before its end."""
+    if run.ended_at is None or run.start.memory_before is None:
+        return
+    so_far = read_release(run) if run.health.memory_after else Release(held=held)
+    now = timezone.now()
+    ended = run.ended_at.timestamp()
+    new = release.step(
+        so_far,
+        seen,
+        run.start.memory_before,
+        ended=ended,
+        now=now.timestamp(),
+        thresholds=settings.MEMORY_THRESHOLDS,
+    )
+    is_over = new.is_over or now.timestamp() - ended > release.REMEMBERED
+    if new == so_far and not is_over:
+        return
+    fields = {"health__memory_after": new.to_json(), "released_at": now if is_over else None}
+    if not Run.objects.filter(pk=run.pk, released_at=None).write(**fields):
+        return
+    if release_words.short(new) != release_words.short(so_far) or new.outcome != so_far.outcome:
+        events.publish_change("server", run.server_id)

@@ -22,7 +22,7 @@ from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import VolumeError
 from servers.lifecycle.images.inventory import list_placed_servers, next_launch
 from servers.lifecycle.runs import creation
-from servers.lifecycle.weights import checkpoints, inventory
+from servers.lifecycle.weights import inventory
 from servers.models import Box, CheckpointFacts, ModelInventory, Run
 
 log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class HubSizes:
         if now < due or now < self._away:
             return said
         try:
-            said = checkpoints.ask_hub(name, box)
+            said = inventory.ask_hub(name, box)
         except HubError as error:
             # For all models: whoever is offline is so for every one.
             self._away = now + TRY_AGAIN
@@ -139,8 +139,8 @@ def look_at_checkpoints(box: Box, ask_hub: AskHub | None = None) -> None:
     missing = []
     try:
         for source in _list_named(box):
-            if (checkpoint := checkpoints.look(source, box)) is not None:
-                found[source] = checkpoints.facts(checkpoint)
+            if (checkpoint := inventory.look(source, box)) is not None:
+                found[source] = inventory.facts(checkpoint)
             else:
                 missing.append(source)
     except (OSError, LimitsError, VolumeError) as error:
@@ -152,7 +152,7 @@ def look_at_checkpoints(box: Box, ask_hub: AskHub | None = None) -> None:
         return
     for source in missing:
         if (remote := ask_hub(source, box)) is not None:
-            found[source] = checkpoints.remote_facts(remote)
+            found[source] = inventory.remote_facts(remote)
     # Away, it takes nothing back; switched off, nobody would ever correct it.
     _keep(box, found, also=missing if settings.HUB else None)
 
@@ -170,4 +170,4 @@ def _keep(box: Box, found: dict[str, dict[str, Any]], *, also: list[str] | None 
 
 def _list_named(box: Box) -> set[str]:
     launches = map(next_launch, list_placed_servers(box))
-    return {source for each in launches if (source := checkpoints.source(each, box))}
+    return {source for each in launches if (source := inventory.source(each, box))}

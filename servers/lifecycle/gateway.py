@@ -15,7 +15,7 @@ from servers import events
 from servers.judge.runs import gpu_conflicts as judge_gpu_conflicts
 from servers.judge.runs import health
 from servers.judge.runs.gpu_conflicts import OnDemandRun
-from servers.launch import durations
+from servers.launch import numbers
 from servers.launch.engines import ENGINES
 from servers.lifecycle.people import claims
 from servers.lifecycle.profiles import checks, preflight
@@ -24,7 +24,7 @@ from servers.lifecycle.runs import commands, gpu_conflicts
 from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import AuditEntry, Box, Run, RunHealth, Server, User
 from servers.models.runs.run import DesiredState, ManagedRun, ManagedServer, RunState, Sleep
-from servers.state import box_samples, data_disk
+from servers.state import samples
 
 # A start that waits for its GPUs outlives the request that wanted it: who asks again finds it.
 WAITS = timedelta(minutes=10)
@@ -70,8 +70,8 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Managed
             brief=brief(server),
         )
     try:
-        data_disk.check_room()  # before anything is stopped for it
-    except data_disk.DiskFullError as error:
+        samples.check_room()  # before anything is stopped for it
+    except samples.DiskFullError as error:
         raise NotStartedError(f"{server} is not started: {error}", brief=brief(server)) from error
     _make_room(context, server, passing, by, checked.known)
     patience = commands.QueueOptions(until=timezone.now() + WAITS)
@@ -84,7 +84,7 @@ def _wake(server: Server, run: Run, passing: Collection[int], by: User | None) -
     if run.sleep_trouble and timezone.now().timestamp() - at < AGAIN:
         raise NotStartedError(run.sleep_trouble, brief=brief(server))
     lacking = health.compute_wake_shortfall(
-        run.health.sleep_info, box_samples.newest(server.box.slug), run.gpus or "all"
+        run.health.sleep_info, samples.newest(server.box.slug), run.gpus or "all"
     )
     if lacking:
         context = LaunchContext.of_server(server, run.launch)
@@ -200,7 +200,7 @@ def stop_idle(box: Box) -> None:
 @verb
 def stop_as_idle(run: ManagedRun, /, because: str = "") -> None:
     """`because`: why it does not sleep, as its profile says."""
-    limit = durations.format_duration(run.version.launch.stop_idle)
+    limit = numbers.format_duration(run.version.launch.stop_idle)
     then = f" It was to sleep, and did not: {because}" if because else ""
     _stop(run, f"Stopped after {limit} without a request; one starts it.{then}")
 

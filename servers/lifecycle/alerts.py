@@ -13,8 +13,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from servers import events
-from servers.host.alerts import webhooks
-from servers.host.alerts.webhooks import AlertMessage, WebhookError
+from servers.host import alerts
+from servers.host.alerts import AlertMessage, WebhookError
 from servers.judge.alerts.case import AGAIN, COMES_BACK, ENDS, AlertCase
 from servers.models import (
     Alert,
@@ -273,11 +273,11 @@ def deliver(channel: NotificationChannel, told: AlertMessage) -> None:
         if channel.kind == ChannelKind.EMAIL:
             _mail(address, told)
         elif channel.kind == ChannelKind.PING:
-            webhooks.ping(address)
+            alerts.ping(address)
         else:
             now = timezone.now().timestamp()
-            made = webhooks.build_payload(channel.kind, told, key=channel.key, now=now)
-            webhooks.post(address, made.body, made.headers)
+            made = alerts.build_payload(channel.kind, told, key=channel.key, now=now)
+            alerts.post(address, made.body, made.headers)
     except SecretError as error:
         raise WebhookError(str(error), may_pass=False) from error
     except WebhookError as error:

@@ -18,11 +18,10 @@ from servers.judge.alerts.runs import RunFacts
 from servers.judge.logs import failure_catalog
 from servers.judge.logs.remedies import list_texts
 from servers.judge.profiles.facts import BoxKind, LaunchFacts, Subject
-from servers.launch import durations
+from servers.launch import numbers
 from servers.launch.engines.launch import fill_parameters
-from servers.lifecycle.alerts import alerts
+from servers.lifecycle import alerts, memory
 from servers.lifecycle.canary import alerts as canaries
-from servers.lifecycle.memory import releases
 from servers.lifecycle.runs import restart_policy, starts
 from servers.models import (
     Alert,
@@ -36,7 +35,7 @@ from servers.models import (
 )
 from servers.models.alerts import ChannelKind
 from servers.models.runs.run import ACTIVE, RunState
-from servers.state import data_disk
+from servers.state import samples
 
 # Seconds: a sample that is older tells nothing of now.
 FRESH = 15.0
@@ -122,7 +121,7 @@ class AlertMonitor:
         return boxes.of_sample(self.box.slug, judged, is_low=boxes.FLOOR in told)
 
     def _of_data_folder(self, told: frozenset[Key]) -> Iterator[AlertCase]:
-        disk = data_disk.disk()
+        disk = samples.disk()
         if disk is None:
             return
         is_told = boxes.DATA_FOLDER in told
@@ -206,28 +205,28 @@ def _facts(server: Server) -> RunFacts:
 def _facts_of(run: Run) -> RunFacts:
     server, box = run.server, run.server.box
     stuck, remedy = starts.describe_deadlock(run, unified=box.is_unified)
-    release = releases.read_release(run)
+    release = memory.read_release(run)
     return RunFacts(
         pk=run.pk,
         server=server.slug,
         box=box.slug,
         state=run.state,
         asked_at=run.created_at.timestamp(),
-        ready_at=durations.to_timestamp(run.ready_at),
-        ended_at=durations.to_timestamp(run.ended_at),
+        ready_at=numbers.to_timestamp(run.ready_at),
+        ended_at=numbers.to_timestamp(run.ended_at),
         was_stopped=run.stopped_by_id is not None,
         is_automatic=run.plan.attempts > 0,
         why=run.why,
         is_explained=bool(run.log.diagnosis),
         remedy=remedy or _remedy(run),
         status_message=run.status_message,
-        restart_at=durations.to_timestamp(run.restart_at),
-        memory=releases.describe_release(run) if run.ended_at else "",
+        restart_at=numbers.to_timestamp(run.restart_at),
+        memory=memory.describe_release(run) if run.ended_at else "",
         is_memory_settled=run.start.memory_before is None
         or release.outcome not in ("", "releasing"),
         held=run.health.peak_memory,
         unhealthy_because=run.health.unhealthy_because if run.is_unhealthy else "",
-        unhealthy_since=durations.to_timestamp(run.health.unhealthy_since),
+        unhealthy_since=numbers.to_timestamp(run.health.unhealthy_since),
         stuck=stuck,
         memory_warning=run.start.memory_warning,
     )
@@ -250,7 +249,7 @@ def _fetches(box: Box) -> list[Fetch]:
             box=box.slug,
             is_failed=row.state == "failed",
             asked_at=row.asked_at.timestamp(),
-            ended_at=durations.to_timestamp(row.ended_at),
+            ended_at=numbers.to_timestamp(row.ended_at),
             said=row.said,
             advice=row.advice,
         )
