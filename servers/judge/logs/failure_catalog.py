@@ -6,11 +6,13 @@ stage       where in a start it is met
 rank        specific (left out) | close | broad | follows | wrapper: which of two counts;
             family: only of the exception that ended it, where nothing else is recognised; its
             sentence has {said}, the exception with its message, and {place}, the engine's frame;
-            place: the same where only the place is known: it is told, and is no cause
+            place: the same where only the place is known: it is told, and is no cause.
+            Both have {advice}, {part_of} and {package}, see advice.py
 match       a pattern, or several of which one must be found in one line
 unless      a pattern that the same line must not hold
 level       any: lines that call themselves INFO or WARNING count too
-seen, unseen, twice, times   patterns of earlier lines; how often `match` must be met
+seen, unseen, twice, times   patterns of earlier lines; how often `match` must be met. Groups of
+            `seen` and `place` can be told like those of `match`
 seen_with   {part of the line: pattern of an earlier line that it then needs}
 raised      only a line that names an exception
 room        [group, group]: only where the first one's size is more than twice the second's
@@ -109,7 +111,7 @@ RANKS: dict[Rank, int] = {
 _ISSUE = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
 _BLANK = re.compile(r"\{(\w+)\}")
 # Told by the machinery, not by a pattern.
-_GIVEN = {"fits", "unheld", "said", "place"}
+_GIVEN = {"fits", "unheld", "said", "place", "advice", "part_of", "package"}
 
 
 class FailureError(Exception):
@@ -282,6 +284,8 @@ def _failure(said: dict[str, Any]) -> Failure:
         **said,
     )
     groups = {name for each in patterns for name in each.regex.groupindex} | _GIVEN
+    for each in (*made.seen, *filter(None, [made.place])):
+        groups |= each.groupindex.keys()
     given = groups | circumstances.GIVEN
     for text in (made.says, made.plainly):
         if strange := set(_BLANK.findall(text)) - groups:
