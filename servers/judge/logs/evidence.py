@@ -22,7 +22,9 @@ insufficient|unbalanced|corrupt|illegal|overflow|incomplete|bus error|xid|aer_|d
 cublas|pcie|occupied|magic|dumped|gated|restricted|awaiting|ambiguous|trust_|duplicate|broken|nccl
 speculative|fallen|exit code|does not|is not|are not|not |no longer|no such|no |too old|larger than
 greater than|less than|smaller than|only support|crash|malformed|leak|lost|hang|fault|exited with|bootstrapping
-placement group|file "|file /|file ~""".replace("\n", "|").split("|")
+placement group|what():|/libllama|__cxa_throw|std::terminate|uncaught_|file "|file /|file ~""".replace(
+        "\n", "|"
+    ).split("|")
 )
 
 # What quotes other people's words: arguments, requests, the configuration in a dump.
@@ -69,7 +71,7 @@ DEATH = re.compile(
     r"WorkerProc (?:initialization failed|failed to start)|Background loop has errored|"
     r"Engine loop is not running|Fatal Python error|terminate called after throwing|"
     r"Segmentation fault|Illegal instruction|core dumped|GGML_ASSERT\(|ggml_abort|Bus error|^Killed$|"
-    r"exiting due to (?:model loading|HTTP server) error|scheduler (?:is dead|died)|"
+    r"exiting due to (?:model loading|HTTP server) error|scheduler (?:is dead|died)|ggml_uncaught_exception|std::terminate\(\)|"
     r"^\S+\.service: (?:Main process exited, code=(?:exited, status=[1-9]|dumped)|Failed with result)|"
     r"ChildFailedError|Error response from daemon|error: (?:unrecognized|ambiguous|argument|the "
     r"following|invalid argument)|Shutting down .{0,40}because .{0,40}died|"

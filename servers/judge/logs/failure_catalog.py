@@ -28,7 +28,7 @@ when        a condition on the launch, see conditions.py; without a launch it is
 absorbs     ids whose line only prepared this one
 outcome     hung: the log itself proves a standstill
 says        the cause in one sentence, with the patterns' named groups
-plainly     the same where a group is not told
+plainly     the same where a group is not told; or several, the first counts whose groups are told
 fixes       best first, see remedies.py
 source      names of rules/sources.yaml, owner/repository#issue, or plain words
 """
@@ -160,7 +160,7 @@ class Failure:
     absorbs: tuple[str, ...] = ()
     last: bool = False
     hangs: re.Pattern[str] | None = None
-    plainly: str = ""
+    plainly: tuple[str, ...] = ()
 
     @property
     def weight(self) -> int:
@@ -183,8 +183,9 @@ class Failure:
         return RANKS[self.rank] > RANKS["follows"]
 
     def sentence(self, groups: Mapping[str, str]) -> str:
-        is_told = set(_BLANK.findall(self.says)) <= set(groups)
-        return fill(self.says if is_told or not self.plainly else self.plainly, groups)
+        every = (self.says, *self.plainly)
+        told = (text for text in every if set(_BLANK.findall(text)) <= set(groups))
+        return fill(next(told, every[-1]), groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,6 +280,7 @@ def _failure(said: dict[str, Any]) -> Failure:
         seen_with=tuple((re.compile(part), re.compile(need)) for part, need in needs.items()),
         room=_pair(said.pop("room", None)),
         absorbs=tuple(said.pop("absorbs", ())),
+        plainly=tuple(_many(said.pop("plainly", []))),
         remedies=tuple(Remedy.from_data(each) for each in said.pop("fixes", [])),
         sources=tuple(_sources(said.pop("source"))),
         **said,
@@ -287,7 +289,7 @@ def _failure(said: dict[str, Any]) -> Failure:
     for each in (*made.seen, *filter(None, [made.place])):
         groups |= each.groupindex.keys()
     given = groups | circumstances.GIVEN
-    for text in (made.says, made.plainly):
+    for text in (made.says, *made.plainly):
         if strange := set(_BLANK.findall(text)) - groups:
             raise ValueError(f"no pattern has a group {', '.join(strange)}")
     for remedy in made.remedies:
