@@ -31,7 +31,7 @@ MOST = 100
 
 class BenchmarkIn(Schema):
     server: str = Field(max_length=80)
-    preset: str = Field(default="quick", max_length=40)
+    preset: str = Field(default="quick", max_length=40)  # engine: the program of its image
     gives_way: bool = True  # to other people's requests; an editor's key may say false
 
 
@@ -90,7 +90,7 @@ class BenchmarkOut(RowOut):
     asked_by: str | None
     asked_at: datetime
     ended_at: datetime | None
-    source: str  # card, llama-benchy, vllm, sglang; "": it was measured here
+    source: str  # card, llama-benchy, llama-bench, vllm, sglang; "": it was measured here
     after_start: bool  # the profile wanted it, nobody asked
     measured_on: dict[str, Any]
     points: list[PointOut]
