@@ -40,7 +40,16 @@ def make_box_rules(slug: str, password: str) -> list[str]:
 
 
 # Keys of servers.state and servers.events that end with a box's name.
-_OF_A_BOX = ("sample", "history", "recent", "recording", "looked-at", "findings", "verdicts", "host")
+_OF_A_BOX = (
+    "sample",
+    "history",
+    "recent",
+    "recording",
+    "looked-at",
+    "findings",
+    "verdicts",
+    "host",
+)
 # Keys that end with the number of a run or a question.
 _OF_RUNS = ("told", "answer")
 
