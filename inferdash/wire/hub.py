@@ -111,8 +111,13 @@ def list_programs(settings: ModuleType) -> list[Program]:
 def write_enrol_program(settings: ModuleType) -> None:
     """What sshd runs for a box that asks to join, with our settings: it starts without any."""
     files = WireFiles(settings.DATA)
-    names = ("INFERDASH_DATA", "INFERDASH_SETTINGS", "INFERDASH_BOX", "PATH", "TZ")
-    kept = {name: os.environ[name] for name in names if os.environ.get(name)}
+    # Those of the wire it reads itself, where nobody else sees their passwords.
+    names = ("PATH", "TZ", "HOST", "PORT", "TLS", "TLS_CERT", "TLS_KEY", "TLS_DATA")
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if value and (name in names or name.startswith("INFERDASH_"))
+    }
     kept["INFERDASH_DATA"] = str(settings.DATA)
     python, manage = Path(sys.executable), settings.FILES / "manage.py"
     lines = ["#!/bin/sh", *(f"export {name}={_quote(value)}" for name, value in kept.items())]

@@ -8,8 +8,7 @@ HUB = "hub"
 # channel layer brings, nothing that looks at other keys or at the server.
 _COMMANDS = (
     "-@all +@connection +@read +@write +@pubsub +@transaction +eval +evalsha +script|load "
-    "+info -@dangerous -@admin -keys -scan -randomkey -flushdb -flushall -swapdb -client "
-    "+client|setinfo +client|setname +client|id +info +brpop +blpop +bzpopmin"
+    "-@dangerous -@admin -keys -scan -randomkey -client +client|setname +client|id +info +time"
 )
 
 
@@ -24,7 +23,7 @@ def make_box_rules(slug: str, password: str) -> list[str]:
         # Its queue, with celery's priorities, and its place in celery's table of queues.
         f"~box.{slug}",
         f"~box.{slug}\x06\x16*",
-        "~_kombu.binding.*",
+        "~_kombu.binding*",
         # Of the messages that a worker has taken and not yet answered; they hold ids.
         "~unacked",
         "~unacked_index",
@@ -41,7 +40,16 @@ def make_box_rules(slug: str, password: str) -> list[str]:
 
 
 # Keys of servers.state and servers.events that end with a box's name.
-_OF_A_BOX = ("sample", "history", "recording", "looked-at", "findings", "verdicts", "host")
+_OF_A_BOX = (
+    "sample",
+    "history",
+    "recent",
+    "recording",
+    "looked-at",
+    "findings",
+    "verdicts",
+    "host",
+)
 # Keys that end with the number of a run or a question.
 _OF_RUNS = ("told", "answer")
 

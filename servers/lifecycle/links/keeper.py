@@ -89,8 +89,10 @@ class HubKeeper:
         except (OperationalError, InterfaceError) as error:
             log.warning("The database is away: %s", error)
             close_old_connections()
-        except redis.RedisError as error:
+        except redis.ConnectionError as error:
             log.warning("Redis is away: %s", error)
+        except redis.RedisError as error:
+            log.error("Redis does not let the boxes in: %s", error)
 
     def reconcile(self) -> None:
         """Make what lets boxes in agree with the rows."""

@@ -14,7 +14,7 @@ from servers.lifecycle.profiles.knowledge import LaunchContext, share_knowledge
 from servers.lifecycle.runs import gpu_conflicts
 from servers.lifecycle.runs.commands import QueueOptions, start
 from servers.lifecycle.runs.ownership import require_managed
-from servers.lifecycle.weights import checkpoints
+from servers.lifecycle.weights import inventory
 from servers.models import AuditEntry, Box, Profile, Server, User
 from servers.models.runs.run import ManagedRun, RunState
 
@@ -125,7 +125,7 @@ def _find_server(profile: Profile, slug: str, by: User) -> Server:
         profile=profile, box=box, slug=find_free_slug(f"{profile.slug}-{slug}")
     )
     AuditEntry.note(by, "place", made)
-    checkpoints.look_soon(profile)
+    inventory.look_soon(profile)
     events.publish_change("servers")
     return made
 

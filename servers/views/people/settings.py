@@ -16,7 +16,7 @@ from servers.forms.notifications import NotificationChoicesForm
 from servers.forms.people import BoxForm, SecretForm, SecretValueForm
 from servers.launch import numbers
 from servers.launch.engines.placement import resolve
-from servers.lifecycle.alerts.alerts import choose
+from servers.lifecycle.alerts import choose
 from servers.models import (
     AuditEntry,
     Box,
