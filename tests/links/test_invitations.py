@@ -5,8 +5,8 @@ from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from django.utils import timezone
 
 from servers import events
+from servers.host.links import keys
 from servers.host.links.files import WireFiles
-from servers.host.links.keys import hash_key, make_key, write_public_line
 from servers.host.links.sshd import read_host_line
 from servers.judge.links.token import JoinToken, read_token
 from servers.judge.links.words import WORDS, make_words
@@ -64,13 +64,9 @@ def test_an_invitation_names_the_hub_and_keeps_no_seed(hub: User, settings: Any)
 
     made, token = invite_box(hub, now=now)
 
-    assert (token.address, token.port, token.ident) == (
-        f"{settings.HUB_OWNER}@10.0.0.1",
-        8471,
-        made.ident,
-    )
-    assert token.host_key == hash_key(read_host_line(WireFiles(settings.DATA)))
-    assert made.public_key == write_public_line(make_key(token.seed))
+    assert (token.address, token.port, token.ident) == ("milo@10.0.0.1", 8471, made.ident)
+    assert token.host_key == keys.hash_key(read_host_line(WireFiles(settings.DATA)))
+    assert made.public_key == keys.write_public_line(keys.make_key(token.seed))
     assert load_ssh_public_key(made.public_key.encode())
     assert made.expires_at == now + INVITED_FOR
     assert list(BoxInvitation.objects.select_open()) == [made]
@@ -83,7 +79,7 @@ def test_an_invitation_names_the_hub_and_keeps_no_seed(hub: User, settings: Any)
 
 def test_an_inferdash_of_one_box_says_what_to_do_first(hub: User, settings: Any) -> None:
     WireFiles(settings.DATA).host_key.write_text("no key")
-    with pytest.raises(LinkError, match="holds no key"):
+    with pytest.raises(LinkError, match="no key that can be read"):
         invite_box(hub, now=timezone.now())
 
     settings.WIRE = ""
