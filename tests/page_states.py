@@ -64,7 +64,7 @@ def prepare_many() -> None:
 
 
 def prepare_failing() -> None:
-    """Nothing works: servers failed, a box is silent, alerts are open."""
+    """Nothing works: servers failed, a box is away, alerts are open."""
     rtx8, spark = factories.busy_team()
     _fill(rtx8, spark)
     said = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 8.40 GiB."
