@@ -59,6 +59,8 @@ def prepare_many() -> None:
         more = factories.box(f"spark-{number}", gpus=8)
         linked.attach(more)
         factories.tell(more, sample([card(index, []) for index in range(8)], []))
+    moved = Server.objects.filter(slug__startswith="model-4", run=None)
+    moved.update(box=Box.objects.get(slug="spark-2"))
     Box.objects.filter(slug="spark-8").update(seen_at=timezone.now() - timedelta(hours=2))
     _fill(on, Box.objects.get(slug="spark-2"))
 
