@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db.models import Count, Max
@@ -32,6 +32,7 @@ class ModelRow:
     says: str  # beside the state; "" where that says it all
     context: int | None  # tokens; None: not known
     capabilities: tuple[str, ...]
+    box: str  # "" where there is one alone, or where it is not for this person to know
 
 
 def list_models(ready: Iterable[Route], absent: Iterable[NoRoute], person: User) -> list[ModelRow]:
@@ -43,11 +44,13 @@ def list_models(ready: Iterable[Route], absent: Iterable[NoRoute], person: User)
     known = {each.slug: each for each in servers}
     contexts = {slug: LaunchContext(server.launch, server.box) for slug, server in known.items()}
     share_knowledge(list(contexts.values()))
-    return [
+    several = person.may_view and len({each.box_id for each in servers}) > 1
+    rows = [
         _build_row(each, contexts[each.server], known[each.server], person)
         for each in found
         if each.server in known
     ]
+    return rows if several else [replace(each, box="") for each in rows]
 
 
 def _build_row(
@@ -73,6 +76,7 @@ def _build_row(
         says=says,
         context=read_context(facts),
         capabilities=tuple(name for name, has_it in capabilities.items() if has_it),
+        box=server.box.slug,
     )
 
 
