@@ -49,7 +49,7 @@ from servers.judge.logs.remedies import Remedy, fill
 from servers.judge.profiles import lint_rules
 from servers.judge.profiles.conditions import Condition, compile_condition
 from servers.judge.profiles.facts import RuleSource
-from servers.launch.yaml_files import load_yaml
+from servers.launch.tables import load_yaml
 
 SHORTEST = 4  # a shorter word is in too many lines
 

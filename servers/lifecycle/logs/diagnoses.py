@@ -21,7 +21,7 @@ from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.models import Box, LogChunk, Run, User
 from servers.models.logs import NOTE
 from servers.models.runs.run import ACTIVE, RunState
-from servers.state import box_samples
+from servers.state import samples
 
 # Failed runs that are looked at in one round.
 AT_ONCE = 3
@@ -112,7 +112,7 @@ def surroundings(run: Run) -> dict[str, Any]:
         "boot": box.boot_id,
         "others": sorted(others.values_list("server__slug", flat=True)),
     }
-    free = [card.get("free") for card in (box_samples.newest(box.slug) or {}).get("gpus") or []]
+    free = [card.get("free") for card in (samples.newest(box.slug) or {}).get("gpus") or []]
     if free and None not in free:
         around["free"] = sum(free)
     return around
