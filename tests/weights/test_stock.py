@@ -24,7 +24,7 @@ from servers.models import (
     StoredCheckpoint,
 )
 from servers.models.runs.run import RunState
-from servers.watcher.weights.inventory import ModelScan
+from servers.watcher.weights import ModelScan
 from tests import factories
 from tests.weights.test_inventory import CONFIG, blob, folder, gguf, hub
 
@@ -138,7 +138,7 @@ def test_a_start_that_mounts_something_is_looked_after_and_many_are_not_without_
 ) -> None:
     folder(root / "mnt/models/one", "a.safetensors")
     now = [100.0]
-    monkeypatch.setattr("servers.watcher.weights.inventory.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("servers.watcher.weights.time.monotonic", lambda: now[0])
     watcher = ModelScan(box)
     assert watcher.look(go_on=lambda: True) is None
     mounts = factories.server(box, "mounts", mount_hf_cache=False, volumes=("/mnt:/mnt",))
