@@ -1,6 +1,7 @@
 """The page context of the gateway: models, requests, names that may be asked for, captures."""
 
 import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -84,8 +85,14 @@ def _explain(each: NoRoute, server: Server, person: User) -> str:
     if ways.explain_unreachable(server.box):
         return f"on {server.box}, which is away" if ways.has_way(server.box) else f"on {server.box}"
     if each.is_coming:
-        return each.says if person.may_view else ""
+        return _tell_progress(each, server) if person.may_view else ""
     return "a request starts it" if each.may_start else ""
+
+
+def _tell_progress(each: NoRoute, server: Server) -> str:
+    """Beside name and state: of "glm-5 is starting (loading weights 30 %)." what is in brackets."""
+    found = re.fullmatch(rf"{re.escape(server.slug)} is \w+ \((.+)\)\.", each.says)
+    return found[1] if found else each.says
 
 
 type Key = tuple[str, int | None]
