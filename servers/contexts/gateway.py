@@ -16,7 +16,15 @@ from servers.judge.profiles.facts import LaunchFacts
 from servers.judge.weights.fit.demand import read_context
 from servers.lifecycle.profiles.knowledge import LaunchContext, share_knowledge
 from servers.lifecycle.runs import starts
-from servers.models import Benchmark, Capture, CapturedCall, Request, Server, User
+from servers.models import (
+    Benchmark,
+    Capture,
+    CapturedCall,
+    Request,
+    Server,
+    UpgradeTrial,
+    User,
+)
 from servers.models.gateway.request import LATEST
 from servers.state import box_samples
 
@@ -198,6 +206,7 @@ def describe_sidebar(person: User) -> dict[str, Any]:
     return {
         "standings": describe_standings() if person.may_view else [],
         "checkups": Benchmark.objects.filter_open().with_details(),
+        "begun_trials": UpgradeTrial.objects.filter_begun().select_related("by"),
         "person": person,
     }
 
