@@ -31,7 +31,7 @@ from servers.launch.engines.launch import Launch  # noqa: E402
 from servers.lifecycle.runs.ownership import require_managed  # noqa: E402
 from servers.models import Box, FiguresChunk, HistoryChunk, Profile, Run, Server, User  # noqa: E402
 from servers.models.runs.run import ManagedServer, RunState  # noqa: E402
-from servers.state import box_samples, store  # noqa: E402
+from servers.state import samples, store  # noqa: E402
 
 PATIENCE = 90.0  # seconds; on a busy machine everything takes its time
 KEPT = {1: 3600, 10: 86400, 60: 7 * 86400}
@@ -136,7 +136,7 @@ def _remember(box: SimulatedBox, row: Box) -> None:
                 point = _gpu_point(box, card.facts, heats[index], effort[index], holder, step)
                 cards.setdefault(uuid, {})[t] = point
                 of_cards[uuid] = [point["util"], point["used"] * 1024]
-            if step == 1 and t >= until - box_samples.HISTORY:
+            if step == 1 and t >= until - samples.HISTORY:
                 lately.append({"t": t, "gpus": of_cards})
         HistoryChunk.objects.bulk_create(
             [HistoryChunk(box=row, step=step, start=start, body=history.pack(series))

@@ -6,7 +6,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 
-from inferdash.terminal import bench, canary, chat, commands, jobs, show, trial
+from inferdash.terminal import bench, boxes, canary, chat, commands, jobs, show, trial
 from inferdash.terminal.api import TerminalError
 
 _BASH = """\
@@ -14,7 +14,9 @@ _inferdash() {
   local word="${COMP_WORDS[COMP_CWORD]}"
   local servers="start stop restart logs why fit chat claim release"
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W "login logout ps $servers box models images bench canary trial claims pull pulls profile completion" -- "$word"))
+    COMPREPLY=($(compgen -W "login logout ps $servers box boxes models images bench canary trial claims pull pulls profile completion" -- "$word"))
+  elif [ "${COMP_WORDS[1]}" = boxes ] && [ "$COMP_CWORD" -eq 2 ]; then
+    COMPREPLY=($(compgen -W "list add let-in refuse revoke" -- "$word"))
   elif [ "${COMP_WORDS[1]}" = bench ] && [ "$COMP_CWORD" -eq 2 ]; then
     COMPREPLY=($(compgen -W "run hours list show compare export stop" -- "$word"))
   elif [ "${COMP_WORDS[1]}" = canary ] && [ "$COMP_CWORD" -eq 2 ]; then
@@ -126,6 +128,7 @@ def parser() -> ArgumentParser:
     one = verbs.add_parser("box", help="GPUs, and who holds their memory", parents=[json])
     one.add_argument("box", nargs="?", default="")
     one.set_defaults(do=commands.box)
+    boxes.add_to(verbs.add_parser("boxes", help="which there are; one more, or one less"), json)
     one = verbs.add_parser("models", help="what lies on the disks", parents=[json])
     one.add_argument("box", nargs="?", default="")
     one.set_defaults(do=commands.models)

@@ -26,7 +26,7 @@ from servers.models import (
     User,
 )
 from servers.models.gateway.request import LATEST
-from servers.state import box_samples
+from servers.state.samples import newest
 
 _STOPPED = "stopped"
 
@@ -174,7 +174,7 @@ class ServerStatus:
 
 def describe_standings() -> list[ServerStatus]:
     servers = [each for each in Server.objects.for_dashboard() if each.launch.serves_models]
-    samples = {slug: box_samples.newest(slug) or {} for slug in {each.box.slug for each in servers}}
+    samples = {slug: newest(slug) or {} for slug in {each.box.slug for each in servers}}
     return [_build_status(each, samples[each.box.slug]) for each in servers]
 
 

@@ -13,9 +13,8 @@ from django.conf import settings
 from servers.gateway.callers import Refusal
 from servers.host.runs.probes import Endpoint
 from servers.judge.runs.start_progress import StartProgress
-from servers.lifecycle.gateway import scale_to_zero
-from servers.lifecycle.runs import secret_env
-from servers.lifecycle.runs.starts import measure_progress
+from servers.lifecycle import gateway
+from servers.lifecycle.runs.starts import find_endpoint, measure_progress
 from servers.models import Run, Server
 from servers.models.runs.run import DesiredState, RunState
 
@@ -209,7 +208,7 @@ def look() -> tuple[list[Route], list[NoRoute]]:
     )
     for server in servers:
         run = server.run
-        endpoint = secret_env.find_endpoint(run) if run is not None else None
+        endpoint = find_endpoint(run) if run is not None else None
         if (
             run is not None
             and endpoint is not None
@@ -248,11 +247,11 @@ def _absence(server: Server, run: Run | None) -> NoRoute:
         says = f"{server} runs on {server.box}. Ask the inferdash of that box."
     elif run is None or run.wanted != DesiredState.RUNNING or not run.is_active:
         starts = f"{server} is not running; a request starts it."
-        says = scale_to_zero.why_not(server) or starts
-        brief = scale_to_zero.why_not(server, is_brief=True) or starts
+        says = gateway.why_not(server) or starts
+        brief = gateway.why_not(server, is_brief=True) or starts
     elif run.sleeps:
         is_coming, left = True, run.health.sleep_info.get("woke_in")
-        brief = f"{server} {scale_to_zero.describe_sleep_clause(run)}. A request wakes it."
+        brief = f"{server} {gateway.describe_sleep_clause(run)}. A request wakes it."
         says = run.sleep_trouble or brief
     elif run.state in _COMING:
         start = measure_progress(run, run.launch, unified=server.box.is_unified)

@@ -9,7 +9,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from servers.contexts.external import workloads
+from servers.contexts import external
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.people import claims
 from servers.models import Claim, Run, Server
@@ -132,5 +132,5 @@ def claims_on(server: Server) -> list[Claim]:
 
 
 register.filter("claims_against", claims.against_stop)
-register.simple_tag(workloads.cluster_of)
-register.simple_tag(workloads.ray_workers)
+register.simple_tag(external.cluster_of)
+register.simple_tag(external.ray_workers)

@@ -12,7 +12,7 @@ from servers.judge.alerts import case
 from servers.judge.memory.hardware.finding import HardwareFinding, Severity
 from servers.models import Alert, Box, Profile, Run, Server
 from servers.models.runs.run import DesiredState, RunState
-from servers.watcher.alerts.alerts import AlertMonitor
+from servers.watcher.alerts import AlertMonitor
 from tests import factories, shelves
 from tests.samples import card
 

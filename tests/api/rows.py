@@ -42,8 +42,14 @@ BOX, SERVER, RUN = {"slug": "box"}, {"slug": "server"}, {"run_id": "run"}
 JOB, DOWNLOAD, CLAIM = {"pk": "job"}, {"pk": "download"}, {"pk": "claim"}
 RESULT = {"pk": "result"}
 CANARY = {"pk": "canary"}
+ASKING, JOINED = {"pk": "asking"}, {"pk": "joined"}
 TRIAL = {"pk": "trial"}
 OPERATIONS = [
+    Operation(name="GET /links", needs=Permission.ADMINISTER),
+    Operation(name="POST /links/invitations", needs=Permission.ADMINISTER),
+    Operation(name="POST /links/{pk}/let-in", needs=Permission.ADMINISTER, args=ASKING),
+    Operation(name="POST /links/{pk}/refuse", needs=Permission.ADMINISTER, args=ASKING),
+    Operation(name="POST /links/{pk}/revoke", needs=Permission.ADMINISTER, args=JOINED),
     Operation(name="GET /boxes", needs=Permission.VIEW),
     Operation(name="GET /boxes/{slug}", needs=Permission.VIEW, args=BOX),
     Operation(name="GET /boxes/{slug}/models", needs=Permission.VIEW, args=BOX),

@@ -11,7 +11,7 @@ from servers.lifecycle.canary import automatic, commands
 from servers.models import Alert, Canary, CanaryJob, Run
 from servers.models.jobs import JobState
 from servers.models.runs.run import ManagedServer, RunState
-from servers.watcher.alerts.alerts import AlertMonitor
+from servers.watcher.alerts import AlertMonitor
 from tests import factories
 from tests.canary.answered import canary
 from tests.canary.engine import CanaryModel

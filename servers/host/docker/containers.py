@@ -29,9 +29,9 @@ from servers.host.docker.facts import (
     translate,
     unix_time,
 )
-from servers.host.images.builds import Builds
+from servers.host.images.images import Builds
 from servers.host.kernel.processes import listener
-from servers.host.logs.log_stream import LogStream, LogStreamError
+from servers.host.logs import LogStream, LogStreamError
 from servers.launch import numbers
 from servers.launch.spec import Mount, Port, Spec
 

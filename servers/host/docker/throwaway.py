@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 from servers.host.docker.client import DockerResponse, DockerSocketError, translate_errors
 from servers.host.docker.containers import QUESTION, ContainerError, DockerContainers, Mount, Spec
 from servers.host.docker.facts import translate
-from servers.host.logs.log_stream import LogStreamError
+from servers.host.logs import LogStreamError
 
 _HEADER = struct.Struct(">BxxxL")
 _LOOK_EVERY = 0.5  # seconds

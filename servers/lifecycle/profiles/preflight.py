@@ -30,7 +30,7 @@ from servers.launch.engines.placement import CardsError, Volume, VolumeError
 from servers.launch.spec import Spec
 from servers.lifecycle.profiles import checks, path_reports
 from servers.lifecycle.profiles.knowledge import LaunchContext, share_knowledge
-from servers.lifecycle.weights import checkpoints
+from servers.lifecycle.weights import inventory
 from servers.models import Box, HostResources, Profile
 from servers.models.people.key import mask
 
@@ -375,4 +375,4 @@ def _was_looked_for(context: LaunchContext) -> bool:
     version = profile.current if profile is not None else None
     if version is None or box.is_silent or timezone.now() - version.created_at < LOOKED_WITHIN:
         return False
-    return checkpoints.source(fill_parameters(version.launch), box) == context.source
+    return inventory.source(fill_parameters(version.launch), box) == context.source

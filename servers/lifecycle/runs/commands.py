@@ -12,7 +12,7 @@ from servers import events
 from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import AuditEntry, Run, Server, User
 from servers.models.runs.run import ACTIVE, DesiredState, ManagedRun, ManagedServer
-from servers.state import data_disk
+from servers.state import samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ def queue(run: ManagedRun, /, *, by: User | None, action: str, **detail: Any) ->
     """
     server = run.server
     require_managed(server)
-    data_disk.check_room()
+    samples.check_room()
     try:
         with transaction.atomic():
             run.save()

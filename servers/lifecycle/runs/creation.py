@@ -30,7 +30,7 @@ from servers.lifecycle.images import credentials, inventory
 from servers.lifecycle.profiles import export_all
 from servers.lifecycle.runs import hardening
 from servers.lifecycle.runs.ownership import verb
-from servers.lifecycle.runs.secret_env import SecretsError, mask_secrets, remember, site
+from servers.lifecycle.runs.starts import SecretsError, mask_secrets, remember, site
 from servers.models import Box, Claim, ImageFacts, Run
 from servers.models.runs.run import ACTIVE, ManagedRun
 

@@ -9,6 +9,7 @@ from servers.views.api.boxes import router as boxes
 from servers.views.api.canaries import router as canaries
 from servers.views.api.downloads import router as downloads
 from servers.views.api.images import router as images
+from servers.views.api.links import router as links
 from servers.views.api.operations import BoundedParser, register
 from servers.views.api.profiles import router as profiles
 from servers.views.api.servers import router as servers
@@ -30,6 +31,7 @@ api = NinjaAPI(
     parser=BoundedParser(),
 )
 api.add_router("/boxes", boxes, tags=["boxes"])
+api.add_router("/links", links, tags=["links"])
 api.add_router("/servers", servers, tags=["servers"])
 api.add_router("/claims", claims, tags=["claims"])
 api.add_router("/runs", runs, tags=["runs"])

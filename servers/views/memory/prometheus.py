@@ -11,11 +11,11 @@ from django.utils.crypto import constant_time_compare
 from servers.host.http.prometheus import CONTENT_TYPE, Families
 from servers.judge.benchmarks.comparison import FIGURES
 from servers.judge.memory import exported
-from servers.launch import durations
+from servers.launch import numbers
 from servers.lifecycle.benchmarks.results import read_rows
 from servers.models import Alert, Benchmark, BenchmarkPoint, Box, Key, Permission, Run, Server
 from servers.models.runs.run import RunState
-from servers.state import box_samples, engine_metrics
+from servers.state import samples
 from servers.views.access import serve_public
 
 UNAUTHORIZED = 401
@@ -60,7 +60,7 @@ def _text() -> str:
     slugs = dict(held.values_list("container_id", "server__slug"))
     for box in boxes:
         _box(into, box, now)
-        if (sample := box_samples.newest(box.slug)) is not None:
+        if (sample := samples.newest(box.slug)) is not None:
             exported.box(into, box.slug, sample, now=now)
             exported.cards(into, box.slug, sample, slugs)
     servers = Server.objects.present().select_related(
@@ -81,7 +81,7 @@ def _box(into: Families, box: Box, now: float) -> None:
     into.gauge("inferdash_box_up", "Whether the box gives signs of life.").add(
         float(not box.is_silent), box=box.slug
     )
-    seen = durations.to_timestamp(box.seen_at)
+    seen = numbers.to_timestamp(box.seen_at)
     into.gauge("inferdash_box_seen_age_seconds", "Time since the box's last sign of life.").add(
         None if seen is None else max(0.0, now - seen), box=box.slug
     )
@@ -92,7 +92,7 @@ def _box(into: Families, box: Box, now: float) -> None:
 
 def _servers(into: Families, servers: Iterable[Server]) -> None:
     servers = list(servers)
-    told = engine_metrics.figures_by_run(server.run for server in servers)
+    told = samples.figures_by_run(server.run for server in servers)
     for server in servers:
         labels = {"server": server.slug, "box": server.box.slug}
         run = server.run
@@ -140,7 +140,7 @@ def _run(into: Families, run: Run, labels: dict[str, str]) -> None:
         ),
         (
             "last_request_timestamp_seconds",
-            durations.to_timestamp(run.health.last_request_at),
+            numbers.to_timestamp(run.health.last_request_at),
             "When its last request was seen.",
         ),
         ("start_timestamp_seconds", run.created_at.timestamp(), "When it was requested."),

@@ -1,4 +1,4 @@
-"""Pages of settings: you, secrets, boxes, and about this inferdash."""
+"""Pages of settings: you, secrets, one box, and about this inferdash."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from servers.forms.notifications import NotificationChoicesForm
 from servers.forms.people import BoxForm, SecretForm, SecretValueForm
 from servers.launch import numbers
 from servers.launch.engines.placement import resolve
-from servers.lifecycle.alerts.alerts import choose
+from servers.lifecycle.alerts import choose
 from servers.models import (
     AuditEntry,
     Box,
@@ -134,12 +134,6 @@ def save_notifications(request: PersonRequest) -> HttpResponse:
 def _show_you(request: PersonRequest, form: NotificationChoicesForm) -> HttpResponse:
     context = {"authority": encryption.show_authority(), "form": form, "port": configured.PORT}
     return render(request, "people/settings/you.html", context)
-
-
-@get("settings/boxes/", Permission.ADMINISTER, name="settings_boxes")
-def list_boxes(request: PersonRequest) -> HttpResponse:
-    boxes = Box.objects.select_related("hf_token")
-    return render(request, "people/settings/boxes.html", {"boxes": boxes})
 
 
 @get_or_post("settings/boxes/<slug:slug>/", Permission.ADMINISTER)

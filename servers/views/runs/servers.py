@@ -22,7 +22,7 @@ from servers.judge.logs import parsing
 from servers.launch import numbers
 from servers.launch.engines.launch import check_parameter
 from servers.lifecycle.runs.ownership import require_managed
-from servers.lifecycle.weights import checkpoints
+from servers.lifecycle.weights import inventory
 from servers.models import (
     AuditEntry,
     Box,
@@ -36,7 +36,7 @@ from servers.models import (
 )
 from servers.models.logs import MOST_CHUNKS
 from servers.models.runs.run import PARTS
-from servers.state import box_samples
+from servers.state.samples import newest
 from servers.views.access import PersonRequest, get, post
 from servers.views.people import encryption
 from servers.views.profiles.profiles import find, mark_favourite
@@ -65,7 +65,7 @@ def dashboard(request: PersonRequest) -> HttpResponse:
     if not request.user.may_view:
         return redirect("chat")
     boxes = list(Box.objects.all())
-    samples = {box.slug: box_samples.newest(box.slug) for box in boxes}
+    samples = {box.slug: newest(box.slug) for box in boxes}
     servers = list(Server.objects.for_dashboard().for_person(request.user))
     return render(
         request,
@@ -122,7 +122,7 @@ def profile_place(request: PersonRequest, slug: str) -> HttpResponse:
             profile=found, box=box, slug=_free_slug(f"{found.slug}-{said}"), values=values
         )
         AuditEntry.note(request.user, "place", made, **values)
-        checkpoints.look_soon(found)
+        inventory.look_soon(found)
         events.publish_change("servers")
     return redirect("profile", slug=found.slug)
 
