@@ -28,7 +28,7 @@ from servers.lifecycle.benchmarks.subject import BenchmarkSubject
 from servers.lifecycle.jobs.runner import GivenUpError, JobError, JobWork
 from servers.lifecycle.profiles import export_all
 from servers.lifecycle.runs import creation, hardening
-from servers.lifecycle.runs.secret_env import SecretsError, mask_secrets, site
+from servers.lifecycle.runs.starts import SecretsError, mask_secrets, site
 from servers.models import Benchmark, BenchmarkJob, Run
 
 OF = "bench"  # its containers, for throwaway.drop_leftovers()

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('servers', '0076_upgrade_trials'),
+        ('servers', '0077_links'),
     ]
 
     operations = [
