@@ -42,8 +42,11 @@ TRIED_AGAIN_AFTER = timedelta(hours=12)
 
 def ask_at_night(box: Box) -> None:
     """A full one of each server that nobody uses."""
-    now = timezone.localtime()
-    if now.hour not in NIGHT or UpgradeTrial.objects.open().filter(box=box).exists():
+    now = timezone.now()
+    if (
+        timezone.localtime().hour not in NIGHT
+        or UpgradeTrial.objects.open().filter(box=box).exists()
+    ):
         return
     fulls = Canary.objects.filter(run=OuterRef("run"), set_key="full")
     whole = fulls.filter(outcome=BenchmarkOutcome.WHOLE, asked_at__gte=now - AGAIN_AFTER)
