@@ -17,7 +17,15 @@ from servers.judge.weights.fit.demand import read_context
 from servers.lifecycle.links import ways
 from servers.lifecycle.profiles.knowledge import LaunchContext, share_knowledge
 from servers.lifecycle.runs import starts
-from servers.models import Benchmark, Capture, CapturedCall, Request, Server, User
+from servers.models import (
+    Benchmark,
+    Capture,
+    CapturedCall,
+    Request,
+    Server,
+    UpgradeTrial,
+    User,
+)
 from servers.models.gateway.request import LATEST
 from servers.state.samples import newest
 
@@ -209,6 +217,7 @@ def describe_sidebar(person: User) -> dict[str, Any]:
     return {
         "standings": describe_standings() if person.may_view else [],
         "checkups": Benchmark.objects.filter_open().with_details(),
+        "begun_trials": UpgradeTrial.objects.filter_begun().select_related("by"),
         "person": person,
     }
 

@@ -23,6 +23,7 @@ from servers.judge.profiles.facts import BoxKind, LaunchFacts, Subject
 from servers.launch import numbers
 from servers.launch.engines.launch import fill_parameters
 from servers.lifecycle import alerts, memory
+from servers.lifecycle.benchmarks import start_checks
 from servers.lifecycle.canary import alerts as canaries
 from servers.lifecycle.runs import restart_policy, starts
 from servers.models import (
@@ -61,6 +62,7 @@ class AlertMonitor:
             *boxes.find_download_cases(_fetches(self.box), now=now),
             *found.cases,
             *canaries.list_cases(servers),
+            *start_checks.list_cases(servers),
             *self._of_data_folder(told),
             *boxes.lacks(self.box.slug, _problems(self.box), judged),
         ]  # fmt: skip

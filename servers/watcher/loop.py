@@ -270,6 +270,7 @@ class Watcher:
     def _step_jobs(self) -> None:
         if self.boot_is_noted.is_set():
             automatic.ask_after_changes(self.box)
+            automatic.ask_at_night(self.box)
             trials.advance_all(self.box)
         self.jobs.step(skip=() if self.boot_is_noted.is_set() else ACTIONS)
 

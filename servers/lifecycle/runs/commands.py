@@ -135,10 +135,9 @@ def stop(
         .filter(pk=run.pk, wanted__in=before)
         .update(wanted=wish, stopped_by=by, stop_requested_at=timezone.now())
     )
-    if not asked:
-        # inferdash has given it up meanwhile: it is not to be started again either.
-        given_up = Run.objects.active().filter(pk=run.pk, stopped_by=None).exclude(given_up="")
-        asked = given_up.update(stopped_by=by)
+    if not asked and by is not None:
+        # inferdash is stopping it, or has given it up: nothing of its own is to follow either.
+        asked = Run.objects.active().filter(pk=run.pk, stopped_by=None).update(stopped_by=by)
     if asked:
         _hold_back(run.server, by)
         reason = {"why": why} if why else {}
