@@ -24,7 +24,7 @@ from servers.launch.engines.placement import Place, VolumeError
 from servers.lifecycle.profiles import path_reports
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation, hardening
-from servers.lifecycle.weights import checkpoints, deletion, downloads
+from servers.lifecycle.weights import deletion, downloads, inventory
 from servers.models import Box, Run, StoredCheckpoint
 from servers.models.runs.run import PARTS
 from servers.state import store
@@ -120,7 +120,7 @@ def mount_refusal(box: Box, path: str) -> str:
 @shared_task(base=DjangoTask, ignore_result=True, name="servers.look_at_checkpoint")
 def look_at_checkpoint(name: str, slug: str, home: str, hf_cache: str) -> None:
     try:
-        checkpoints.answer(name, Box(slug=slug, home=home, hf_cache=hf_cache))
+        inventory.answer(name, Box(slug=slug, home=home, hf_cache=hf_cache))
     except (LimitsError, VolumeError, OSError, redis.RedisError) as error:
         log.warning("could not look at the checkpoint of a launch: %s", error)
 

@@ -125,7 +125,7 @@ GROUPS = (
                 *PAGES,
                 "servers/launch/engines/*",
                 "servers/host/runs/probes.py",
-                "servers/host/gateway/relay.py",
+                "servers/host/gateway.py",
             ),
             *("servers/gateway/*", "servers/judge/logs/phases/*", "servers/judge/runs/figures/*"),
             *("servers/judge/logs/meters/*", "tests/vllm/*", "tests/browser/*vllm*"),
@@ -149,7 +149,7 @@ GROUPS = (
                 *PAGES,
                 "servers/launch/engines/*",
                 "servers/host/runs/probes.py",
-                "servers/host/gateway/relay.py",
+                "servers/host/gateway.py",
             ),
             *("servers/gateway/*", "servers/judge/logs/phases/*", "servers/judge/runs/figures/*"),
             *(
@@ -166,7 +166,7 @@ GROUPS = (
         inputs=(
             *(*ALL, *PRODUCT, "servers/watcher/*", "servers/lifecycle/*", "servers/models/*"),
             *("servers/state/*", "servers/events.py", "servers/tasks.py", "servers/host/docker/*"),
-            *("servers/host/logs/*", "tests/chaos/*"),
+            *("servers/host/logs.py", "tests/chaos/*"),
             *("tests/unix_proxy.py", "tests/cutting_proxy.py", "tests/databases.py"),
             "tests/dying.py",
             *("tests/engine/*", "tests/factories.py", "tests/migrated.py", "tests/logs/*"),
@@ -195,7 +195,7 @@ GROUPS = (
         inputs=(
             *(*ALL, *PAGES, "inferdash/*.py", "inferdash/up/web.py", "servers/gateway/*"),
             *(
-                "servers/host/gateway/relay.py",
+                "servers/host/gateway.py",
                 "servers/host/http/connections.py",
                 "tests/test_soak.py",
             ),

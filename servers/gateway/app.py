@@ -28,7 +28,7 @@ from servers.gateway.messages import Translation
 from servers.gateway.messages.response import MessagesStream, NotTranslatedError, translate_error
 from servers.gateway.requests import GatewayRequest, GoneError, Lacking, receive_request
 from servers.gateway.routes import NoRoute, Route, Routes, list_models
-from servers.host.gateway.relay import AwayError, UpstreamResponse, relay
+from servers.host.gateway import AwayError, UpstreamResponse, relay
 
 MODELS = "/v1/models"
 # What vLLM and SGLang have beside /v1, with a model in the body.

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from servers.host.canary.replies import CanaryQuestion
 from servers.judge.benchmarks.presets import read_book
-from servers.launch.yaml_files import load_yaml
+from servers.launch.tables import load_yaml
 
 type ItemKind = Literal[
     "language", "schema", "tool", "needle", "fingerprint", "arithmetic", "turns", "repetition"

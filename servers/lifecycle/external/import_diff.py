@@ -14,7 +14,7 @@ from servers.launch.engines import placement, usual_entrypoint
 from servers.launch.engines.placement import Site, VolumeError
 from servers.launch.spec import Spec
 from servers.lifecycle.runs import creation, hardening
-from servers.lifecycle.runs.secret_env import SecretsError
+from servers.lifecycle.runs.starts import SecretsError
 from servers.models import Box, ImageFacts, Profile, ProfileImport, ProfileVersion
 from servers.models.people.key import SecretError
 

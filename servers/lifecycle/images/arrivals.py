@@ -10,8 +10,7 @@ from django.conf import settings
 
 from servers.host.docker.containers import ContainerError, DockerContainers, DockerFacts
 from servers.host.images import registry
-from servers.host.images.builds import BuildAnswer
-from servers.host.images.images import DockerStream, PullProgress, PullState
+from servers.host.images.images import BuildAnswer, DockerStream, PullProgress, PullState
 from servers.host.images.registry import RegistryError, familiar, parse
 from servers.host.kernel import resources
 from servers.judge.images import dockerfile
@@ -23,7 +22,7 @@ from servers.lifecycle.images import work as images_work
 from servers.lifecycle.images.work import ImageWork
 from servers.lifecycle.jobs.runner import HeldError, JobError
 from servers.lifecycle.runs import creation
-from servers.lifecycle.runs.secret_env import SecretsError
+from servers.lifecycle.runs.starts import SecretsError
 from servers.models import JobLog, TagNews
 
 log = logging.getLogger(__name__)

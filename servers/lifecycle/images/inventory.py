@@ -15,8 +15,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from servers.host.docker.containers import Image
-from servers.host.images.builds import BUILT, PROFILE
-from servers.host.images.images import ImageDiskUsage, ImageUser, ListedImage
+from servers.host.images.images import BUILT, PROFILE, ImageDiskUsage, ImageUser, ListedImage
 from servers.host.images.registry import familiar
 from servers.judge.images import names as judge
 from servers.launch.engines.launch import Launch, fill_parameters

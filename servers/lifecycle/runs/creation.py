@@ -30,7 +30,7 @@ from servers.lifecycle.images import credentials, inventory
 from servers.lifecycle.profiles import export_all
 from servers.lifecycle.runs import hardening
 from servers.lifecycle.runs.ownership import verb
-from servers.lifecycle.runs.secret_env import SecretsError, mask_secrets, remember, site
+from servers.lifecycle.runs.starts import SecretsError, mask_secrets, remember, site
 from servers.models import Box, Claim, ImageFacts, Run
 from servers.models.runs.run import ACTIVE, ManagedRun
 
@@ -225,11 +225,17 @@ def read_limits() -> limits.Limits:
         ) from None
 
 
-def check(spec: Spec, kernels: str) -> None:
-    """Raises Refused for what this box does not allow; `kernels` is the volume of inferdash's."""
+def check(spec: Spec, kernels: str, *, beside: str = "") -> None:
+    """Raises Refused for what this box does not allow; `kernels` is the volume of inferdash's, and
+    `beside` the container whose network this one may share."""
     limit = read_limits()
     refusals = limits.refusals(
-        spec, limit, root=settings.HOST_ROOT, own=own_paths(), manage=settings.MANAGE
+        spec,
+        limit,
+        root=settings.HOST_ROOT,
+        own=own_paths(),
+        manage=settings.MANAGE,
+        beside=beside,
     )
     if refusals:
         raise SecretsError(" ".join(refusals))

@@ -14,6 +14,7 @@ from servers.views.api.operations import BoundedParser, register
 from servers.views.api.profiles import router as profiles
 from servers.views.api.servers import router as servers
 from servers.views.api.servers import run_router as runs
+from servers.views.api.trials import router as trials
 
 __all__ = ["api", "urls"]
 
@@ -38,6 +39,7 @@ api.add_router("/profiles", profiles, tags=["profiles"])
 api.add_router("/downloads", downloads, tags=["downloads"])
 api.add_router("/benchmarks", benchmarks, tags=["benchmarks"])
 api.add_router("/canaries", canaries, tags=["canaries"])
+api.add_router("/trials", trials, tags=["trials"])
 api.add_router("", images, tags=["images"])
 register(api)
 

@@ -9,11 +9,11 @@ from servers.contexts.links import LinkedBox
 from servers.contexts.pages import Panel
 from servers.judge.memory import holders
 from servers.judge.weights import checkpoints
-from servers.lifecycle.gateway import scale_to_zero
-from servers.lifecycle.memory import releases
+from servers.lifecycle import gateway
+from servers.lifecycle.memory import describe_release, find_release_code
 from servers.lifecycle.runs import starts
 from servers.models import Claim, Run, Server, StoredCheckpoint
-from servers.state.engine_metrics import EngineMetrics, figures_of
+from servers.state.samples import EngineMetrics, figures_of
 
 
 class RowOut(Schema):
@@ -74,10 +74,10 @@ class RunOut(RowOut):
             phase=start.phase if start else "",
             percent=start.percent if start else None,
             unhealthy=run.health.unhealthy_because if run.is_unhealthy else "",
-            sleep=scale_to_zero.describe_sleep(run),
-            sleep_code=scale_to_zero.find_sleep_code(run),
-            memory=releases.describe_release(run),
-            memory_code=releases.find_release_code(run),
+            sleep=gateway.describe_sleep(run),
+            sleep_code=gateway.find_sleep_code(run),
+            memory=describe_release(run),
+            memory_code=find_release_code(run),
             failure=run.why if run.state == Run.State.FAILED else "",
             cause=run.log.cause,
             log_lines=run.log.lines,

@@ -13,7 +13,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from servers import events
 from servers.forms.people import NAME_TAKEN, JoinForm, LoginForm, OwnPasswordForm, PasswordForm
 from servers.models import AuditEntry, Invite, LoginFailure, Permission, Role, User
-from servers.state import data_disk
+from servers.state import samples
 from servers.views.access import PersonRequest, get_or_post, post, serve_public
 
 GONE = 410
@@ -33,7 +33,7 @@ def login(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid() and form.person is not None:
         log_in(request, form.person)
         # Sessions stand in the database, and nobody else sweeps out those that are over.
-        with data_disk.unless_full():
+        with samples.unless_full():
             type(request.session).clear_expired()
         return redirect(target)
     return render(request, "people/login.html", {"form": form, "next": target})

@@ -14,7 +14,7 @@ from servers.host.docker.containers import ContainerError
 from servers.host.external.containers import ExternalContainer
 from servers.host.kernel.proc import Kernel
 from servers.judge.external.engines import Origin, WatcherRights, unseen
-from servers.launch import durations
+from servers.launch import numbers
 from servers.launch.commandline.clusters import ray_start
 from servers.launch.commandline.inspect import argv
 from servers.lifecycle.runs import creation, starts
@@ -117,7 +117,7 @@ def _describe_container(
         "name": container.name,
         "image": other.image,
         "ports": ports,
-        "started_at": durations.to_timestamp(began),
+        "started_at": numbers.to_timestamp(began),
         "wants_gpus": other.wants_gpus,
         "origin": origin.to_json(),
         **works,

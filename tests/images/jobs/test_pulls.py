@@ -14,7 +14,7 @@ from servers.models import (
     Box,
     ImageJob,
 )
-from servers.watcher.images.inspection import ImageInventories
+from servers.watcher.images import ImageInventories
 from tests import factories, jobs, shelves
 from tests.images.jobs.steps import done
 from tests.registry import Registry, pull, registry

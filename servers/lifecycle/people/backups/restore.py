@@ -18,7 +18,7 @@ from servers.launch.engines.placement import VolumeError
 from servers.lifecycle.people.backups import backup
 from servers.lifecycle.people.backups.backup import BY_NAME, TABLES, Archive, BackupError, Table
 from servers.lifecycle.runs import creation
-from servers.lifecycle.weights import checkpoints
+from servers.lifecycle.weights import inventory
 from servers.models import (
     AuditEntry,
     Box,
@@ -344,7 +344,7 @@ def _models(
 ) -> Iterator[MissingItem]:
     seen = set()
     for launch in launches:
-        name = checkpoints.source(launch, box)
+        name = inventory.source(launch, box)
         if (name or launch.checkpoint) in seen:
             continue
         seen.add(name or launch.checkpoint)
@@ -354,7 +354,7 @@ def _models(
             yield MissingItem(kind="model", name=launch.checkpoint, size=size, why=why)
             continue
         try:
-            found = checkpoints.look(name, box)
+            found = inventory.look(name, box)
         except (OSError, LimitsError, VolumeError) as error:
             yield MissingItem(kind="model", name=launch.checkpoint, size=size, why=str(error))
             continue
