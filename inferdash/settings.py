@@ -19,7 +19,7 @@ from django.utils.csp import CSP
 
 from inferdash import environment
 from inferdash.environment import read_env_file
-from inferdash.up import ports
+from inferdash.up import plan
 from inferdash.version import find_version
 from servers.judge.memory import stops
 
@@ -237,7 +237,7 @@ SERVES_TLS = tls(env("TLS"), TLS_CERT, TLS_KEY)
 # Where the authority of TLS=self is kept; None: there is none.
 OWN_TLS = Path(env("TLS_DATA", str(DATA / "tls"))) if env("TLS") else None
 # Whoever listens on the way reads passwords and keys: admins are told on the dashboard.
-IS_OPEN_UNENCRYPTED = not (BEHIND_TLS or SERVES_TLS or ports.is_loopback(HOST))
+IS_OPEN_UNENCRYPTED = not (BEHIND_TLS or SERVES_TLS or plan.is_loopback(HOST))
 # What links in messages begin with. Left out: the first name that people may type.
 PUBLIC_URL = env("INFERDASH_URL", public_url(env_list("INFERDASH_ALLOWED_HOSTS"))).rstrip("/")
 if not PUBLIC_URL.startswith(("http://", "https://")):

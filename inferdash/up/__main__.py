@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 from django.db import Error
 
-from inferdash.up import plan, ports, redis
+from inferdash.up import plan, redis
 from servers.management.database import count_migrations, name_database
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def main() -> NoReturn:
     except AlreadyRunningError as running:
         print(f"inferdash: {running}")
         sys.exit(0 if running.is_same else 1)
-    except (StartError, ports.PortError, redis.RedisError) as error:
+    except (StartError, plan.PortError, redis.RedisError) as error:
         sys.exit(f"inferdash: {error}")
     except KeyboardInterrupt:
         sys.exit(130)
@@ -112,7 +112,7 @@ def make_plan() -> tuple[plan.SupervisorPlan, list[int]]:
     address = plan.address(settings.HOST, settings.PORT, is_tls=is_tls)
     lock = claim_folder(settings.DATA, address)
     certificates = _certificates(settings) if is_tls else None
-    sockets = ports.listen(settings.HOST, settings.PORT)
+    sockets = plan.listen(settings.HOST, settings.PORT)
     own_redis = redis.choose(settings.REDIS_URL, settings.DATA, chosen=redis.is_chosen())
     link = migrate_and_invite(_where_to_begin(settings))
 
@@ -152,7 +152,7 @@ def _certificates(settings: "ModuleType") -> "Certificates":
 
 def _where_to_begin(settings: "ModuleType") -> str:
     """The address of the first admin's link: on this machine, unless its certificate is for a name."""
-    if settings.TLS_CERT and not ports.is_loopback(settings.HOST):
+    if settings.TLS_CERT and not plan.is_loopback(settings.HOST):
         return str(settings.PUBLIC_URL)
     return plan.loopback(settings.HOST, settings.PORT, is_tls=settings.SERVES_TLS)
 
