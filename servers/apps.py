@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.apps import AppConfig
+from django.conf import settings
 
 
 class ServersConfig(AppConfig):
@@ -21,3 +22,7 @@ class ServersConfig(AppConfig):
         # In place of Django's own, which shuts people out while the disk is full.
         user_logged_in.disconnect(dispatch_uid="update_last_login")
         user_logged_in.connect(note, dispatch_uid="note_last_login", weak=False)
+        if settings.WIRE == "box":
+            from servers.lifecycle.links import grants
+
+            grants.leave_out_hidden_columns()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from inferdash.demo.box import SimulatedBox, make_boxes
-from inferdash.up import plan, redis
+from inferdash.up import plan, ports, redis
 from inferdash.up.__main__ import StartError, make_plan
 from inferdash.up.plan import Program
 
@@ -32,7 +32,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return _run(folder)
-    except (StartError, plan.PortError, redis.RedisError) as error:
+    except (StartError, ports.PortError, redis.RedisError) as error:
         sys.stderr.write(f"inferdash: {error}\n")
         return 1
     except KeyboardInterrupt:

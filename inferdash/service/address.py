@@ -10,7 +10,7 @@ import sys
 
 from inferdash.tls.chosen import Certificates
 from inferdash.tls.pair import CertificateError
-from inferdash.up import plan, redis
+from inferdash.up import plan, ports, redis
 
 
 def main() -> None:
@@ -26,8 +26,8 @@ def main() -> None:
         return
     if "--is-free" in sys.argv:
         try:
-            sockets = plan.listen(settings.HOST, settings.PORT)
-        except plan.PortError as error:
+            sockets = ports.listen(settings.HOST, settings.PORT)
+        except ports.PortError as error:
             sys.exit(f"inferdash: {error}")
         for each in sockets:
             each.close()

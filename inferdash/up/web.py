@@ -14,7 +14,7 @@ import uvicorn
 
 from inferdash.tls.chosen import Certificates
 from inferdash.tls.pair import CertificateError
-from inferdash.up import plan
+from inferdash.up import plan, ports
 from inferdash.up.connections import BoundedHeads, EncryptedServer, RestingServer
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def main() -> None:
             sockets = [socket.socket(fileno=int(text)) for text in options.sockets.split(",")]
             serve(sockets, behind_tls=options.proxy_headers, certificates=certificates)
             return
-        sockets = plan.listen(settings.HOST, settings.PORT)
-    except (plan.PortError, CertificateError) as error:
+        sockets = ports.listen(settings.HOST, settings.PORT)
+    except (ports.PortError, CertificateError) as error:
         sys.exit(f"inferdash: {error}")
     _tell(certificates)
     serve(sockets, behind_tls=settings.BEHIND_TLS, certificates=certificates)
@@ -95,8 +95,8 @@ def _bind(port: int) -> list[socket.socket]:
     from servers.gateway.legacy_ports import PortTakenError
 
     try:
-        return plan.listen(settings.HOST, port)
-    except plan.PortError as error:
+        return ports.listen(settings.HOST, port)
+    except ports.PortError as error:
         raise PortTakenError(str(error).partition(" Choose another")[0]) from error
 
 

@@ -20,11 +20,13 @@ from servers.judge.benchmarks.comparison import (
     compare_points,
     compare_speed,
 )
+from servers.judge.benchmarks.engine_bench import find_bench
 from servers.judge.benchmarks.facts import list_differing, list_facts
 from servers.judge.benchmarks.plots import list_charts, plot_capacity
 from servers.judge.benchmarks.presets import load_presets
 from servers.judge.messages import Sentence, say
 from servers.judge.runs.smoke_test import expects
+from servers.launch.engines import ENGINES
 from servers.lifecycle.benchmarks.results import read_points, read_rows
 from servers.lifecycle.benchmarks.subject import refuse
 from servers.models import Benchmark, BenchmarkJob, BenchmarkPoint, Run, Server
@@ -73,12 +75,19 @@ def find_checkup(server: Server, run: Run | None) -> dict[str, Any]:
     return {
         "depths": [each for each in presets if each.is_depth],
         "presets": [each for each in presets if not each.is_depth],
+        "engine_bench": _name_engine_bench(run),
         "refusal": refuse(server.run),
         "under_way": _find_under_way(server),
         "mark": BenchmarkJob.objects.mark(),
         "results": list_results(found, OF_A_SERVER),
         **describe_history(found),
     }  # fmt: skip
+
+
+def _name_engine_bench(run: Run | None) -> str:
+    """ "vllm bench serve"; "" where the engine brings none."""
+    bench = find_bench(ENGINES[run.version.launch.engine]) if run else None
+    return bench.title if bench else ""
 
 
 def _find_under_way(server: Server) -> Benchmark | None:
@@ -128,6 +137,7 @@ def describe_result(benchmark: Benchmark, limits: CapacityLimits) -> dict[str, A
         "job": job,
         "figures": figures,
         "rows": [_build_point(each, figures) for each in points],
+        "command": benchmark.measured_on.get("command", ""),
         "facts": list_facts([benchmark.measured_on]),
         "plots": dump_charts([*(plot_capacity(capacity) if capacity else ()), *charts]),
         "capacity": _describe_capacity(capacity) if capacity else None,

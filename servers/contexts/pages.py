@@ -12,7 +12,16 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from servers.contexts import alerts, benchmarks, dashboard, disks, external, gateway, server_page
+from servers.contexts import (
+    alerts,
+    benchmarks,
+    dashboard,
+    disks,
+    external,
+    gateway,
+    links,
+    server_page,
+)
 from servers.contexts.memory import (
     GpuRow,
     HardwareReport,
@@ -164,7 +173,7 @@ def render(
     """The fragments of a page that have changed; for ("everything", None) all of them.
 
     `page` is what the browser shows: dashboard, servers, chat, capture, models (those on disks), found (what was
-    there before), alerts, channels, benchmarks or one, a profile, its form, or a tab of the server
+    there before), alerts, channels, boxes, box_add, benchmarks or one, a profile, its form, or a tab of the server
     or box with that `pk`.
     """
     if not person.may_view:
@@ -218,6 +227,7 @@ def render(
             parts.append(gateway.render_sidebar(person))
     parts += disks.render_downloads(keys, person, page)
     parts += benchmarks.render_mark(keys, page)
+    parts += links.render_parts(keys, person, page)
     parts += server_page.render_parts(keys, person, page, pk, host)
     return "".join(parts)
 

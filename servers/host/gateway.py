@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import httpx
 
 from servers.host.http import connections
+from servers.host.http.wire import WireError
 from servers.host.runs.probes import Endpoint
 
 type Headers = Iterable[tuple[bytes, bytes]]
@@ -26,9 +27,10 @@ _ANSWERED = frozenset(
 class AwayError(Exception):
     """The engine could not be reached, or hung up; the text is httpx's own."""
 
-    def __init__(self, detail: str, *, was_refused: bool = False) -> None:
+    def __init__(self, detail: str, *, was_refused: bool = False, is_cut: bool = False) -> None:
         super().__init__(detail)
         self.was_refused = was_refused  # nothing listens: it has not seen the request
+        self.is_cut = is_cut  # its box cannot be reached, which the text says to a person
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,14 +49,13 @@ async def relay(
     Leaving the context closes the connection, which every engine takes as "stop generating".
     """
     told = [(name, value) for name, value in headers if name.lower() in _TOLD]
-    told += endpoint.headers.items()
     # Passed on as it is, so that its end can be read here, too.
     told.append((b"accept-encoding", b"identity"))
-    request = connections.client().build_request(
-        method, endpoint.url(path), headers=told, content=body
-    )
+    request = endpoint.build_request(method, path, told, content=body)
     try:
         response = await connections.send(request)
+    except WireError as error:
+        raise AwayError(str(error), was_refused=True, is_cut=True) from error
     except httpx.ConnectError as error:
         raise AwayError(str(error), was_refused=True) from error
     except httpx.TransportError as error:

@@ -260,7 +260,7 @@ def _fetches(box: Box) -> list[Fetch]:
 
 def _remedy(run: Run) -> str:
     """The first thing that the catalogue says to do about why it failed; "" where it does not."""
-    failure = failure_catalog.by_id().get(run.log.cause)
+    failure = failure_catalog.by_id().get(run.log.cause or run.log.place)
     if failure is None:
         return ""
     groups = run.log.diagnosis.get("groups", {})

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 import uvicorn
 
-from inferdash.up import connections, plan
+from inferdash.up import connections, ports
 from inferdash.up.connections import WAKES_EVERY, RestingServer
 
 FAILED_AFTER = 60.0  # seconds
@@ -36,7 +36,7 @@ class Counting(RestingServer):
 def test_it_wakes_once_a_second_with_a_new_date() -> None:
     server = Counting()
 
-    asyncio.run(server._serve(plan.listen("127.0.0.1", 0)))
+    asyncio.run(server._serve(ports.listen("127.0.0.1", 0)))
 
     assert [name for name, _value in server.server_state.default_headers] == [b"date", b"server"]
     gaps = [after - before for before, after in pairwise(server.ticked_at)]
@@ -49,7 +49,7 @@ def test_a_signal_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def serves() -> None:
         async with asyncio.timeout(FAILED_AFTER):
-            serving = asyncio.create_task(server._serve(plan.listen("127.0.0.1", 0)))
+            serving = asyncio.create_task(server._serve(ports.listen("127.0.0.1", 0)))
             await server.has_ticked.wait()
             # From beside it, as its loop sleeps in the kernel by then.
             threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGTERM]).start()

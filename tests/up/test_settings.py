@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from inferdash.up import plan
+from inferdash.up import plan, ports
 from tests.ports import free_port
 from tests.up.programs import ROOT
 
 
 def test_one_address_of_the_machine_comes_with_loopback() -> None:
     port = free_port()
-    both = plan.listen("127.0.0.2", port)
+    both = ports.listen("127.0.0.2", port)
     assert [each.getsockname()[0] for each in both] == ["127.0.0.2"]  # loopback already
     for each in both:
         each.close()
-    assert plan.is_loopback("localhost")
-    assert not plan.is_loopback("0.0.0.0")
+    assert ports.is_loopback("localhost")
+    assert not ports.is_loopback("0.0.0.0")
 
 
 def test_the_ssh_line_names_the_port_that_sshd_has(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,11 @@ def test_the_quantization_is_told_in_the_words_that_people_use() -> None:
     assert told(quant_method="modelopt", quant_algo="NVFP4") == "NVFP4"
     assert told(quant_method="modelopt", quant_algo="MIXED_PRECISION") == "ModelOpt"
     assert told(quant_method="compressed-tensors", format="nvfp4-pack-quantized") == "NVFP4"
-    assert told(quant_method="compressed-tensors", format="float-quantized") == "FP8"
+    packed = {"quant_method": "compressed-tensors"}
+    assert told(**packed, format="float-quantized") == "FP8 compressed-tensors"
+    four = {"group_0": {"weights": {"num_bits": 4, "type": "int"}}}
+    assert told(**packed, format="pack-quantized", config_groups=four) == "INT4 compressed-tensors"
+    assert told(**packed, config_groups="broken") == "compressed-tensors"
     assert told(quant_method="awq", bits=4) == "AWQ 4-bit"
     assert told(quant_method="mxfp4") == "MXFP4"
     assert told(quant_method="newest") == "newest"

@@ -65,8 +65,8 @@ async def send_question(
 async def _send(
     client: httpx.AsyncClient, target: BenchmarkTarget, body: dict[str, Any]
 ) -> CanaryReply:
-    headers = {**target.headers, "accept": "application/json", "accept-encoding": "identity"}
-    request = client.build_request("POST", target.url, json=body, headers=headers)
+    wants = {"accept": "application/json", "accept-encoding": "identity"}
+    request = target.build_request(client, body, wants)
     sent = time.monotonic()
     try:
         response = await connections.send(request, client)
@@ -88,10 +88,7 @@ async def _serve() -> None:
     target, limits = await orders.begin()
     questions: asyncio.Queue[CanaryQuestion] = asyncio.Queue()
     orders.follow(lambda said: questions.put_nowait(_read_question(said)))
-    made = httpx.AsyncClient(
-        timeout=httpx.Timeout(None, connect=connections.PROBE_TIMEOUT), **connections.options()
-    )
-    async with connections.without_cookies(made) as client:
+    async with connections.make_client(httpx.Limits()) as client:
         for _question in range(limits.requests):
             reply = await send_question(client, target, await questions.get())
             orders.write(reply.to_json())

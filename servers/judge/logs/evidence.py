@@ -22,7 +22,9 @@ insufficient|unbalanced|corrupt|illegal|overflow|incomplete|bus error|xid|aer_|d
 cublas|pcie|occupied|magic|dumped|gated|restricted|awaiting|ambiguous|trust_|duplicate|broken|nccl
 speculative|fallen|exit code|does not|is not|are not|not |no longer|no such|no |too old|larger than
 greater than|less than|smaller than|only support|crash|malformed|leak|lost|hang|fault|exited with|bootstrapping
-file "|file /|file ~""".replace("\n", "|").split("|")
+placement group|what():|/libllama|__cxa_throw|std::terminate|uncaught_|file "|file /|file ~""".replace(
+        "\n", "|"
+    ).split("|")
 )
 
 # What quotes other people's words: arguments, requests, the configuration in a dump.
@@ -44,6 +46,8 @@ _REPEATED = re.compile(
 _RAISE = re.compile(r"raise (?P<name>[A-Za-z_][\w.]{0,80})\((?P<rest>.*)")
 # The last one may be cut off.
 _QUOTED = re.compile(r"[fr]?\"([^\"]{1,400})(?:\"|$)|[fr]?'([^']{1,400})(?:'|$)")
+_IMPORT = re.compile(r"(?:from [\w.]{1,120} )?import [\w.*(]")
+_OF_MAIN = re.compile(r'/bin/[^"/]{1,60}", line \d+, in <module>|, in _run_module_as_main')
 # llama-server as a router puts the port of each of its servers before their lines.
 _ROUTER = re.compile(r"\[\d{4,5}\] (?=\S)")
 # llama.cpp goes on with less memory: what it could not get before was no end.
@@ -67,7 +71,7 @@ DEATH = re.compile(
     r"WorkerProc (?:initialization failed|failed to start)|Background loop has errored|"
     r"Engine loop is not running|Fatal Python error|terminate called after throwing|"
     r"Segmentation fault|Illegal instruction|core dumped|GGML_ASSERT\(|ggml_abort|Bus error|^Killed$|"
-    r"exiting due to (?:model loading|HTTP server) error|scheduler (?:is dead|died)|"
+    r"exiting due to (?:model loading|HTTP server) error|scheduler (?:is dead|died)|ggml_uncaught_exception|std::terminate\(\)|"
     r"^\S+\.service: (?:Main process exited, code=(?:exited, status=[1-9]|dumped)|Failed with result)|"
     r"ChildFailedError|Error response from daemon|error: (?:unrecognized|ambiguous|argument|the "
     r"following|invalid argument)|Shutting down .{0,40}because .{0,40}died|"
@@ -276,11 +280,14 @@ def _read_raise(
     at = told.at[-1] + 1
     below = [parsing.read(text).text.strip() for text in texts[at : at + 2 * _WITHIN]]
     found = _RAISE.match(below[0]) if below else None
-    if found is None:
+    if found is not None:
+        texts_said = _QUOTED.findall(" ".join([found["rest"], *below[1:]]))
+        message = "".join(double or single for double, single in texts_said)
+        said = f"{found['name']}: {message}" if message else found["name"]
+    elif below and _is_uncaught_import(told, below):
+        said = f"The log breaks off in a traceback, at “{below[0]}”"
+    else:
         return None
-    texts_said = _QUOTED.findall(" ".join([found["rest"], *below[1:]]))
-    message = "".join(double or single for double, single in texts_said)
-    said = f"{found['name']}: {message}" if message else found["name"]
     return EvidenceLine(
         number=told.number + 1,
         position=at,
@@ -294,6 +301,12 @@ def _read_raise(
         frames=tuple(told.frames),
         frames_at=tuple(told.at),
     )
+
+
+def _is_uncaught_import(told: _Traceback, below: Sequence[str]) -> bool:
+    """Whether the program itself ended at an import: nobody catches what its first file raises."""
+    is_mains = bool(_OF_MAIN.search(told.frames[0]))
+    return is_mains and bool(_IMPORT.match(below[0])) and not any(below[1:])
 
 
 def _pieces(raw: str) -> Sequence[str]:

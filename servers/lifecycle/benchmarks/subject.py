@@ -48,7 +48,9 @@ class BenchmarkSubject:
             for name, value in self.endpoint.headers.items()
         }
         url = str(self.endpoint.url(CHAT_PATH))
-        return BenchmarkTarget(url=url, model=self.run.served_name, headers=headers)
+        return BenchmarkTarget(
+            url=url, model=self.run.served_name, headers=headers, via=self.endpoint.via
+        )
 
 
 def find_subject(run: Run) -> BenchmarkSubject | None:

@@ -23,7 +23,7 @@ from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.memory.orphans import Orphan
 from servers.launch.numbers import GIB, gib
 from servers.lifecycle import memory
-from servers.lifecycle.benchmarks import measuring
+from servers.lifecycle.benchmarks import engine_bench, measuring
 from servers.lifecycle.canary import asking
 from servers.lifecycle.external import monitoring, takeover
 from servers.lifecycle.images import arrivals
@@ -195,6 +195,13 @@ _VERBS: dict[JobKind, Callable[[ActionWork, Orphan], str]] = {
 
 
 _CUT = "inferdash was ended in the middle of it."
+
+
+def _cut_benchmark() -> str:
+    engine_bench.drop_leftovers()
+    return f"{_CUT} The points that were whole are kept."
+
+
 # Process ids are used again: what nobody has done by then is not done any more.
 GOOD_FOR = timedelta(seconds=60)
 
@@ -245,7 +252,7 @@ KINDS: Mapping[JobKind, JobRules] = {
         do=measuring.measure,
         lane="benchmarks",  # as many as were let in: one, unless an editor insisted
         good_for=timedelta(minutes=5),
-        cut=lambda: f"{_CUT} The points that were whole are kept.",
+        cut=_cut_benchmark,
     ),
     JobKind.CANARY: JobRules(
         model=CanaryJob,

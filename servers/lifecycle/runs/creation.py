@@ -225,11 +225,17 @@ def read_limits() -> limits.Limits:
         ) from None
 
 
-def check(spec: Spec, kernels: str) -> None:
-    """Raises Refused for what this box does not allow; `kernels` is the volume of inferdash's."""
+def check(spec: Spec, kernels: str, *, beside: str = "") -> None:
+    """Raises Refused for what this box does not allow; `kernels` is the volume of inferdash's, and
+    `beside` the container whose network this one may share."""
     limit = read_limits()
     refusals = limits.refusals(
-        spec, limit, root=settings.HOST_ROOT, own=own_paths(), manage=settings.MANAGE
+        spec,
+        limit,
+        root=settings.HOST_ROOT,
+        own=own_paths(),
+        manage=settings.MANAGE,
+        beside=beside,
     )
     if refusals:
         raise SecretsError(" ".join(refusals))

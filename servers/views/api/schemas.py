@@ -5,6 +5,7 @@ from typing import Any, Self
 
 from ninja import Schema
 
+from servers.contexts.links import LinkedBox
 from servers.contexts.pages import Panel
 from servers.judge.memory import holders
 from servers.judge.weights import checkpoints
@@ -244,8 +245,16 @@ class GpuOut(RowOut):
         )
 
 
+class BoxLinkOut(RowOut):
+    state: str  # here, joined, away, waiting, revoked
+    since: datetime | None  # away or revoked
+    version: str  # of inferdash; "" where it has not said
+    clock_offset: float | None  # seconds ahead of the hub's clock
+
+
 class BoxOut(RowOut):
     slug: str
+    link: BoxLinkOut
     health: str  # ok, attention, silent
     seen_at: datetime | None
     docker: str  # its version; "" when it cannot be used
@@ -257,9 +266,10 @@ class BoxOut(RowOut):
     claims: list[ClaimOut]
 
     @classmethod
-    def from_panel(cls, panel: Panel) -> "BoxOut":
+    def from_panel(cls, panel: Panel, linked: LinkedBox) -> "BoxOut":
         return cls.from_same(
             panel,
+            link=BoxLinkOut.from_same(linked),
             problems=[what for what, _fix in panel.problems],
             gpus=[GpuOut.from_gpu(gpu) for gpu in panel.gpus],
             claims=[ClaimOut.from_claim(each) for each in panel.claims],

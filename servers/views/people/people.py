@@ -20,6 +20,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.debug import sensitive_post_parameters
 
 from servers import events
+from servers.contexts import activity as sentences
 from servers.forms.people import (
     NAME_TAKEN,
     JoinForm,
@@ -165,6 +166,8 @@ NOBODY = "inferdash"  # who has done what no person did
 class ActivityRow:
     entry: AuditEntry
     kind: str
+    did: str  # in the past tense, before what it was done to
+    more: str
     server: str  # its slug, where the subject is one that is there
 
 
@@ -200,7 +203,10 @@ def _filter_entries(request: HttpRequest) -> QuerySet[AuditEntry]:
     found = AuditEntry.objects.select_related("by")
     for word in request.GET.get("q", "").split():
         found = found.filter(
-            Q(by__username__icontains=word) | Q(action__icontains=word) | Q(subject__icontains=word)
+            Q(by__username__icontains=word)
+            | Q(action__icontains=word)
+            | Q(action__in=_find_actions(word))
+            | Q(subject__icontains=word)
         )
     if who := request.GET.get("who"):
         found = found.filter(by=None) if who == NOBODY else found.filter(by__username=who)
@@ -208,6 +214,12 @@ def _filter_entries(request: HttpRequest) -> QuerySet[AuditEntry]:
     if kind == "changes":
         return found.exclude(_begins(*KINDS))
     return found.filter(_begins(kind)) if kind in KINDS else found
+
+
+def _find_actions(word: str) -> list[str]:
+    """Those in whose words on the page it stands."""
+    every = AuditEntry.objects.order_by().values_list("action", flat=True).distinct()
+    return [each for each in every if word.casefold() in sentences.describe_action(each)]
 
 
 def _begins(*kinds: str) -> Q:
@@ -237,6 +249,8 @@ def _list_days(entries: Iterable[AuditEntry]) -> list[ActivityDay]:
                 ActivityRow(
                     entry=entry,
                     kind=_find_kind(entry.action),
+                    did=sentences.describe_action(entry.action),
+                    more=sentences.describe_detail(entry.action, entry.detail),
                     server=entry.subject if entry.subject in slugs else "",
                 )
                 for entry in those

@@ -1,4 +1,4 @@
-"""Pages of settings: you, secrets, boxes, encryption, and about this inferdash."""
+"""Pages of settings: you, secrets, one box, encryption, and about this inferdash."""
 
 import hashlib
 import ssl
@@ -180,12 +180,6 @@ def save_notifications(request: PersonRequest) -> HttpResponse:
 def _show_you(request: PersonRequest, form: NotificationChoicesForm) -> HttpResponse:
     context = {"authority": show_authority(), "form": form, "port": configured.PORT}
     return render(request, "people/settings/you.html", context)
-
-
-@get("settings/boxes/", Permission.ADMINISTER, name="settings_boxes")
-def list_boxes(request: PersonRequest) -> HttpResponse:
-    boxes = Box.objects.select_related("hf_token")
-    return render(request, "people/settings/boxes.html", {"boxes": boxes})
 
 
 @get_or_post("settings/boxes/<slug:slug>/", Permission.ADMINISTER)

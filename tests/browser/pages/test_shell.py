@@ -141,8 +141,8 @@ def test_an_end_of_the_palette_that_is_told_late_stops_no_new_search(
 
     page.evaluate(
         """() => {
-            document.getElementById("palette").close();
-            document.querySelector("command-palette").open();
+            document.getElementById("palette").hidePopover();
+            document.querySelector("[data-palette]").click();
         }"""
     )
 

@@ -57,7 +57,7 @@ def test_docker_s_words_are_evidence_without_a_line() -> None:
 def test_what_another_engine_would_say_is_not_looked_for() -> None:
     text = "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static."
 
-    assert of(text, engine="vllm").cause is None
+    assert of(text, engine="vllm").cause == "says-what-to-change"
     assert of(text, engine="sglang").cause == "sglang-no-kv-memory"
 
 
