@@ -18,7 +18,7 @@ from servers.host.kernel.proc import Kernel
 from servers.judge.alerts.attention import NO_GPU
 from servers.judge.memory.verdicts import ALARMS
 from servers.judge.runs import limits
-from servers.lifecycle.runs import creation, hardening, reboots
+from servers.lifecycle.runs import creation, reboots, starts
 from servers.models import AuditEntry, Box, HostResources
 from servers.state import store
 
@@ -176,7 +176,7 @@ def gather(sample: dict[str, Any] | None) -> tuple[DockerFacts | None, dict[str,
     try:
         told = creation.docker().facts()
         docker = {"version": told.version, "root": told.root}
-        left_out = hardening.list_unsupported(creation.docker())
+        left_out = starts.list_unsupported(creation.docker())
     except ContainerError as error:
         problems.append({"what": "Docker cannot be used", "fix": str(error)})
     if sample is not None and sample.get("error"):

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from django.conf import settings
 from django.utils import timezone
 
-from servers.lifecycle.images.credentials import load_credentials
+from servers.lifecycle.images.inventory import load_credentials
 from servers.lifecycle.links import sealing
 from servers.lifecycle.runs import commands, secret_env
 from servers.models import Box, BoxLink, RegistryCredential, RunPlan, Secret, SecretCopy
