@@ -269,6 +269,7 @@ async def test_the_gateway_streams_from_a_far_engine_and_says_when_its_wire_is_c
     ) as program:  # fmt: skip
         answer = await program.post(CHAT_PATH, json=say(words))
         assert (answer.status_code, answer.text.count('"word')) == (200, 5)
+        await connections.forget(asyncio.get_running_loop())  # as after a few idle seconds
         await asyncio.to_thread(wire.cut)
         try:
             refused = await program.post(CHAT_PATH, json=say(words))
