@@ -97,7 +97,9 @@ def name_state(link: BoxLink) -> str:
 def _describe(box: Box, link: BoxLink | None, secrets: tuple[str, ...]) -> LinkedBox:
     is_here = link is None and box.slug == settings.BOX
     is_revoked = link is not None and link.revoked_at is not None
-    version = settings.VERSION if is_here else link.version if link else ""
+    # Its watcher tells it of a box that runs, the join of one that has not begun to.
+    said = box.facts.get("version") or (link.version if link else "")
+    version = settings.VERSION if is_here else said
     if is_revoked and link is not None:
         state, since = "revoked", link.revoked_at
     elif box.is_silent:

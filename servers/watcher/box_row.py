@@ -191,6 +191,7 @@ def gather(sample: dict[str, Any] | None) -> tuple[DockerFacts | None, dict[str,
         problems.append({"what": "The limits file cannot be used", "fix": str(error)})
     found = {"docker": docker, "limits": allowed, "problems": problems}
     found |= {"left_out": left_out, "openings": opened, "manage": settings.MANAGE}
+    found["version"] = settings.VERSION
     if kernel := Kernel(root=settings.KERNEL_ROOT).release():
         found["kernel"] = kernel
     if sample is not None:
