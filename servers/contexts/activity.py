@@ -1,4 +1,4 @@
-"""What people did, in sentences: entries of the audit log, which keeps actions as commands."""
+"""Sentences of what people did: entries of the audit log, which keeps actions as commands."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
