@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('servers', '0077_links'),
+        ('servers', '0078_secret_copies'),
     ]
 
     operations = [
