@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from tests.bench import (
     chat,
     collector,
+    crowd,
     figures,
     follow,
     gateway,
@@ -45,6 +46,7 @@ BENCHES: dict[str, Callable[[], Iterator[BenchResult]]] = {
     "follow": follow.bench,
     "search": search.bench,
     "phases": phases.bench,
+    "crowd": crowd.bench,
 }
 
 
