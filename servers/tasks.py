@@ -23,7 +23,7 @@ from servers.judge.runs.limits import LimitsError
 from servers.launch.engines.placement import Place, VolumeError
 from servers.lifecycle.profiles import path_reports
 from servers.lifecycle.profiles.knowledge import LaunchContext
-from servers.lifecycle.runs import creation, hardening
+from servers.lifecycle.runs import creation, starts
 from servers.lifecycle.weights import deletion, downloads, inventory
 from servers.models import Box, Run, StoredCheckpoint
 from servers.models.runs.run import PARTS
@@ -74,7 +74,7 @@ def look_at_docker(**_: object) -> None:
 
 def _look_at_docker() -> None:
     try:
-        hardening.list_unsupported(creation.docker())
+        starts.list_unsupported(creation.docker())
     except ContainerError as error:
         log.warning("what Docker can take from containers is tried at the next start: %s", error)
     else:

@@ -17,7 +17,7 @@ from typing import Any
 
 from inferdash.demo.box import SimulatedBox, make_boxes
 from inferdash.demo.container import SimulatedContainer, timestamp
-from inferdash.demo.http import Reply, SimulatedRequest, serve
+from inferdash.demo.engine import Reply, SimulatedRequest, serve
 from inferdash.demo.script import GIB, SAMPLE
 from servers.launch.engines import flaglist
 from servers.launch.engines.flaglist import Flag

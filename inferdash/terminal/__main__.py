@@ -82,6 +82,9 @@ def parser() -> ArgumentParser:
     one.add_argument(
         "--queue", action="store_true", help="if its GPUs are taken, once they are free"
     )
+    one.add_argument(
+        "--any-box", action="store_true", help="SERVER is a profile; on any box that fits"
+    )
     one.add_argument("--beside", action="store_true", help="although somebody is on its GPUs")
     one.add_argument("--despite", default="", metavar="REASON", help="although a check says no")
     one.set_defaults(do=commands.start)

@@ -223,10 +223,6 @@ def _may_translate(scope: Scope, question: GatewayRequest) -> bool:
 
 def _refuse_lost(route: Route, error: AwayError, *, has_begun: bool) -> Refusal:
     where = "in the middle of its answer" if has_begun else "without an answer"
-    if error.is_cut:
-        return Refusal(
-            502, "box_away", f"{route.server} cannot be reached. {error}", server=route.server
-        )
     says = (
         f"{route.server} does not answer on its port: it has just died or is stopping"
         if error.was_refused

@@ -18,7 +18,7 @@ from servers.host.kernel.proc import Kernel
 from servers.judge.alerts.attention import NO_GPU
 from servers.judge.memory.verdicts import ALARMS
 from servers.judge.runs import limits
-from servers.lifecycle.runs import creation, hardening, reboots
+from servers.lifecycle.runs import creation, reboots, starts
 from servers.models import AuditEntry, Box, HostResources
 from servers.state import store
 
@@ -97,6 +97,10 @@ def enrol() -> Box:
         # Older versions left it empty where the folder was not there yet.
         box.hf_cache = cache
         box.save(update_fields=["hf_cache"])
+    if not box.home and not made:
+        # The hub has made the row when it let the box in.
+        box.home = home
+        box.save(update_fields=["home"])
     return box
 
 
@@ -171,7 +175,7 @@ def gather(sample: dict[str, Any] | None) -> tuple[DockerFacts | None, dict[str,
     try:
         told = creation.docker().facts()
         docker = {"version": told.version, "root": told.root}
-        left_out = hardening.list_unsupported(creation.docker())
+        left_out = starts.list_unsupported(creation.docker())
     except ContainerError as error:
         problems.append({"what": "Docker cannot be used", "fix": str(error)})
     if sample is not None and sample.get("error"):

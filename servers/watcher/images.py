@@ -17,7 +17,7 @@ from servers.launch.engines import ENGINES, flaghelp
 from servers.launch.engines.engine import Engine
 from servers.launch.engines.flaghelp import HelpError
 from servers.launch.engines.flaglist import FlagList
-from servers.lifecycle.images import credentials, newer_builds, work
+from servers.lifecycle.images import inventory, newer_builds, work
 from servers.lifecycle.images.inventory import list_placed_servers
 from servers.lifecycle.runs import creation
 from servers.models import Box, ImageFacts, ImageInventory, Run
@@ -298,7 +298,7 @@ class ImageInventories:
     def step(self) -> None:
         """Look if it is time or somebody wants it."""
         is_changed, self._is_changed = self._is_changed, False
-        credentials.test_wanted(self.box, creation.docker())
+        inventory.test_wanted(self.box, creation.docker())
         known, _is_new = ImageInventory.objects.get_or_create(box=self.box)
         age = time.monotonic() - self._looked_at
         is_due = age >= LOOK_EVERY or (age >= AFTER_A_START and self._has_started(known))

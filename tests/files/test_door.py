@@ -10,7 +10,7 @@ SERVERS = Path(__file__).resolve().parents[2] / "servers"
 # By what they touch, the only modules that touch a file system or start a program.
 MAY = {
     "the door: files that others may have made": {
-        *("host/files/box_files.py", "host/files/drafts.py"),
+        *("host/files/box_files.py", "host/files/paths.py"),
     },
     "links on the way of a path, whether it leads to something, and the table of mounts": {
         "host/files/paths.py"
@@ -57,12 +57,12 @@ MAY = {
     "inferdash's own: box.toml and its data folder": {
         *(
             "judge/runs/limits.py",
-            "lifecycle/people/backups/backup.py",
+            "lifecycle/people/backup.py",
             "lifecycle/runs/creation.py",
         ),
         *("lifecycle/runs/permits.py", "watcher/box_row.py"),
     },
-    "the certificates that the settings name": {"views/people/encryption.py"},
+    "the certificates that the settings name": {"views/people/settings.py"},
     "what somebody names at a terminal, with that person's rights": {
         *("management/commands/box.py", "management/commands/diagnose.py"),
         *("management/commands/leave.py", "management/commands/profile.py"),

@@ -8,13 +8,13 @@ from typing import Any
 
 import httpx
 import pytest
-from servers.host.gateway.relay import AwayError, relay
 
 from servers.host.benchmarks.generator import PointPlan
 from servers.host.benchmarks.orders import LoadLimits
 from servers.host.benchmarks.process import LoadGenerator
 from servers.host.benchmarks.requests import BenchmarkTarget
 from servers.host.canary.asker import CanaryAsker
+from servers.host.gateway import AwayError, relay
 from servers.host.http import connections
 from servers.host.http.wire import Way, WireError
 from servers.host.runs import probes, questions

@@ -27,7 +27,7 @@ from servers.lifecycle.benchmarks.rounds import TakenRound, keep_rounds
 from servers.lifecycle.benchmarks.subject import BenchmarkSubject
 from servers.lifecycle.jobs.runner import GivenUpError, JobError, JobWork
 from servers.lifecycle.profiles import export_all
-from servers.lifecycle.runs import creation, hardening
+from servers.lifecycle.runs import creation, starts
 from servers.lifecycle.runs.starts import SecretsError, mask_secrets, site
 from servers.models import Benchmark, BenchmarkJob, Run
 
@@ -212,7 +212,7 @@ def build_spec(run: Run, words: tuple[str, ...], *, key: str, has_gpus: bool) ->
             user=usual.user,
             memory=None if has_gpus else _MEMORY,
         )
-        spec = hardening.harden(creation.docker(), spec, creation.read_limits())
+        spec = starts.harden(creation.docker(), spec, creation.read_limits())
         creation.check(spec, "", beside=beside)
         export_all.check_files(spec, launch.digests)
     except (SecretsError, placement.VolumeError, ContainerError) as error:

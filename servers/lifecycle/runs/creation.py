@@ -26,9 +26,9 @@ from servers.judge.runs import limits
 from servers.launch.engines import ENGINES, placement
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import CardsError, Gpu, VolumeError, resolve
-from servers.lifecycle.images import credentials, inventory
+from servers.lifecycle.images import inventory
 from servers.lifecycle.profiles import export_all
-from servers.lifecycle.runs import hardening
+from servers.lifecycle.runs import starts
 from servers.lifecycle.runs.ownership import verb
 from servers.lifecycle.runs.starts import SecretsError, mask_secrets, remember, site
 from servers.models import Box, Claim, ImageFacts, Run
@@ -53,7 +53,7 @@ class CreatedContainer:
 
 @cache
 def docker() -> DockerContainers:
-    return DockerContainers(settings.INSTALL, logins=credentials.load_credentials)
+    return DockerContainers(settings.INSTALL, logins=inventory.load_credentials)
 
 
 def container_name(run: Run) -> str:
@@ -139,7 +139,7 @@ def create(run: ManagedRun, /) -> CreatedContainer:
             )
         except VolumeError as error:
             raise SecretsError(str(error)) from error
-        spec = hardening.harden(docker(), spec, read_limits())
+        spec = starts.harden(docker(), spec, read_limits())
         check(spec, kernels)
         export_all.check_files(spec, launch.digests)
         try:

@@ -1,17 +1,22 @@
-"""Starts of runs: their secrets, phases, usual times, progress and deadlocks, and heads of Ray clusters."""
+"""Starts of runs: secrets, rights taken away, phases, usual times, progress, deadlocks, and heads of Ray clusters."""
 
 import logging
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 
+from django.conf import settings
 from django.utils import timezone
 
+from servers.host.docker import throwaway
+from servers.host.docker.containers import ContainerError, DockerContainers, Spec
 from servers.host.runs.probes import Endpoint
 from servers.judge.logs import parsing
 from servers.judge.logs.phases import reader as phases
 from servers.judge.logs.phases.progress import PhaseProgress
 from servers.judge.logs.phases.reader import Reader
 from servers.judge.runs import health, start_progress
+from servers.judge.runs.limits import PARTS, PIDS, Limits, Part, drop_rights, list_kept
 from servers.judge.runs.start_progress import (
     StartProgress,
     Stretch,
@@ -23,6 +28,7 @@ from servers.launch.engines import placement
 from servers.launch.engines.engine import flag_value, secret_words
 from servers.launch.engines.launch import Launch
 from servers.launch.redaction import mask_tokens
+from servers.lifecycle.links import ways
 from servers.models import Run, RunPlan, Secret
 from servers.models.people.key import SecretError, SecretValues, mask, unseal_given
 from servers.models.runs.run import RunState
@@ -216,13 +222,19 @@ def without_tokens(text: str) -> str:
 
 
 def find_endpoint(run: Run) -> Endpoint | None:
-    """Where the engine answers, for who runs on its box; None before it has a port.
+    """Where the engine answers, for who runs on its box or on the hub; None before it has a port,
+    and on a hub that has no way to its box.
 
     The only way to an engine: no address that a person typed is ever asked.
     """
     if run.address is None or run.port is None:
         return None
-    return Endpoint(address=run.address, port=run.port, key=_find_engine_key(run))
+    via = None
+    if settings.WIRE == "hub":
+        if not ways.has_way(run.server.box):
+            return None
+        via = ways.find_way(run.server.box)
+    return Endpoint(address=run.address, port=run.port, key=_find_engine_key(run), via=via)
 
 
 def find_key_in(words: tuple[str, ...], env: Mapping[str, str | None]) -> str:
@@ -261,3 +273,75 @@ def _reveal(secret: int) -> str:
         return found.reveal() if found is not None else ""
     except SecretError:
         return ""
+
+
+_BARE = Spec(image="", init=False)
+_IGNORED = "Docker takes the option, and the container keeps the right all the same."
+_NO_PIDS = "Docker says that it cannot count processes here: the cgroup controller pids is missing."
+
+_known: dict[str, dict[str, str]] = {}  # by Docker's address, for the life of this process
+_lock = threading.Lock()
+
+
+def harden(docker: DockerContainers, spec: Spec, allowed: Limits) -> Spec:
+    """The container without what engines do not need. Raises ContainerError."""
+    return drop_rights(spec, pids=allowed.pids_limit, without=list_unsupported(docker))
+
+
+def list_unsupported(docker: DockerContainers) -> dict[str, str]:
+    """Which parts of it this Docker does not do, and why: empty on nearly every box.
+
+    Never read from a row: whoever can write rows could give rights back by one. Raises
+    ContainerError when Docker cannot be asked; then it is asked again the next time.
+    """
+    with _lock:
+        if docker.host not in _known:
+            _known[docker.host] = _try_hardening(docker)
+        return dict(_known[docker.host])
+
+
+def _try_hardening(docker: DockerContainers) -> dict[str, str]:
+    counts = docker.facts().counts_processes
+    missing = {} if counts else {"pids": _NO_PIDS}
+    if not _trouble(docker, set(PARTS) - set(missing)):
+        return missing
+    each = {part: _trouble(docker, {part}) for part in PARTS if part not in missing}
+    return missing | {part: why for part, why in each.items() if why}
+
+
+def _trouble(docker: DockerContainers, parts: set[Part]) -> str:
+    """Why a program does not run with these parts, or runs as if without; "" where it does."""
+    left_out = set(PARTS) - parts
+    spec = drop_rights(_BARE, pids=PIDS, without=left_out)
+    try:
+        said = throwaway.read_trial_status(docker, spec, root=settings.HOST_ROOT)
+    except ContainerError as error:
+        if not throwaway.can_be_asked(error):
+            raise
+        return _of_options(docker, spec, error)
+    kept = list_kept(said, parts)
+    return _IGNORED if kept else ""
+
+
+def _of_options(docker: DockerContainers, spec: Spec, error: ContainerError) -> str:
+    """Docker's words on the options; where the box's own shell runs in no container, as on a box
+    that keeps its programs elsewhere, those on an empty container with them."""
+    try:
+        throwaway.read_trial_status(docker, _BARE, root=settings.HOST_ROOT)
+    except ContainerError as of_shell:
+        if not throwaway.can_be_asked(of_shell):
+            raise
+        refusal = _refusal(docker, spec)
+        return (refusal.detail or str(refusal)) if refusal else ""
+    return error.detail or str(error)
+
+
+def _refusal(docker: DockerContainers, spec: Spec) -> ContainerError | None:
+    """Docker's own of an empty container. Where it makes none at all, nothing was learnt of the
+    options: they are used, and the start says what comes of it."""
+    try:
+        return docker.refusal(spec)
+    except ContainerError as error:
+        if not throwaway.can_be_asked(error):
+            raise
+        return None

@@ -39,7 +39,7 @@ from servers.models.logs import MOST_CHUNKS
 from servers.models.runs.run import PARTS
 from servers.state.samples import newest
 from servers.views.access import PersonRequest, get, post
-from servers.views.people import encryption
+from servers.views.people.settings import days_left
 from servers.views.profiles.profiles import find, mark_favourite
 from servers.views.responses import respond_done, send_file
 from servers.views.runs import starts
@@ -80,7 +80,7 @@ def dashboard(request: PersonRequest) -> HttpResponse:
             "recent": dashboard_context.list_recent(request.user),
             "reboots": dashboard_context.list_reboots(),
             "is_open_unencrypted": settings.IS_OPEN_UNENCRYPTED,
-            "certificate_days": encryption.days_left(),
+            "certificate_days": days_left(),
         },
     )
 

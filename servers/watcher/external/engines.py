@@ -39,9 +39,13 @@ from servers.watcher.external.discovery import (
     ExternalUsage,
     Life,
 )
-from servers.watcher.external.other_workloads import OtherWorkloadsMonitor
+from servers.watcher.external.other_workloads import (
+    NOBODY,
+    OtherWorkloadsMonitor,
+    SystemdOwner,
+    SystemdOwners,
+)
 from servers.watcher.external.processes import BareEngines, EndedEngines, ProcessTree
-from servers.watcher.external.systemd_owners import NOBODY, SystemdOwner, SystemdOwners
 from servers.watcher.logs import follower
 
 log = logging.getLogger(__name__)

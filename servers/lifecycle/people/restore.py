@@ -15,8 +15,8 @@ from servers.host.docker.containers import ContainerError
 from servers.judge.runs.limits import LimitsError
 from servers.launch.engines.launch import Launch, fill_parameters
 from servers.launch.engines.placement import VolumeError
-from servers.lifecycle.people.backups import backup
-from servers.lifecycle.people.backups.backup import BY_NAME, TABLES, Archive, BackupError, Table
+from servers.lifecycle.people import backup
+from servers.lifecycle.people.backup import BY_NAME, TABLES, Archive, BackupError, Table
 from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import inventory
 from servers.models import (
