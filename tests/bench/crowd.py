@@ -189,8 +189,12 @@ def _compare(
     for turn in range(TURNS):
         taken.append((ours(2 * turn + 1), theirs(2 * turn + 2)))
         for who, figures in zip(("ours", "theirs"), taken[-1], strict=True):
-            told = (f"{key} {getattr(figures, key) or 0:.1f}" for key in keys)
-            progress(f"{who}: {', '.join(told)}, prompt {figures.prompt_tokens} tokens")
+            told = ", ".join(f"{key} {getattr(figures, key) or 0:.1f}" for key in keys)
+            first = 1000 * figures.ttft.median if figures.ttft else 0.0
+            progress(
+                f"{who}: {told}, first token {first:.0f} ms, {figures.seconds:.2f} s, "
+                f"{figures.prompt_tokens} tokens read, {figures.output_tokens} written"
+            )
     for key in keys:
         one, other = (
             statistics.median(getattr(pair[side], key) or 0.0 for pair in taken) for side in (0, 1)
