@@ -155,6 +155,7 @@ ROWS = [
     AccessRow(name="profile_new", needs=Permission.EDIT, method="post"),
     AccessRow(name="profile_edit", needs=Permission.EDIT, args=("server",)),
     AccessRow(name="profile_edit", needs=Permission.EDIT, args=("server",), method="post"),
+    AccessRow(name="profile_start", needs=Permission.OPERATE, args=("server",), method="post"),
     AccessRow(name="profile_place", needs=Permission.EDIT, args=("server",), method="post"),
     AccessRow(name="profile_favourite", needs=Permission.VIEW, args=("server",), method="post"),
     AccessRow(name="profile_known", needs=Permission.VIEW, args=("server", "server")),

@@ -29,7 +29,7 @@ def _make_statvfs(
     real: Callable[[Any], os.statvfs_result], root: Path, size: int, free: int
 ) -> Callable[[Any], os.statvfs_result]:
     top = os.path.realpath(root)
-    memory = os.path.join(top, "dev")  # /dev/shm is no disk
+    memory = f"{top}/dev"  # /dev/shm is no disk
 
     def statvfs(path: Any) -> os.statvfs_result:
         seen = f"/proc/self/fd/{path}" if isinstance(path, int) else os.fsdecode(path)

@@ -11,6 +11,7 @@ from inferdash.settings import *  # noqa: F403 - all of them, but for what follo
 from inferdash.settings import MIDDLEWARE as _USUAL
 
 SIMULATED = True
+WIRE = "hub"  # for its pages alone: no sshd runs, and no box can reach it
 _AFTER = "django.contrib.auth.middleware.AuthenticationMiddleware"
 _AT = _USUAL.index(_AFTER) + 1
 MIDDLEWARE = [*_USUAL[:_AT], "inferdash.demo.settings.log_in", *_USUAL[_AT:]]

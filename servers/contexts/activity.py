@@ -1,4 +1,4 @@
-"""What people did, in sentences: entries of the audit log, which keeps actions as commands."""
+"""Sentences of what people did: entries of the audit log, which keeps actions as commands."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -35,16 +35,21 @@ _SENTENCES = {
     "end trial": "ended the trial of",
     "give up waiting": "gave up waiting to start",
     "invite": "invited",
+    "invite box": "made a token for one more box,",
     "join": "joined as",
     "keep running": "keeps running",
+    "let in box": "let in the box",
     "let requests start": "let requests start",
     "limit download": "limited the download of",
     "place": "placed",
     "preset": "saved a preset of",
     "preset deleted": "deleted a preset of",
     "put away restart": "dismissed the restart of",
+    "refuse box": "refused the box",
+    "remove box": "removed the box",
     "reset link": "made a link to reset the password of",
     "reset password": "reset the password of",
+    "revoke box": "revoked the box",
     "set parameters": "set the parameters of",
     "start outside inferdash": "started outside inferdash:",
     "stop for take over": "stopped, to take it over,",
@@ -54,6 +59,7 @@ _SENTENCES = {
     "unwatch": "stopped monitoring",
     "upload result": "uploaded a result of",
     "watch": "began to monitor",
+    "withdraw invitation": "withdrew the token",
 }
 _IRREGULAR = {
     "give": "gave",

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
 from django.db.models import Count, Max
 from django.template.loader import render_to_string
 
@@ -14,6 +13,7 @@ from servers.judge.memory import holders
 from servers.judge.profiles import features
 from servers.judge.profiles.facts import LaunchFacts
 from servers.judge.weights.fit.demand import read_context
+from servers.lifecycle.links import ways
 from servers.lifecycle.profiles.knowledge import LaunchContext, share_knowledge
 from servers.lifecycle.runs import starts
 from servers.models import Benchmark, Capture, CapturedCall, Request, Server, User
@@ -77,8 +77,8 @@ def _build_row(
 
 
 def _explain(each: NoRoute, server: Server, person: User) -> str:
-    if server.box.slug != settings.BOX:
-        return f"on {server.box}"
+    if ways.explain_unreachable(server.box):
+        return f"on {server.box}, which is away" if ways.has_way(server.box) else f"on {server.box}"
     if each.is_coming:
         return each.says if person.may_view else ""
     return "a request starts it" if each.may_start else ""

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from asgiref.sync import sync_to_async
-from django.conf import settings
 
 from servers.gateway.callers import Refusal
 from servers.host.runs.probes import Endpoint
 from servers.judge.runs.start_progress import StartProgress
 from servers.lifecycle import gateway
+from servers.lifecycle.links import ways
 from servers.lifecycle.runs.starts import find_endpoint, measure_progress
 from servers.models import Run, Server
 from servers.models.runs.run import DesiredState, RunState
@@ -208,6 +208,8 @@ def look() -> tuple[list[Route], list[NoRoute]]:
     )
     for server in servers:
         run = server.run
+        if run is not None:
+            run.server = server  # else it is queried for each one
         endpoint = find_endpoint(run) if run is not None else None
         if (
             run is not None
@@ -215,7 +217,7 @@ def look() -> tuple[list[Route], list[NoRoute]]:
             and run.state == RunState.READY
             and run.wanted == DesiredState.RUNNING
             and not run.sleeps
-            and server.box.slug == settings.BOX
+            and not ways.explain_unreachable(server.box)
         ):
             routes.append(_route(server, run, endpoint))
         else:
@@ -241,10 +243,10 @@ def _route(server: Server, run: Run, endpoint: Endpoint) -> Route:
 def _absence(server: Server, run: Run | None) -> NoRoute:
     launch = server.launch
     served_name = run.served_name if run else launch.served_name
-    is_here = server.box.slug == settings.BOX
+    unreachable = ways.explain_unreachable(server.box)
     is_coming, left, advice, brief = False, None, "", ""
-    if not is_here:
-        says = f"{server} runs on {server.box}. Ask the inferdash of that box."
+    if unreachable:
+        says = f"{server} cannot be asked from here. {unreachable}"
     elif run is None or run.wanted != DesiredState.RUNNING or not run.is_active:
         starts = f"{server} is not running; a request starts it."
         says = gateway.why_not(server) or starts
@@ -272,7 +274,7 @@ def _absence(server: Server, run: Run | None) -> NoRoute:
         advice=advice,
         is_coming=is_coming,
         left=left,
-        may_start=is_here
+        may_start=not unreachable
         and not server.is_watched
         and (launch.start_on_request or (run is not None and run.sleeps)),
         hold=launch.hold_requests,

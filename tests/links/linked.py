@@ -36,10 +36,10 @@ def join(name: str = "laurel", by: User | None = None, **values: Any) -> BoxLink
     return link
 
 
-def attach(box: Box) -> BoxLink:
+def attach(box: Box, **values: Any) -> BoxLink:
     """To a box that is there."""
-    link = ask(box.slug)
-    link.box, link.port, link.joined_at = box, 8579, timezone.now()
+    link = ask(box.slug, **values)
+    link.box, link.port, link.joined_at = box, 8500 + box.pk, timezone.now()
     link.keep_credentials(password="p", relay_secret="r")
     link.save()
     return link

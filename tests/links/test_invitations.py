@@ -1,4 +1,3 @@
-import hashlib
 from typing import Any
 
 import pytest
@@ -6,7 +5,9 @@ from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from django.utils import timezone
 
 from servers import events
+from servers.host.links import keys
 from servers.host.links.files import WireFiles
+from servers.host.links.sshd import read_host_line
 from servers.judge.links.token import JoinToken, read_token
 from servers.judge.links.words import WORDS, make_words
 from servers.lifecycle.links import decisions
@@ -14,7 +15,6 @@ from servers.lifecycle.links.invitations import (
     LinkError,
     invite_box,
     withdraw,
-    write_public_key,
 )
 from servers.models import AuditEntry, Box, BoxInvitation, BoxLink, User
 from servers.models.links import INVITED_FOR
@@ -59,14 +59,14 @@ def test_six_words_speak_of_all_parts_and_of_where_each_begins() -> None:
     assert words != make_words(b"box", b"hub")
 
 
-def test_an_invitation_names_the_hub_and_keeps_no_seed(hub: User) -> None:
+def test_an_invitation_names_the_hub_and_keeps_no_seed(hub: User, settings: Any) -> None:
     now = timezone.now()
 
     made, token = invite_box(hub, now=now)
 
-    assert (token.address, token.port, token.ident) == ("10.0.0.1", 8471, made.ident)
-    assert token.host_key == hashlib.sha256(b"a host key").digest()
-    assert made.public_key == write_public_key(token.seed)
+    assert (token.address, token.port, token.ident) == ("milo@10.0.0.1", 8471, made.ident)
+    assert token.host_key == keys.hash_key(read_host_line(WireFiles(settings.DATA)))
+    assert made.public_key == keys.write_public_line(keys.make_key(token.seed))
     assert load_ssh_public_key(made.public_key.encode())
     assert made.expires_at == now + INVITED_FOR
     assert list(BoxInvitation.objects.select_open()) == [made]
@@ -78,8 +78,8 @@ def test_an_invitation_names_the_hub_and_keeps_no_seed(hub: User) -> None:
 
 
 def test_an_inferdash_of_one_box_says_what_to_do_first(hub: User, settings: Any) -> None:
-    WireFiles(settings.DATA).host_key.with_suffix(".pub").unlink()
-    with pytest.raises(LinkError, match="no key yet"):
+    WireFiles(settings.DATA).host_key.write_text("no key")
+    with pytest.raises(LinkError, match="no key that can be read"):
         invite_box(hub, now=timezone.now())
 
     settings.WIRE = ""

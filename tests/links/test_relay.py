@@ -122,7 +122,12 @@ def test_bytes_go_both_ways_and_each_way_ends_by_itself(
         assert read_all(engine) == b"a question"
         # The way back is open: an answer may still come.
         answer = os.urandom(3_000_000)
-        threading.Thread(target=lambda: (engine.sendall(answer), engine.close())).start()
+
+        def tell() -> None:
+            engine.sendall(answer)
+            engine.close()
+
+        threading.Thread(target=tell).start()
         assert read_all(hub) == answer
     wait_until(lambda: box.count_open() == 0, "the relay forgets who has gone")
 

@@ -56,8 +56,8 @@ class EngineTransport(httpx.AsyncHTTPTransport):
             )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        way = request.extensions.get(WAY)
-        if way == self._way:
+        way: Way | None = request.extensions.get(WAY)
+        if way is None or way == self._way:
             return await super().handle_async_request(request)
         if way not in self._far:
             self._far[way] = EngineTransport(self._limits, way)

@@ -37,7 +37,7 @@ class WantedLink:
     password: str
 
     @classmethod
-    def of(cls, link: BoxLink) -> "WantedLink":
+    def read(cls, link: BoxLink) -> "WantedLink":
         """Raises SecretError."""
         assert link.box is not None
         assert link.port is not None
@@ -111,7 +111,7 @@ class HubKeeper:
             for role, each in by_role.items():
                 if before.get(role) != each:
                     rules = redis_users.make_box_rules(each.slug, each.password)
-                    client.execute_command("ACL SETUSER", role, *rules)  # type: ignore[no-untyped-call]
+                    client.execute_command("ACL SETUSER", role, *rules)
                     grants.keep_role(role, each.password)
             if by_role != self._kept:
                 client.acl_save()
@@ -163,7 +163,7 @@ def _list_wanted() -> list[WantedLink]:
     wanted = []
     for link in BoxLink.objects.select_joined().select_related("box").order_by("pk"):
         try:
-            wanted.append(WantedLink.of(link))
+            wanted.append(WantedLink.read(link))
         except SecretError as error:
             log.error("%s cannot be let in: %s", link, error)
     return wanted

@@ -32,11 +32,13 @@ def start(
     like: Run | None = None,
     patience: QueueOptions | None = None,
     on_request: bool = False,
+    placed: str = "",
 ) -> ManagedRun | None:
     """Queue a run of the server's current profile version, or exactly what `like` was.
 
     `despite` is somebody's reason to start it although something about it is known to fail.
-    Without `patience` it starts at once, whoever is on its GPUs.
+    Without `patience` it starts at once, whoever is on its GPUs. `placed` says why on this box,
+    where inferdash has chosen it.
     None when it already runs or is about to: a second click starts nothing.
     """
     version = server.profile.current
@@ -52,6 +54,8 @@ def start(
         )
     )
     noted: dict[str, Any] = {}
+    if placed:
+        run.start.around, noted["placed"] = {"placed": placed}, placed
     if on_request:
         run.on_request, noted["for"] = True, "a request"
     if patience is not None:

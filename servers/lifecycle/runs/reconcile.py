@@ -178,7 +178,7 @@ def _make(run: ManagedRun, *, is_again: bool) -> bool:
         started_at=made.container.started_at or timezone.now(),
         start__unattributed_at_start=pools.compute_unheld(sample),
         start__memory_before=memory.measure_before(run, sample, made.container.started_at),
-        start__around=around,
+        start__around={**run.start.around, **around},
     )
 
 

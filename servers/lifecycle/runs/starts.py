@@ -28,6 +28,7 @@ from servers.launch.engines import placement
 from servers.launch.engines.engine import flag_value, secret_words
 from servers.launch.engines.launch import Launch
 from servers.launch.redaction import mask_tokens
+from servers.lifecycle.links import ways
 from servers.models import Run, RunPlan, Secret
 from servers.models.people.key import SecretError, SecretValues, mask, unseal_given
 from servers.models.runs.run import RunState
@@ -221,13 +222,19 @@ def without_tokens(text: str) -> str:
 
 
 def find_endpoint(run: Run) -> Endpoint | None:
-    """Where the engine answers, for who runs on its box; None before it has a port.
+    """Where the engine answers, for who runs on its box or on the hub; None before it has a port,
+    and on a hub that has no way to its box.
 
     The only way to an engine: no address that a person typed is ever asked.
     """
     if run.address is None or run.port is None:
         return None
-    return Endpoint(address=run.address, port=run.port, key=_find_engine_key(run))
+    via = None
+    if settings.WIRE == "hub":
+        if not ways.has_way(run.server.box):
+            return None
+        via = ways.find_way(run.server.box)
+    return Endpoint(address=run.address, port=run.port, key=_find_engine_key(run), via=via)
 
 
 def find_key_in(words: tuple[str, ...], env: Mapping[str, str | None]) -> str:

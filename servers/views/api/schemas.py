@@ -177,7 +177,6 @@ class ServerOut(Schema):
     def from_server(cls, server: Server) -> "ServerOut":
         run, launch = server.run, server.launch
         lives = run is not None and run.is_active
-        where = starts.find_endpoint(run) if run is not None and lives else None
         shown = RunOut.from_run(run) if run else None
         told = figures_of(run)
         return cls(
@@ -189,7 +188,9 @@ class ServerOut(Schema):
             served_name=run.served_name if run else "",
             state=str(run.shown_state) if run else "never started",
             is_watched=server.is_watched,
-            base_url=f"http://{where.address}:{where.port}/v1" if where else None,
+            base_url=f"http://{run.address}:{run.port}/v1"
+            if run and lives and run.address and run.port
+            else None,
             requests_running=run.health.requests_running if run and lives else None,
             tokens_per_second=run.health.tokens_per_second if run and lives else None,
             last_request_at=run.health.last_request_at if run else None,

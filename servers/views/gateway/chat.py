@@ -28,6 +28,7 @@ from servers.host.runs.probes import Endpoint, EngineError
 from servers.launch import numbers
 from servers.launch.engines import sampling
 from servers.lifecycle.gateway import NotStartedError, describe_sleep_clause
+from servers.lifecycle.links import ways
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import starts
 from servers.lifecycle.runs.ownership import require_managed
@@ -104,7 +105,7 @@ def build_context(request: PersonRequest) -> dict[str, Any]:
     return {
         "servers": Server.objects.for_dashboard(),
         "preselected": request.GET.get("server", ""),
-        "here": settings.BOX,
+        "here": " ".join(ways.list_reachable()),
         "csrf_cookie": settings.CSRF_COOKIE_NAME,
         "parameters": sampling.PARAMETERS,
         "parameter_table": sampling.table(),
@@ -202,12 +203,9 @@ def _target(run_id: int, person: User) -> ChatTarget:
     if run is None:
         raise AskError("This server was removed. Pick another one at the top, then retry.")
     server = run.server
-    if server.box.slug != settings.BOX:
+    if unreachable := ways.explain_unreachable(server.box):
         # Its address is one as seen from its own box: asked from here it is somebody else's.
-        raise AskError(
-            f"{server} runs on {server.box}, and the playground reaches only servers on "
-            f"{settings.BOX}. Pick one of those, or open inferdash on {server.box}."
-        )
+        raise AskError(f"{server} cannot be asked from here. {unreachable} Or pick another server.")
     if not run.version.launch.serves_models:
         raise AskError(
             f"{server} serves no model, so that nobody can talk to it. Pick another one."

@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from asgiref.sync import async_to_sync
-from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
 from django.db.models import Count, Max, Q
@@ -30,6 +29,7 @@ from servers.forms.conversation import (
 )
 from servers.gateway import answers
 from servers.launch import numbers
+from servers.lifecycle.links import ways
 from servers.models import (
     AuditEntry,
     ChatMessage,
@@ -356,7 +356,7 @@ def _sees(request: PersonRequest, each: PromptRun) -> bool:
 def _describe_round(request: PersonRequest, each: PromptRun) -> dict[str, Any]:
     """What the page's script has on a round."""
     run = each.run
-    is_here = run.server.box.slug == settings.BOX
+    is_here = ways.has_way(run.server.box)
     is_up = run.state == RunState.READY and run.wanted == DesiredState.RUNNING
     return {
         "id": each.pk,

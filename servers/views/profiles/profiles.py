@@ -109,6 +109,7 @@ def profile(request: PersonRequest, slug: str) -> HttpResponse:
             "servers": [{"server": server, **_build_known(found, server)} for server in servers],
             # What holds everywhere, for one that is on no box.
             "checked": preflight.anywhere(found.launch) if not servers else None,
+            "has_choice": Box.objects.count() > 1 and not found.launch.parameters,
             # One more server of the same box says something only with values of its own.
             "free_boxes": Box.objects.all()
             if found.launch.parameters

@@ -203,6 +203,7 @@ class Follower(LogWriter):
         """From when to read, and what of that is stored already."""
         last = LogChunk.objects.tail(self.run_id, 1)
         if not last:
+            self._tell_placed()
             return "", RecordOrder([], datetime.now(UTC))
         newest = last[0].at
         since = earlier(newest)
@@ -215,6 +216,13 @@ class Follower(LogWriter):
         if oldest is not None and stamp(oldest) > newest and last[0].stream != NOTE:
             self._store([note(newest, _gap(newest, stamp(oldest)))])
         return since, RecordOrder(stored, datetime.now(UTC))
+
+    def _tell_placed(self) -> None:
+        """Why it runs on this box, where inferdash has chosen it: the log's first line."""
+        run = Run.objects.select_related("start").get(pk=self.run_id)
+        if said := run.start.around.get("placed"):
+            at = run.started_at or datetime.now(UTC)
+            self._store([note(f"{at:%Y-%m-%dT%H:%M:%S}.000000000Z", f"… {said}")])
 
     def _oldest(self) -> bytes | None:
         """The first line that Docker still has."""
