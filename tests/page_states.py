@@ -59,12 +59,14 @@ def prepare_many() -> None:
         more = factories.box(f"spark-{number}", gpus=8)
         linked.attach(more)
         factories.tell(more, sample([card(index, []) for index in range(8)], []))
+    moved = Server.objects.filter(slug__startswith="model-4", run=None)
+    moved.update(box=Box.objects.get(slug="spark-2"))
     Box.objects.filter(slug="spark-8").update(seen_at=timezone.now() - timedelta(hours=2))
     _fill(on, Box.objects.get(slug="spark-2"))
 
 
 def prepare_failing() -> None:
-    """Nothing works: servers failed, a box is silent, alerts are open."""
+    """Nothing works: servers failed, a box is away, alerts are open."""
     rtx8, spark = factories.busy_team()
     _fill(rtx8, spark)
     said = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 8.40 GiB."

@@ -164,7 +164,7 @@ def test_a_silent_box_comes_first_and_says_what_to_do(ada: Client) -> None:
 
     said = text(ada, "/")
 
-    assert "is silent: its watcher gives no sign of life" in said
+    assert "is away: its watcher gives no sign of life" in said
     assert "health-silent" in said
 
 

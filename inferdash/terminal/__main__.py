@@ -82,6 +82,9 @@ def parser() -> ArgumentParser:
     one.add_argument(
         "--queue", action="store_true", help="if its GPUs are taken, once they are free"
     )
+    one.add_argument(
+        "--any-box", action="store_true", help="SERVER is a profile; on any box that fits"
+    )
     one.add_argument("--beside", action="store_true", help="although somebody is on its GPUs")
     one.add_argument("--despite", default="", metavar="REASON", help="although a check says no")
     one.set_defaults(do=commands.start)
@@ -278,6 +281,13 @@ def _add_trial(to: ArgumentParser, json: ArgumentParser) -> None:
         parents=[json],
     )
     one.add_argument("server")
+    one.add_argument(
+        "--when",
+        choices=["now", "idle", "tonight"],
+        default="now",
+        help="idle: once nobody has used it for 15 minutes; tonight: the same, from 2:00 (now)",
+    )
+    one.add_argument("--twice", action="store_true", help="load each twice, in turns")
     one.add_argument("--detach", action="store_true", help="do not wait for its end")
     one.set_defaults(do=trial.run)
     one = kinds.add_parser("list", help="the newest trials", parents=[json])

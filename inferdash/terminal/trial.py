@@ -13,14 +13,16 @@ _STEPS = {
     "measure-old": "measuring what runs", "check-old": "checking its answers",
     "load-new": "loading the new one", "measure-new": "measuring the new one",
     "check-new": "checking its answers", "go-back": "loading the old one again", "over": "over",
-    "wait": "waiting for an idle hour",
+    "wait": "waiting until nobody uses it", "again-old": "loading the old one once more",
+    "measure-old2": "measuring it again", "again-new": "loading the new one once more",
+    "measure-new2": "measuring it again",
 }  # fmt: skip
 _DECISIONS = {"keep": "kept", "back": "went back", "abandoned": "given up", "": "under way"}
 
 
 def run(args: Namespace) -> int:
     api = config.api()
-    said = api.post("trials", server=args.server)
+    said = api.post("trials", server=args.server, when=args.when, is_twice=args.twice)
     if not args.detach:
         ended = follow_begun(api, "trials", said, _line, command="inferdash trial", stop="back")
         if ended is None:
@@ -71,7 +73,12 @@ def _print_trial(args: Namespace, said: dict[str, Any]) -> int:
         state = _STEPS.get(said["step"], said["step"]) if said["is_open"] else ""
         words = f"{said['server']}: {state or _DECISIONS[said['decision']]}. {said['says']}"
         show.write(f"{words.strip()} (trial {said['id']})")
-        for name in ("measured_before", "measured_after"):
+        for name in (
+            "measured_before",
+            "measured_after",
+            "measured_before_again",
+            "measured_after_again",
+        ):
             if said[name] is not None:
                 show.write(f"inferdash bench show {said[name]}")
         for name in ("answers_before", "answers_after"):

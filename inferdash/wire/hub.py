@@ -141,7 +141,9 @@ def _keep_password(path: Path) -> str:
 
 
 def _choose_account() -> str:
-    """Of the links: one that owns nothing, where we may make it."""
+    """Of the links: the one that is named, else one that owns nothing, where we may make it."""
+    if named := os.environ.get("INFERDASH_HUB_ACCOUNT", "").strip():
+        return named
     if os.geteuid() != 0:
         return getpass.getuser()
     try:

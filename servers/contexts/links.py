@@ -53,7 +53,7 @@ class LinkedBox:
             return ""
         size = abs(self.clock_offset)
         if size < 0.05:
-            return "the same"
+            return "agrees"
         shown = f"{size:.1f} s" if size < 60 else f"{size / 60:.0f} min"
         return f"{shown} {'fast' if self.clock_offset > 0 else 'slow'}"
 

@@ -208,6 +208,10 @@ def due(box: Box) -> QuerySet[Notification]:
     # A box that is silent is told of by the others.
     mine = Q(alert__box=box) | Q(alert__kind="silent") | Q(alert=None, channel__box=None)
     mine |= Q(alert=None, channel__box=box) | Q(next_try_at__lt=now - LEFT_LYING)
+    if settings.WIRE == "hub":
+        # Boxes that have joined know no addresses.
+        mine |= Q(alert__box__link__joined_at__isnull=False)
+        mine |= Q(channel__box__link__joined_at__isnull=False)
     found = Notification.objects.unsent().filter(mine, next_try_at__lte=now)
     return found.select_related("alert__box", "channel").order_by("pk")
 

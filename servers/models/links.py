@@ -9,6 +9,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from servers.models.box import Box
+from servers.models.images import RegistryCredential
 from servers.models.people.key import Secret, seal_text, unseal_text
 from servers.models.people.user import User
 
@@ -131,20 +132,31 @@ class BoxLink(models.Model):
 
 
 class SecretCopy(models.Model):
-    """A secret, sealed to the key of one box that needs it."""
+    """A secret or a registry's password, sealed to the key of one box that needs it."""
 
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="secret_copies")
-    secret = models.ForeignKey(Secret, on_delete=models.CASCADE, related_name="copies")
-    sealed = models.BinaryField()
+    # One of both.
+    secret = models.ForeignKey(Secret, null=True, on_delete=models.CASCADE, related_name="copies")
+    registry = models.ForeignKey(
+        RegistryCredential, null=True, on_delete=models.CASCADE, related_name="copies"
+    )
+    sealed = models.BinaryField()  # servers.models.people.sealed_copies
+    sealed_to = models.CharField(max_length=60, default="")  # the box's public key
     made_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["box", "secret"], name="one_copy_a_box_and_secret")
+            models.UniqueConstraint(fields=["box", "secret"], name="one_copy_a_box_and_secret"),
+            models.UniqueConstraint(fields=["box", "registry"], name="one_copy_a_box_and_registry"),
+            models.CheckConstraint(
+                condition=Q(secret=None, registry__isnull=False)
+                | Q(secret__isnull=False, registry=None),
+                name="copy_of_one_secret",
+            ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.secret_id} for {self.box_id}"
+        return f"{self.secret_id or self.registry_id} for {self.box_id}"
 
 
 def is_this_box(box: Box) -> bool:

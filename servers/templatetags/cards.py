@@ -60,6 +60,12 @@ def count_groups(servers: Iterable[Server]) -> list[tuple[str, str, int]]:
 
 
 @register.filter
+def list_boxes(servers: Iterable[Server]) -> list[str]:
+    """The boxes that they are on, by name."""
+    return sorted({each.box.slug for each in servers})
+
+
+@register.filter
 def gpu_words(server: Server) -> str:
     """ "GPUs 0, 1", in which only the commas are places to break a line at."""
     said = (server.run.gpus if server.run and server.run.is_active else "") or server.launch.gpus

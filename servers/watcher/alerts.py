@@ -8,7 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from django.conf import settings
 from django.db import close_old_connections
+from django.db.models import Q
 from django.db.utils import InterfaceError, OperationalError
 
 from servers.judge.alerts import boxes, runs
@@ -21,6 +23,7 @@ from servers.judge.profiles.facts import BoxKind, LaunchFacts, Subject
 from servers.launch import numbers
 from servers.launch.engines.launch import fill_parameters
 from servers.lifecycle import alerts, memory
+from servers.lifecycle.benchmarks import start_checks
 from servers.lifecycle.canary import alerts as canaries
 from servers.lifecycle.runs import restart_policy, starts
 from servers.models import (
@@ -59,6 +62,7 @@ class AlertMonitor:
             *boxes.find_download_cases(_fetches(self.box), now=now),
             *found.cases,
             *canaries.list_cases(servers),
+            *start_checks.list_cases(servers),
             *self._of_data_folder(told),
             *boxes.lacks(self.box.slug, _problems(self.box), judged),
         ]  # fmt: skip
@@ -287,6 +291,8 @@ class NotificationSender:
 
     def step(self) -> None:
         """Start what is due. Short; for every round."""
+        if settings.WIRE == "box":
+            return  # the hub does, which alone knows addresses
         self._threads = {pk: each for pk, each in self._threads.items() if each.is_alive()}
         waiting: dict[int, list[Notification]] = {}
         for notification in alerts.due(self.box):
@@ -317,12 +323,14 @@ class NotificationSender:
 
     def _give_signs_of_life(self) -> None:
         """By a row that another loop writes: a watcher that hangs gives none."""
-        box = Box.objects.get(pk=self.box.pk)
-        if box.is_silent:
-            return
         now = time.monotonic()
-        pings = NotificationChannel.objects.filter(kind=ChannelKind.PING, is_enabled=True, box=box)
+        boxes = Q(box=self.box)
+        if settings.WIRE == "hub":
+            boxes |= Q(box__link__joined_at__isnull=False, box__link__revoked_at=None)
+        pings = NotificationChannel.objects.filter(boxes, kind=ChannelKind.PING, is_enabled=True)
         for channel in pings.select_related("box"):
+            if channel.box is None or channel.box.is_silent:
+                continue
             is_due = now - self._pinged.get(channel.pk, float("-inf")) >= PING_EVERY
             if is_due and self._start(channel.pk, partial(alerts.ping, channel)):
                 self._pinged[channel.pk] = now

@@ -97,6 +97,10 @@ def enrol() -> Box:
         # Older versions left it empty where the folder was not there yet.
         box.hf_cache = cache
         box.save(update_fields=["hf_cache"])
+    if not box.home and not made:
+        # The hub has made the row when it let the box in.
+        box.home = home
+        box.save(update_fields=["home"])
     return box
 
 

@@ -189,12 +189,13 @@ class Watcher:
     def _tidy(self) -> None:
         self._run_safely(self.runs.forget_secrets)
         self._run_safely(self.oom_killed.forget)
-        self._run_safely(alerts.forget_old)
-        self._run_safely(work.forget_old)
-        self._run_safely(Request.objects.forget_old)
-        self._run_safely(CapturedCall.objects.forget_old)
-        self._run_safely(Benchmark.objects.forget_old)
-        self._run_safely(Canary.objects.forget_old)
+        if settings.WIRE != "box":  # of all boxes, which the hub does
+            self._run_safely(alerts.forget_old)
+            self._run_safely(work.forget_old)
+            self._run_safely(Request.objects.forget_old)
+            self._run_safely(CapturedCall.objects.forget_old)
+            self._run_safely(Benchmark.objects.forget_old)
+            self._run_safely(Canary.objects.forget_old)
         try:
             for name in creation.docker().drop_orphaned_kernels():
                 log.info("Removed %s: its image is no longer on this box", name)
@@ -269,6 +270,7 @@ class Watcher:
     def _step_jobs(self) -> None:
         if self.boot_is_noted.is_set():
             automatic.ask_after_changes(self.box)
+            automatic.ask_at_night(self.box)
             trials.advance_all(self.box)
         self.jobs.step(skip=() if self.boot_is_noted.is_set() else ACTIONS)
 

@@ -207,7 +207,7 @@ def test_another_box_that_is_silent_is_told_by_one_watcher_only(box: Box) -> Non
     for each in (box, third):
         AlertMonitor(each).look_at_others()
 
-    assert told() == [("silent", "spark-1 is silent")]
+    assert told() == [("silent", "spark-1 is away")]
     alert = Alert.objects.get()
     assert alert.box == spark
     assert "1 server was running there." in alert.detail

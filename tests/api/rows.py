@@ -134,6 +134,7 @@ OPERATIONS = [
     Operation(name="POST /canaries/{pk}/stop", needs=Permission.OPERATE, args=CANARY),
     Operation(name="POST /canaries/{pk}/accept", needs=Permission.EDIT, args=CANARY),
     Operation(name="GET /profiles", needs=Permission.VIEW),
+    Operation(name="POST /profiles/{slug}/start", needs=Permission.OPERATE, args=SERVER),
     Operation(name="GET /profiles/{slug}", needs=Permission.VIEW, args=SERVER),
     Operation(
         name="GET /profiles/{slug}/export/{form}",

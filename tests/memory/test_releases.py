@@ -185,7 +185,7 @@ def test_pages_tell_it_while_it_lasts_and_afterwards(
     *_others, earlier = pages(run)
     runs = factories.log_in(factories.person()).get(f"/servers/{server.slug}/runs/")
     assert "20.0 GiB were not released. Process 101" in earlier
-    assert "spark-1 shows what was left behind" in earlier
+    assert "See spark-1" in earlier
     assert "memory 20.0 GiB not back</span>" in runs.content.decode()
 
 

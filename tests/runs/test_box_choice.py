@@ -10,6 +10,7 @@ from servers.lifecycle.runs.box_choice import BoxChoiceError, find_box, start_an
 from servers.models import AuditEntry, Box, Role, Server
 from servers.models.runs.run import RunState
 from tests import factories, samples
+from tests.api.conftest import with_key
 from tests.cases import table
 
 GIB = 2**30
@@ -88,3 +89,18 @@ def test_an_operator_starts_only_where_the_profile_has_a_server(
     with pytest.raises(BoxChoiceError, match="rtx8 runs it already"):
         start_anywhere(mine.profile, by=operator)
     assert find_box(mine.profile, by=operator).chosen is None
+
+
+def test_programs_start_it_anywhere_too(db: None, own_redis: object) -> None:
+    mine, _orchid = prepare_boxes()
+    client = with_key(factories.person("ed", Role.EDITOR), Role.EDITOR)
+    at = f"/api/v1/profiles/{mine.profile.slug}/start"
+
+    said = client.post(at).json()
+
+    assert said["box"] == "orchid"
+    assert said["placed"].startswith("Started on orchid")
+    client.post(at)
+    again = client.post(at)
+    assert again.status_code == 409
+    assert again.json()["error"]["code"] == "fits_nowhere"

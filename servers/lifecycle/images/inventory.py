@@ -12,7 +12,7 @@ from typing import Any
 from django.conf import settings
 from django.core.validators import slug_re
 from django.db import transaction
-from django.db.models import F, Max, Q
+from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 
 from servers import events
@@ -337,7 +337,7 @@ log = logging.getLogger(__name__)
 def load_credentials() -> list[RegistryAuth]:
     """In the clear, for the worker's eyes only; without those that cannot be read."""
     found = []
-    for each in RegistryCredential.objects.all():
+    for each in _list_readable():
         try:
             found.append(
                 RegistryAuth(registry=each.registry, username=each.username, password=each.password)
@@ -345,6 +345,13 @@ def load_credentials() -> list[RegistryAuth]:
         except SecretError as error:
             log.warning("%s", error)
     return found
+
+
+def _list_readable() -> QuerySet[RegistryCredential]:
+    """On a box of a hub those that the hub has given it."""
+    if settings.WIRE != "box":
+        return RegistryCredential.objects.all()
+    return RegistryCredential.objects.filter(copies__box__slug=settings.BOX)
 
 
 def ask_for_test(login: RegistryCredential, *, by: User) -> None:
@@ -358,7 +365,7 @@ def ask_for_test(login: RegistryCredential, *, by: User) -> None:
 def test_wanted(box: Box, docker: DockerContainers) -> None:
     """Try those that somebody wants to have tried; the first box that looks does it."""
     is_open = Q(tested_at=None) | Q(tested_at__lt=F("test_wanted_at"))
-    for each in RegistryCredential.objects.filter(is_open, test_wanted_at__isnull=False):
+    for each in _list_readable().filter(is_open, test_wanted_at__isnull=False):
         mine = RegistryCredential.objects.filter(is_open, pk=each.pk)
         if mine.update(tested_at=timezone.now(), tested_on=box, error="It is being tried.") != 1:
             continue

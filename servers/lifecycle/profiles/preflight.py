@@ -195,10 +195,13 @@ class PreflightResult:
 
     @property
     def headline(self) -> str:
-        """ "2 errors, 1 warning"; "No errors"."""
+        """ "2 errors, 1 warning"; "No errors"; "Will not fit, 1 warning" where only the estimate says so."""
         levels = {"error": self.count.errors, "warning": self.count.warnings}
         said = [f"{n} {word}{'s' if n > 1 else ''}" for word, n in levels.items() if n]
-        return ", ".join(said if self.count.errors else ["No errors", *said])
+        if self.count.errors:
+            return ", ".join(said)
+        is_too_large = self.fit is not None and self.fit.verdict == "no"
+        return ", ".join(["Will not fit" if is_too_large else "No errors", *said])
 
     @property
     def summary(self) -> str:

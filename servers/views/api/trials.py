@@ -7,7 +7,7 @@ from ninja import Schema, Status
 from pydantic import Field
 
 from servers.lifecycle.benchmarks import trials as commands
-from servers.lifecycle.benchmarks.trials import TrialRequestError
+from servers.lifecycle.benchmarks.trials import TrialRequestError, TrialStart
 from servers.models import Permission, Server, UpgradeTrial
 from servers.views.api.checkups import CREATED, MOST, conflict
 from servers.views.api.operations import KeyRouter, find_named, find_one, person, wait_for_change
@@ -18,13 +18,17 @@ router = KeyRouter("trials")
 
 class TrialIn(Schema):
     server: str = Field(max_length=80)
+    when: TrialStart = "now"  # idle, tonight: once nobody has used it for 15 minutes
+    is_twice: bool = False  # each is loaded twice, in turns
 
 
 class TrialOut(RowOut):
     id: int
     server: str
     box: str
-    step: str  # measure-old, check-old, load-new, measure-new, check-new, go-back, over
+    # wait, measure-old, check-old, load-new, measure-new, check-new, again-old, measure-old2,
+    # again-new, measure-new2, go-back, over
+    step: str
     is_open: bool
     decision: str  # keep, back, abandoned; "" before it is decided
     says: str  # why it was decided so
@@ -32,6 +36,8 @@ class TrialOut(RowOut):
     new_run: int | None
     measured_before: int | None  # the result
     measured_after: int | None
+    measured_before_again: int | None
+    measured_after_again: int | None
     answers_before: int | None  # the canary
     answers_after: int | None
     asked_by: str | None
@@ -52,6 +58,8 @@ class TrialOut(RowOut):
             new_run=found.new_run_id,
             measured_before=found.measured_before_id,
             measured_after=found.measured_after_id,
+            measured_before_again=found.measured_before_again_id,
+            measured_after_again=found.measured_after_again_id,
             answers_before=found.answers_before_id,
             answers_after=found.answers_after_id,
             asked_by=found.by.username if found.by else None,
@@ -74,7 +82,7 @@ def trial(request: HttpRequest, given: TrialIn) -> Status[TrialOut]:
     """Have what the server would start now tried against what it runs. One at a time a box."""
     server = find_named(Server.objects.for_dashboard(), "server", given.server)
     try:
-        made = commands.ask(server, by=person(request))
+        made = commands.ask(server, by=person(request), when=given.when, is_twice=given.is_twice)
     except TrialRequestError as error:
         raise conflict("not_tried", error) from error
     return Status(CREATED, _look(made.pk))

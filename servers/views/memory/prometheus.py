@@ -1,6 +1,7 @@
 """Metrics of boxes, GPUs and servers, for Prometheus."""
 
 import time
+from collections import Counter
 from collections.abc import Iterable
 
 from django.conf import settings
@@ -13,7 +14,17 @@ from servers.judge.benchmarks.comparison import FIGURES
 from servers.judge.memory import exported
 from servers.launch import numbers
 from servers.lifecycle.benchmarks.results import read_rows
-from servers.models import Alert, Benchmark, BenchmarkPoint, Box, Key, Permission, Run, Server
+from servers.models import (
+    Alert,
+    Benchmark,
+    BenchmarkPoint,
+    Box,
+    Canary,
+    Key,
+    Permission,
+    Run,
+    Server,
+)
 from servers.models.runs.run import RunState
 from servers.state import samples
 from servers.views.access import serve_public
@@ -69,6 +80,7 @@ def _text() -> str:
     _servers(into, servers.order_by("slug"))
     _runs(into)
     _results(into)
+    _answers(into)
     open_ones = Alert.objects.open().order_by().values_list("box__slug", "severity")
     for box_slug, severity, count in open_ones.annotate(count=Count("pk")):
         into.gauge("inferdash_alerts_open", "Alerts that are still so.").add(
@@ -192,6 +204,25 @@ def _results(into: Families) -> None:
                 into.gauge(f"inferdash_server_checkup_{name}", words).add(
                     estimated.mean / unit if estimated else None, **labels, **shape
                 )
+
+
+def _answers(into: Families) -> None:
+    """The newest whole canary of each server, of each set."""
+    for canary in Canary.objects.filter_newest_whole().select_related("box"):
+        labels = {"server": canary.server_name, "box": str(canary.box), "set": canary.set_key}
+        into.gauge(
+            "inferdash_server_canary_timestamp_seconds",
+            "When the newest whole canary of a server was requested.",
+        ).add(canary.asked_at.timestamp(), **labels)
+        found = Counter(each.get("verdict") for each in canary.verdicts)
+        for verdict in ("pass", "changed", "wrong", "unknown"):
+            into.gauge("inferdash_server_canary_items", "Items of it with each verdict.").add(
+                found[verdict], **labels, verdict=verdict
+            )
+            into.gauge(
+                "inferdash_server_canary_verdict",
+                "1 for the verdict of the whole, which a person may have accepted.",
+            ).add(int(canary.verdict == verdict), **labels, verdict=verdict)
 
 
 _FIGURES = {

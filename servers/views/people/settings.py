@@ -22,6 +22,7 @@ from servers.forms.people import BoxForm, SecretForm, SecretValueForm
 from servers.launch import numbers
 from servers.launch.engines.placement import resolve
 from servers.lifecycle.alerts import choose
+from servers.lifecycle.links import sealing
 from servers.models import (
     AuditEntry,
     Box,
@@ -112,6 +113,7 @@ def secret_replace(request: PersonRequest, pk: int) -> HttpResponse:
         me = request.user
         with transaction.atomic():
             secret.replace(form.cleaned_data["value"], me)
+            sealing.seal_anew()
             AuditEntry.note(me, "replace secret", secret)
         messages.success(request, f"{secret} is replaced. Servers get it at their next start.")
         return redirect("settings_secrets")
