@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from tests.bench import (
     chat,
     collector,
+    crowd,
     figures,
     follow,
     gateway,
@@ -47,6 +48,7 @@ BENCHES: dict[str, Callable[[], Iterator[BenchResult]]] = {
     "follow": follow.bench,
     "search": search.bench,
     "phases": phases.bench,
+    "crowd": crowd.bench,
 }
 
 
