@@ -84,7 +84,7 @@ class Box(models.Model):
 
     @property
     def away_since(self) -> datetime | None:
-        """Its last sign of life, where that is long ago."""
+        """Its last sign of life, where that is long ago. Engines on it go on meanwhile."""
         return self.seen_at if self.is_silent else None
 
     @property
