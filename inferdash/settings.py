@@ -105,7 +105,7 @@ if DATA.stat().st_mode & 0o777 != 0o700:  # in a container web may only read it
     DATA.chmod(0o700)
 
 # What `make up BOXES=1` and `make join` keep there: this machine's part among several boxes.
-read_env_file(DATA / "wire" / "wire.env")
+read_env_file(DATA / "wire" / "wire.env", fills_blanks=True)
 # hub: further boxes join here. box: the hub is another machine. "": one box, which needs nothing.
 WIRE = env("INFERDASH_WIRE")
 if WIRE not in ("", "hub", "box"):

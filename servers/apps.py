@@ -13,10 +13,10 @@ class ServersConfig(AppConfig):
         from django.contrib.auth.models import update_last_login
         from django.contrib.auth.signals import user_logged_in
 
-        from servers.state import data_disk
+        from servers.state import samples
 
         def note(**said: Any) -> None:
-            with data_disk.unless_full():
+            with samples.unless_full():
                 update_last_login(**said)
 
         # In place of Django's own, which shuts people out while the disk is full.

@@ -17,7 +17,7 @@ import redis
 from asgiref.sync import async_to_sync, sync_to_async
 from channels.layers import get_channel_layer
 
-from servers.state import box_samples, store
+from servers.state import samples, store
 
 LIVE = "live"  # every page but the log listens here
 
@@ -86,7 +86,7 @@ def publish_person_change(person_id: int) -> None:
 
 def publish_sample(box_slug: str, box_id: int, sample: dict[str, Any]) -> None:
     """Keep the newest sample, and tell the browsers."""
-    box_samples.keep(box_slug, sample)
+    samples.keep(box_slug, sample)
     publish_change("box", box_id)
 
 

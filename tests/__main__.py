@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from tests import durations, groups, machine, namespace
+from tests import compiled, durations, groups, machine, namespace
 
 # On two cores: most of what a test does is waiting for another program.
 PROCESSES = "4"
@@ -69,6 +69,7 @@ def run_tests(given: Sequence[str], *, everything: bool, outcome: str) -> int:
         command = [sys.executable, "-m", "tests.untouched", *command]
     # They start hundreds of processes of Python: compiling all of it anew takes as long as they.
     environment = {n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"}
+    compiled.main()
     environment[groups.OUTCOME] = outcome
     # Short, as sockets lie in it, whose path the kernel takes only up to 107 bytes.
     with tempfile.TemporaryDirectory(prefix="t-") as folder:

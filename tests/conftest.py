@@ -17,7 +17,7 @@ from servers.host.docker.containers import DockerContainers
 from servers.judge.runs import limits
 from servers.lifecycle.runs import creation
 from servers.models import Box
-from tests import docker_engine, factories
+from tests import docker_engine, factories, migrated
 
 # The same examples each time, so that a failure is the change's; --hypothesis-profile=default looks
 # for new ones. How quick a machine is says nothing of the code.
@@ -34,8 +34,8 @@ pytest_plugins = [
     "tests.durations",
     "tests.parts",
     "tests.redis_server",
-    "tests.running",
     "tests.scheduling",
+    "tests.running",
 ]
 
 
@@ -56,8 +56,16 @@ def docker_host_without_gpus() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A file, as in production: threads that share one in memory meet locks that no file has."""
-    path = tmp_path_factory.mktemp("database") / "tests.sqlite3"
-    connections["default"].settings_dict["TEST"]["NAME"] = str(path)
+    folder = tmp_path_factory.mktemp("database")
+    migrated.put_into(folder)
+    wanted = connections["default"].settings_dict["TEST"]
+    wanted.update({"NAME": str(folder / migrated.NAME), "MIGRATE": False})
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """It is migrated already."""
+    return True
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +73,7 @@ def django_db_setup(django_db_setup: None) -> Iterator[None]:
     """It ends outside Playwright's loop, in which tests.running leaves the last test of a browser."""
     yield
     asyncio._set_running_loop(None)
+    connections.close_all()
 
 
 @pytest.fixture

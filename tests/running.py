@@ -4,12 +4,18 @@ A test that asks for one of these finds nothing of the test before it, whichever
 """
 
 import asyncio
+import tempfile
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
+from tests import scheduling
 from tests.browser.chromium import chromium
+from tests.chaos.mothers import Mothers
 from tests.chat_stack import Stack, seeded
 from tests.emptied import Emptied
 from tests.installation import Installation, installation
@@ -21,6 +27,7 @@ CHROMIUM = "only_chromium"
 
 # Playwright's, once it has begun.
 _loop: asyncio.AbstractEventLoop | None = None
+_place: "OnlyPlace | None" = None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -49,8 +56,13 @@ def only_chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def browser(only_chromium: Browser) -> Iterator[Browser]:
-    """Its contexts are this test's alone."""
+def browser(only_chromium: Browser, monkeypatch: pytest.MonkeyPatch) -> Iterator[Browser]:
+    """Its contexts are this test's alone.
+
+    Nobody sees what turns and breathes in them, and without a GPU each of its frames takes a core.
+    """
+    still = partial(only_chromium.new_context, reduced_motion="reduce")
+    monkeypatch.setattr(only_chromium, "new_context", still)
     yield only_chromium
     for context in only_chromium.contexts:
         context.close()
@@ -81,15 +93,61 @@ def chat(web: WebStack, engine: ScriptedEngine) -> Stack:
     return seeded(web, engine.port)
 
 
+class OnlyPlace:
+    """An installation from the first test that asks for it to the last."""
+
+    def __init__(self, docker_host: str) -> None:
+        self._docker_host = docker_host
+        self._made = ExitStack()
+        self._emptied: Emptied | None = None
+
+    def find(self) -> Emptied:
+        if self._emptied is None:
+            machine = profiles.rtx_pro_6000()
+            made = self._made.enter_context(installation(self._docker_host, machine))
+            self._emptied = Emptied(made, machine)
+        return self._emptied
+
+    def close(self) -> None:
+        self._emptied = None
+        self._made.close()
+
+
 @pytest.fixture(scope="session")
-def only_place(docker_host: str) -> Iterator[Emptied]:
-    machine = profiles.rtx_pro_6000()
-    with installation(docker_host, machine) as made:
-        yield Emptied(made, machine)
+def only_place(docker_host: str) -> Iterator[OnlyPlace]:
+    global _place
+    _place = OnlyPlace(docker_host)
+    yield _place
+    _place.close()
+    _place = None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Ends the installation where tests.scheduling has put all that need it before what comes."""
+    told = yield
+    is_sorted = hasattr(item.config, "workerinput")
+    if _place is not None and is_sorted and nextitem is not None:
+        module = nextitem.nodeid.partition("::")[0]
+        if module not in scheduling.share_installations():
+            _place.close()
+    return told
 
 
 @pytest.fixture
-def place(only_place: Emptied) -> Installation:
+def place(only_place: OnlyPlace) -> Installation:
     """With eight cards, as after its first start: the first link is still to be opened."""
-    only_place.empty()
-    return only_place.place
+    emptied = only_place.find()
+    emptied.empty()
+    return emptied.place
+
+
+@pytest.fixture(scope="session")
+def mothers() -> Iterator[Mothers]:
+    """Of the workers and watchers of tests.chaos.place."""
+    with tempfile.TemporaryDirectory(prefix="ifd-") as folder:
+        mothers = Mothers(Path(folder))
+        yield mothers
+        mothers.close()

@@ -8,6 +8,7 @@ of one for as long as it is there.
 import heapq
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ class ByModule(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
         return self._units.get(module, module)
 
 
+@cache
 def share_installations(root: Path = durations.ROOT) -> dict[str, str]:
     """Which of the installations each module uses that uses one: as much work for each."""
     seconds = sum_by_module(durations.load())

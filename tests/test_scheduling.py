@@ -1,8 +1,9 @@
 from pathlib import Path
+from types import SimpleNamespace as Like
 
 import pytest
 
-from tests import scheduling
+from tests import running, scheduling
 from tests.nested import run_pytest
 
 MODULE = """
@@ -29,6 +30,27 @@ def test_as_much_work_for_each_installation(tmp_path: Path) -> None:
 
     assert sorted(shared) == [f"tests/test_{name}.py" for name in ("a", "b", "c", "d")]
     assert sorted(shared.values()) == ["installation 0"] * 2 + ["installation 1"] * 2
+
+
+@pytest.mark.parametrize(
+    ("config", "following", "ends"),
+    [
+        (Like(workerinput={}), "tests/test_a.py::test", False),
+        (Like(workerinput={}), "tests/test_other.py::test", True),
+        (Like(), "tests/test_other.py::test", False),  # not sorted: another may come
+    ],
+)
+def test_an_installation_ends_before_what_needs_none(
+    config: object, following: str, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+    monkeypatch.setattr(running, "_place", Like(close=lambda: ended.append("the installation")))
+    monkeypatch.setattr(scheduling, "share_installations", lambda: {"tests/test_a.py": "unit"})
+
+    teardown = running.pytest_runtest_teardown(Like(config=config), Like(nodeid=following))  # type: ignore[arg-type]
+
+    assert list(teardown) == [None]
+    assert bool(ended) == ends
 
 
 @pytest.mark.takes(60)

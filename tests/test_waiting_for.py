@@ -1,9 +1,11 @@
 """What the tests wait with."""
 
 import asyncio
+from types import SimpleNamespace as Like
 
 import pytest
 
+from tests import waiting
 from tests.waiting import wait_until, wait_until_async
 
 
@@ -18,6 +20,22 @@ def test_what_never_came_is_said() -> None:
         wait_until(lambda: False, "the moon is up", patience=0)
     with pytest.raises(AssertionError, match="never within 0 s: it is 3 by now"):
         wait_until(lambda: False, lambda: f"it is {1 + 2} by now", patience=0)
+
+
+@pytest.mark.parametrize(("took", "rest"), [(0.0, 0.02), (0.1, 0.4), (60.0, 1.0)])
+def test_a_look_that_takes_long_is_not_followed_by_the_next_at_once(
+    took: float, rest: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, rests = Like(now=0.0), list[float]()
+    monkeypatch.setattr(waiting, "time", Like(monotonic=lambda: clock.now))
+
+    def look() -> bool:
+        clock.now += took
+        return bool(rests)
+
+    wait_until(look, "it comes", pause=rests.append)
+
+    assert rests == [pytest.approx(rest)]
 
 
 @pytest.mark.asyncio

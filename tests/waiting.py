@@ -8,6 +8,10 @@ from collections.abc import Callable
 # Seconds. A machine that does four other things beside the tests is slow and not broken.
 PATIENCE = 120.0
 EVERY = 0.02
+# To look takes at most a fifth of a core, which belongs to what is waited for: some looks are a
+# page that is drawn, or a program that starts.
+REST = 4  # times as long as the look took
+LONGEST_REST = 1.0  # seconds
 
 # What never came: a sentence, or what says how things are by then.
 type What = str | Callable[[], object]
@@ -22,10 +26,13 @@ def wait_until[T](
     pause: Callable[[float], object] = time.sleep,
 ) -> T:
     """What the condition gives as soon as that is true. `pause` lets seconds pass."""
-    end = time.monotonic() + patience
+    began = time.monotonic()
+    end = began + patience
     while not (found := condition()):
-        assert time.monotonic() < end, _never(what, patience)
-        pause(every)
+        now = time.monotonic()
+        assert now < end, _never(what, patience)
+        pause(_rest(every, now - began))
+        began = time.monotonic()
     return found
 
 
@@ -37,10 +44,17 @@ async def wait_until_async(
     every: float = EVERY,
 ) -> None:
     """The same where the loop has to go on meanwhile; what the condition gives may be awaited."""
-    end = time.monotonic() + patience
+    began = time.monotonic()
+    end = began + patience
     while not await _given(condition):
-        assert time.monotonic() < end, _never(what, patience)
-        await asyncio.sleep(every)
+        now = time.monotonic()
+        assert now < end, _never(what, patience)
+        await asyncio.sleep(_rest(every, now - began))
+        began = time.monotonic()
+
+
+def _rest(every: float, took: float) -> float:
+    return max(every, min(REST * took, LONGEST_REST))
 
 
 async def _given(condition: Callable[[], object]) -> object:

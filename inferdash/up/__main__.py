@@ -17,7 +17,7 @@ from django.db import Error
 from inferdash.up import plan, ports, redis
 from inferdash.wire import hub
 from inferdash.wire.box import BoxError, make_box_plan
-from inferdash.wire.hub import HubError
+from inferdash.wire.hub import HubSetupError
 from servers.management.database import count_migrations, name_database
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def main() -> NoReturn:
     except AlreadyRunningError as running:
         print(f"inferdash: {running}")
         sys.exit(0 if running.is_same else 1)
-    except (StartError, ports.PortError, redis.RedisError, HubError, BoxError) as error:
+    except (StartError, ports.PortError, redis.RedisError, HubSetupError, BoxError) as error:
         sys.exit(f"inferdash: {error}")
     except KeyboardInterrupt:
         sys.exit(130)

@@ -20,12 +20,12 @@ from servers.host.links.keys import KeyFileError, keep_key, keep_text
 from servers.host.links.sshd import ACCOUNT, SshdError, find_sshd
 
 
-class HubError(Exception):
+class HubSetupError(Exception):
     """Why this inferdash cannot take in further boxes, and what to do about it."""
 
 
 def set_up(settings: ModuleType) -> None:
-    """Make of an inferdash of one box a hub; what is done already is left alone. Raises HubError.
+    """Make of an inferdash of one box a hub; what is done already is left alone. Raises HubSetupError.
 
     Its rows move from SQLite to PostgreSQL, and the old file is kept.
     """
@@ -33,9 +33,11 @@ def set_up(settings: ModuleType) -> None:
     if settings.WIRE == "hub":
         return
     if settings.WIRE == "box":
-        raise HubError("this machine has joined another hub as a box, and cannot be a hub itself.")
+        raise HubSetupError(
+            "this machine has joined another hub as a box, and cannot be a hub itself."
+        )
     if os.environ.get("DATABASE_URL") or os.environ.get("REDIS_URL"):
-        raise HubError(
+        raise HubSetupError(
             "BOXES=1 brings a PostgreSQL and a Redis of its own, which let in a box each under its "
             "own name. Take DATABASE_URL and REDIS_URL out of the settings first."
         )
@@ -52,7 +54,7 @@ def set_up(settings: ModuleType) -> None:
         ) as url:
             _move_rows(settings.DATA, url)
     except (SshdError, KeyFileError, postgres.PostgresError) as error:
-        raise HubError(str(error)) from error
+        raise HubSetupError(str(error)) from error
     redis_password = secrets.token_urlsafe(24)
     _write_redis_users(files, redis_password)
     socket = settings.DATA / "redis" / "redis.sock"
@@ -70,7 +72,7 @@ def set_up(settings: ModuleType) -> None:
 
 @contextmanager
 def run_database(settings: ModuleType) -> Iterator[None]:
-    """For what has to be done before the supervisor runs it. Raises HubError."""
+    """For what has to be done before the supervisor runs it. Raises HubSetupError."""
     files, url = WireFiles(settings.DATA), urlsplit(os.environ["DATABASE_URL"])
     try:
         with postgres.run_server(
@@ -81,18 +83,18 @@ def run_database(settings: ModuleType) -> Iterator[None]:
         ):
             yield
     except postgres.PostgresError as error:
-        raise HubError(str(error)) from error
+        raise HubSetupError(str(error)) from error
 
 
 def list_programs(settings: ModuleType) -> list[Program]:
-    """What a hub runs besides the programs of one box. Raises HubError."""
+    """What a hub runs besides the programs of one box. Raises HubSetupError."""
     files = WireFiles(settings.DATA)
     try:
         database = postgres.make_command(
             files.postgres, port=settings.HUB_DATABASE_PORT, account=postgres.choose_account()
         )
     except postgres.PostgresError as error:
-        raise HubError(str(error)) from error
+        raise HubSetupError(str(error)) from error
     users = files.redis_users
     messages = redis.make_command(
         settings.DATA,
@@ -111,8 +113,13 @@ def list_programs(settings: ModuleType) -> list[Program]:
 def write_enrol_program(settings: ModuleType) -> None:
     """What sshd runs for a box that asks to join, with our settings: it starts without any."""
     files = WireFiles(settings.DATA)
-    names = ("INFERDASH_DATA", "INFERDASH_SETTINGS", "INFERDASH_BOX", "PATH", "TZ")
-    kept = {name: os.environ[name] for name in names if os.environ.get(name)}
+    # Those of the wire it reads itself, where nobody else sees their passwords.
+    names = ("PATH", "TZ", "HOST", "PORT", "TLS", "TLS_CERT", "TLS_KEY", "TLS_DATA")
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if value and (name in names or name.startswith("INFERDASH_"))
+    }
     kept["INFERDASH_DATA"] = str(settings.DATA)
     python, manage = Path(sys.executable), settings.FILES / "manage.py"
     lines = ["#!/bin/sh", *(f"export {name}={_quote(value)}" for name, value in kept.items())]
@@ -134,7 +141,9 @@ def _keep_password(path: Path) -> str:
 
 
 def _choose_account() -> str:
-    """Of the links: one that owns nothing, where we may make it."""
+    """Of the links: the one that is named, else one that owns nothing, where we may make it."""
+    if named := os.environ.get("INFERDASH_HUB_ACCOUNT", "").strip():
+        return named
     if os.geteuid() != 0:
         return getpass.getuser()
     try:
@@ -145,7 +154,7 @@ def _choose_account() -> str:
         words += ["--shell", "/usr/sbin/nologin", "--password", "*", ACCOUNT]
         done = subprocess.run(["useradd", *words], capture_output=True, text=True, check=False)
         if done.returncode:
-            raise HubError(
+            raise HubSetupError(
                 f"the account {ACCOUNT}, which the links of boxes log in as, cannot be made: "
                 f"{done.stderr.strip()}"
             ) from None
@@ -154,7 +163,7 @@ def _choose_account() -> str:
 
 
 def _move_rows(data: Path, url: str) -> None:
-    """Raises HubError."""
+    """Raises HubSetupError."""
     if not (data / "inferdash.sqlite3").exists():
         return
     manage = [sys.executable, "-m", "django", "move-database", "--is-claimed", "--to", url]
@@ -162,7 +171,7 @@ def _move_rows(data: Path, url: str) -> None:
         manage, env=os.environ | {"DJANGO_SETTINGS_MODULE": "inferdash.settings"}, check=False
     )
     if done.returncode:
-        raise HubError("the rows were not moved to PostgreSQL; its lines above say why.")
+        raise HubSetupError("the rows were not moved to PostgreSQL; its lines above say why.")
 
 
 def _quote(text: str) -> str:

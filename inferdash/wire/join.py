@@ -100,10 +100,11 @@ def _enrol(
             assert ssh.stdin is not None
             assert ssh.stdout is not None
             assert ssh.stderr is not None
-            ssh.stdin.write(json.dumps(said | {"time": time.time()}) + "\n")
-            ssh.stdin.flush()
             for line in ssh.stdout:
                 heard = json.loads(line)
+                if "ready" in heard:
+                    ssh.stdin.write(json.dumps(said | {"time": time.time()}) + "\n")
+                    ssh.stdin.flush()
                 if "error" in heard:
                     raise JoinError(heard["error"])
                 if "words" in heard:

@@ -14,13 +14,13 @@ from servers.models.canary import Canary as Canary
 from servers.models.external import ExternalEngine as ExternalEngine
 from servers.models.external import OtherWorkloads as OtherWorkloads
 from servers.models.external import ProfileImport as ProfileImport
-from servers.models.gateway.capture import Capture as Capture
-from servers.models.gateway.capture import CapturedCall as CapturedCall
 from servers.models.gateway.conversation import ChatMessage as ChatMessage
 from servers.models.gateway.conversation import Conversation as Conversation
 from servers.models.gateway.conversation import PromptAnswer as PromptAnswer
 from servers.models.gateway.conversation import PromptRun as PromptRun
 from servers.models.gateway.conversation import PromptSet as PromptSet
+from servers.models.gateway.request import Capture as Capture
+from servers.models.gateway.request import CapturedCall as CapturedCall
 from servers.models.gateway.request import LegacyPort as LegacyPort
 from servers.models.gateway.request import Request as Request
 from servers.models.gateway.request import Usage as Usage

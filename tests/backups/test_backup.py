@@ -14,9 +14,9 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.people.backups import backup
-from servers.lifecycle.people.backups import restore as restoring
-from servers.lifecycle.people.backups.backup import TABLES
+from servers.lifecycle.people import backup
+from servers.lifecycle.people import restore as restoring
+from servers.lifecycle.people.backup import TABLES
 from servers.models import (
     AuditEntry,
     Box,

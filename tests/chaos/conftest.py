@@ -1,7 +1,6 @@
 """The worker and the watcher as processes that can be killed, with the test's own rows."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from django.db import connection
 
 from servers.host.docker.containers import DockerContainers
 from tests.chaos.docker_proxy import DockerProxy
+from tests.chaos.mothers import Mothers
 from tests.chaos.place import ChaosSite
 
 
@@ -20,10 +20,11 @@ def place(
     asking: DockerContainers,
     own_redis: redis.Redis,
     redis_url: str,
-    tmp_path: Path,
+    mothers: Mothers,
     settings: Any,
 ) -> Iterator[ChaosSite]:
-    data = tmp_path / "var"
+    mothers.empty()
+    data = mothers.folder / "var"
     data.mkdir(mode=0o700)
     # SQLite goes by the file behind the link: rows that the test makes are theirs.
     (data / "inferdash.sqlite3").symlink_to(connection.settings_dict["NAME"])
@@ -33,9 +34,9 @@ def place(
     settings.BOX = "rtx8"
     settings.BOX_FILE = data / "box.toml"
     settings.BOX_FILE.write_text("")
-    with DockerProxy(tmp_path / "docker.sock", asking.host) as proxy:
-        place = ChaosSite(folder=tmp_path, docker=asking, proxy=proxy, redis_url=redis_url)
+    with DockerProxy(mothers.folder / "docker.sock", asking.host) as proxy:
+        place = ChaosSite(mothers=mothers, docker=asking, proxy=proxy, redis_url=redis_url)
         try:
             yield place
         finally:
-            place.close()
+            place.end()

@@ -1,14 +1,17 @@
 """Forks workers and watchers: real processes, without the seconds that each takes to import.
 
-Reads a word a line, "worker" or "watcher", and answers with the new process's id.
+Reads a word a line, "worker" or "watcher", and answers with the new process's id. She serves one
+test after another, all in the data folder of her environment.
 """
 
 import ctypes
 import os
 import signal
 import sys
+from pathlib import Path
 
 import django
+from django.conf import settings
 from django.core.management import call_command
 
 PR_SET_PDEATHSIG = 1
@@ -34,10 +37,14 @@ def main() -> None:
         os.setsid()
         # They end with her, and she with the tests, however those end.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        # Their output is the mother's log, and her pipes end with her.
-        os.dup2(2, 1)
+        # Her pipes end with her, and what they say is the test's.
+        log = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
         os.close(0)
         os.open(os.devnull, os.O_RDONLY)
+        # Each test is another installation.
+        settings.INSTALL = Path(settings.DATA, "install.id").read_text()
         if line.strip() == "worker":
             from inferdash.celery import app
 

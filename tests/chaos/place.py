@@ -3,13 +3,10 @@
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +23,7 @@ from servers.tasks import TRIED
 from tests import factories
 from tests.base_images import ENGINE
 from tests.chaos.docker_proxy import DockerProxy, Step
-from tests.terminal import ROOT
+from tests.chaos.mothers import Mothers
 from tests.waiting import wait_until
 
 # Seconds. Ten are promised; a machine with other things to do may take longer.
@@ -36,7 +33,7 @@ QUICK = {"ENGINE_SECONDS": "0.1"}
 
 @dataclass(kw_only=True, eq=False)
 class ChaosSite:
-    folder: Path
+    mothers: Mothers
     docker: DockerContainers
     proxy: DockerProxy
     redis_url: str
@@ -51,9 +48,8 @@ class ChaosSite:
         factories.image_facts(self.box, reference=ENGINE, image_id=image.id)
 
     @property
-    def log(self) -> Path:
-        """What the processes say."""
-        return self.folder / "processes.log"
+    def folder(self) -> Path:
+        return self.mothers.folder
 
     @property
     def environment(self) -> dict[str, str]:
@@ -77,7 +73,7 @@ class ChaosSite:
         """Each worker asks Docker once, at its own start, what it takes from containers."""
         self.waits_for(
             "all workers have tried Docker",
-            lambda: self.log.read_text().count(TRIED) == self.workers,
+            lambda: self.mothers.log.read_text().count(TRIED) == self.workers,
         )
 
     def watcher(self) -> int:
@@ -98,35 +94,13 @@ class ChaosSite:
         return pid
 
     def _born(self, kind: str) -> int:
-        mother = self._mother()
-        assert mother.stdin is not None
-        assert mother.stdout is not None
-        mother.stdin.write(f"{kind}\n".encode())
-        mother.stdin.flush()
-        pid = int(mother.stdout.readline())
+        pid = self.mothers.give_birth(kind, self.environment)
         self.pids.add(pid)
         return pid
-
-    @cache  # noqa: B019 - lives as long as the place
-    def _mother(self) -> "subprocess.Popen[bytes]":
-        with self.log.open("ab") as output:
-            return subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.mother"],
-                cwd=ROOT,
-                env=self.environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=output,
-            )
 
     def end(self) -> None:
         for pid in set(self.pids):
             self.kill(pid)
-
-    def close(self) -> None:
-        self.end()
-        mother = self._mother()
-        mother.communicate()
 
     def kill(self, pid: int) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -202,7 +176,7 @@ class ChaosSite:
 
     def told(self) -> str:
         rows = "\n".join(f"run {run.pk}: {run.state}, {run.failure}" for run in Run.objects.all())
-        said = self.log.read_text(errors="replace") if self.log.exists() else ""
+        said = self.mothers.log.read_text(errors="replace")
         return f"{rows}\n{said[-6000:]}"
 
     def containers(self, run: Run) -> list[Container]:

@@ -1,6 +1,3 @@
-import base64
-import hashlib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +5,9 @@ from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from django.utils import timezone
 
 from servers import events
+from servers.host.links import keys
 from servers.host.links.files import WireFiles
+from servers.host.links.sshd import read_host_line
 from servers.judge.links.token import JoinToken, read_token
 from servers.judge.links.words import WORDS, make_words
 from servers.lifecycle.links import decisions
@@ -16,36 +15,14 @@ from servers.lifecycle.links.invitations import (
     LinkError,
     invite_box,
     withdraw,
-    write_public_key,
 )
-from servers.models import AuditEntry, Box, BoxInvitation, BoxLink, Role, User
+from servers.models import AuditEntry, Box, BoxInvitation, BoxLink, User
 from servers.models.links import INVITED_FOR
 from servers.state import store
 from tests.cases import table
+from tests.links import linked
 
 TOKEN = JoinToken("fd00::17", 8471, bytes(range(32)), "a1b2c3", bytes(range(32, 64)))
-
-
-@pytest.fixture
-def hub(db: None, own_redis: object, settings: Any, tmp_path: Path) -> User:
-    """Whoever administers an inferdash that takes boxes."""
-    settings.WIRE, settings.DATA, settings.PUBLIC_URL = "hub", tmp_path, "http://10.0.0.1:8470"
-    files = WireFiles(tmp_path)
-    files.folder.mkdir()
-    packed = base64.b64encode(b"a host key").decode()
-    files.host_key.with_suffix(".pub").write_text(f"ssh-ed25519 {packed} hub\n")
-    return User.objects.create_user("ada", password="x", role=Role.ADMIN)
-
-
-def ask(by: User, name: str = "laurel", key: str = "") -> BoxLink:
-    invitation, _token = invite_box(by, now=timezone.now())
-    return BoxLink.objects.create(
-        invitation=invitation,
-        name=name,
-        public_key=key or f"ssh-ed25519 {invitation.ident}",
-        seal_key="seal",
-        words=make_words(invitation.ident.encode()),
-    )
 
 
 def test_a_token_is_read_as_it_was_written() -> None:
@@ -82,14 +59,14 @@ def test_six_words_speak_of_all_parts_and_of_where_each_begins() -> None:
     assert words != make_words(b"box", b"hub")
 
 
-def test_an_invitation_names_the_hub_and_keeps_no_seed(hub: User) -> None:
+def test_an_invitation_names_the_hub_and_keeps_no_seed(hub: User, settings: Any) -> None:
     now = timezone.now()
 
     made, token = invite_box(hub, now=now)
 
-    assert (token.address, token.port, token.ident) == ("10.0.0.1", 8471, made.ident)
-    assert token.host_key == hashlib.sha256(b"a host key").digest()
-    assert made.public_key == write_public_key(token.seed)
+    assert (token.address, token.port, token.ident) == ("milo@10.0.0.1", 8471, made.ident)
+    assert token.host_key == keys.hash_key(read_host_line(WireFiles(settings.DATA)))
+    assert made.public_key == keys.write_public_line(keys.make_key(token.seed))
     assert load_ssh_public_key(made.public_key.encode())
     assert made.expires_at == now + INVITED_FOR
     assert list(BoxInvitation.objects.select_open()) == [made]
@@ -101,8 +78,8 @@ def test_an_invitation_names_the_hub_and_keeps_no_seed(hub: User) -> None:
 
 
 def test_an_inferdash_of_one_box_says_what_to_do_first(hub: User, settings: Any) -> None:
-    WireFiles(settings.DATA).host_key.with_suffix(".pub").unlink()
-    with pytest.raises(LinkError, match="no key yet"):
+    WireFiles(settings.DATA).host_key.write_text("no key")
+    with pytest.raises(LinkError, match="no key that can be read"):
         invite_box(hub, now=timezone.now())
 
     settings.WIRE = ""
@@ -111,7 +88,7 @@ def test_an_inferdash_of_one_box_says_what_to_do_first(hub: User, settings: Any)
 
 
 def test_a_box_is_let_in_once_with_all_that_its_way_needs(hub: User, settings: Any) -> None:
-    asked = ask(hub)
+    asked = linked.ask()
     assert list(BoxLink.objects.select_waiting()) == [asked]
 
     link = decisions.let_in(asked, hub)
@@ -124,12 +101,12 @@ def test_a_box_is_let_in_once_with_all_that_its_way_needs(hub: User, settings: A
         decisions.let_in(asked, hub)
     with pytest.raises(LinkError, match="Revoke it instead"):
         decisions.refuse(asked, hub)
-    assert decisions.let_in(ask(hub, "orchid"), hub).port == settings.BOX_PORTS[1]
+    assert decisions.let_in(linked.ask("orchid"), hub).port == settings.BOX_PORTS[1]
 
 
 def test_a_second_box_of_a_name_is_asked_for_another(hub: User, settings: Any) -> None:
-    decisions.let_in(ask(hub), hub)
-    second = ask(hub)
+    decisions.let_in(linked.ask(), hub)
+    second = linked.ask()
 
     with pytest.raises(LinkError, match="Another box is called laurel"):
         decisions.let_in(second, hub)
@@ -141,17 +118,17 @@ def test_a_second_box_of_a_name_is_asked_for_another(hub: User, settings: Any) -
 
 
 def test_refused_and_revoked_boxes_are_out(hub: User) -> None:
-    asked = ask(hub)
+    asked = linked.ask()
     decisions.refuse(asked, hub)
     with pytest.raises(LinkError, match="refused"):
         decisions.let_in(asked, hub)
 
-    first = decisions.let_in(ask(hub), hub)
+    first = decisions.let_in(linked.ask(), hub)
     decisions.revoke(first, hub)
 
     assert not BoxLink.objects.select_joined()
     assert not BoxLink.objects.select_waiting()
-    again = decisions.let_in(ask(hub), hub)
+    again = decisions.let_in(linked.ask(), hub)
     assert again.box == Box.objects.get(), "its servers and history go on under its name"
     actions = AuditEntry.objects.values_list("action", flat=True)
     assert {"let in box", "refuse box", "revoke box"} <= set(actions)
@@ -164,9 +141,9 @@ def test_the_keeper_is_woken_by_each_decision(
         heard.subscribe(events.KEEPER_CHANNEL)
         heard.get_message(timeout=5)
         with django_capture_on_commit_callbacks(execute=True):
-            asked = ask(hub)
+            invite_box(hub, now=timezone.now())
         with django_capture_on_commit_callbacks(execute=True):
-            link = decisions.let_in(asked, hub)
+            link = decisions.let_in(linked.ask(), hub)
         with django_capture_on_commit_callbacks(execute=True):
             decisions.revoke(link, hub)
         said = [heard.get_message(timeout=5) for _ in range(3)]

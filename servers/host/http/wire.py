@@ -56,8 +56,8 @@ class EngineTransport(httpx.AsyncHTTPTransport):
             )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        way = request.extensions.get(WAY)
-        if way == self._way:
+        way: Way | None = request.extensions.get(WAY)
+        if way is None or way == self._way:
             return await super().handle_async_request(request)
         if way not in self._far:
             self._far[way] = EngineTransport(self._limits, way)
@@ -101,23 +101,28 @@ class _WireBackend(httpcore.AsyncNetworkBackend):
     async def _lead_on(self, stream: httpcore.AsyncNetworkStream, host: str, port: int) -> None:
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         asked = f"CONNECT {place} HTTP/1.1\r\n{HEADER}: {self._way.secret}\r\n\r\n"
-        answer = b""
         try:
             await stream.write(asked.encode())
-            while b"\r\n\r\n" not in answer and len(answer) < _LONGEST_ANSWER:
-                if not (piece := await stream.read(_LONGEST_ANSWER)):
-                    break
-                answer += piece
+            head, rest = await _read_head(stream)
         except (httpcore.ReadError, httpcore.WriteError) as error:
-            raise WireError("The connection to its box is cut.") from error
-        head, ends, rest = answer.partition(b"\r\n\r\n")
-        if not ends:
-            # ssh accepts for the relay, and hangs up when that does not answer.
-            raise WireError("The relay of its box does not answer.")
+            # ssh accepts for the relay, and hangs up when that does not.
+            raise WireError("The relay of its box does not answer.") from error
         status, _space, says = head.partition(b"\r\n")[0].decode("latin-1")[9:].partition(" ")
         _raise_for_answer(status, says)
         if rest:
             raise httpcore.RemoteProtocolError("The engine speaks before it was asked.")
+
+
+async def _read_head(stream: httpcore.AsyncNetworkStream) -> tuple[bytes, bytes]:
+    """With what came behind it. Raises httpcore.ReadError, also where it never ends."""
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        piece = await stream.read(_LONGEST_ANSWER)
+        if not piece or len(answer) > _LONGEST_ANSWER:
+            raise httpcore.ReadError("It ends before its head does.")
+        answer += piece
+    head, _end, rest = answer.partition(b"\r\n\r\n")
+    return head, rest
 
 
 def _raise_for_answer(status: str, says: str) -> None:

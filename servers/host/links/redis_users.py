@@ -8,8 +8,7 @@ HUB = "hub"
 # channel layer brings, nothing that looks at other keys or at the server.
 _COMMANDS = (
     "-@all +@connection +@read +@write +@pubsub +@transaction +eval +evalsha +script|load "
-    "+info -@dangerous -@admin -keys -scan -randomkey -flushdb -flushall -swapdb -client "
-    "+client|setinfo +client|setname +client|id +info +brpop +blpop +bzpopmin"
+    "-@dangerous -@admin -keys -scan -randomkey -client +client|setname +client|id +info +time"
 )
 
 
@@ -24,7 +23,7 @@ def make_box_rules(slug: str, password: str) -> list[str]:
         # Its queue, with celery's priorities, and its place in celery's table of queues.
         f"~box.{slug}",
         f"~box.{slug}\x06\x16*",
-        "~_kombu.binding.*",
+        "~_kombu.binding*",
         # Of the messages that a worker has taken and not yet answered; they hold ids.
         "~unacked",
         "~unacked_index",
@@ -32,18 +31,15 @@ def make_box_rules(slug: str, password: str) -> list[str]:
         # Groups of pages, to which it says that something has changed.
         "~inferdash:group:*",
         "~inferdashspecific.*",
-        *(f"~inferdash:{what}:{slug}" for what in _OF_A_BOX),
+        # Of servers.state and servers.events: what ends with the box's own name.
+        f"~inferdash:*:{slug}",
         f"~inferdash:untaken:box.{slug}",
-        *(f"~inferdash:{what}:*" for what in _OF_RUNS),
+        # What ends with the number of a run or of a question.
+        "~inferdash:told:*",
+        "~inferdash:answer:*",
     ]
     channels = [f"&inferdash:wake:{slug}", "&/0.celery*"]
     return ["reset", "on", _hash(password), *keys, *channels, *_COMMANDS.split()]
-
-
-# Keys of servers.state and servers.events that end with a box's name.
-_OF_A_BOX = ("sample", "history", "recording", "looked-at", "findings", "verdicts", "host")
-# Keys that end with the number of a run or a question.
-_OF_RUNS = ("told", "answer")
 
 
 def write_file(users: Iterable[tuple[str, list[str]]]) -> str:

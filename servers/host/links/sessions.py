@@ -72,7 +72,7 @@ def _list_peers(process: psutil.Process) -> set[Peer]:
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return set()
     # A socket that listens has nobody on the other side: then it is ().
-    return {Peer(*each.raddr) for each in found if len(each.raddr) == 2}
+    return {Peer(*each.raddr) for each in found if tuple(each.raddr)}
 
 
 def _kill(process: psutil.Process) -> None:

@@ -91,7 +91,9 @@ class HubSshd:
         """Raises SshdError."""
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # it insists on it
-        return [find_sshd(), "-D", "-e", "-f", str(self.files.sshd_config)]
+        # It ends with who started it, also where that was killed.
+        end = ["setpriv", "--pdeathsig", "TERM"]
+        return [*end, find_sshd(), "-D", "-e", "-f", str(self.files.sshd_config)]
 
 
 @dataclass(frozen=True, kw_only=True)

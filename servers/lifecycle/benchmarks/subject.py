@@ -13,7 +13,7 @@ from servers.judge.runs.health import cards_of
 from servers.launch import numbers
 from servers.launch.engines import other
 from servers.launch.engines.engine import flag_value
-from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs import starts
 from servers.models import Run
 from servers.models.runs.run import DesiredState, RunState
 
@@ -55,7 +55,7 @@ class BenchmarkSubject:
 
 def find_subject(run: Run) -> BenchmarkSubject | None:
     """None before it has a port."""
-    endpoint = secret_env.find_endpoint(run)
+    endpoint = starts.find_endpoint(run)
     if endpoint is None:
         return None
     return BenchmarkSubject(run=run, endpoint=endpoint, longest=_find_longest(run, endpoint))

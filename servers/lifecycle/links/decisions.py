@@ -5,11 +5,12 @@ import secrets
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from servers import events
 from servers.lifecycle.links.invitations import LinkError
-from servers.models import AuditEntry, Box, BoxLink, User
+from servers.models import AuditEntry, Box, BoxLink, Secret, Server, User
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -60,9 +61,31 @@ def revoke(link: BoxLink, by: User | None) -> BoxLink:
         if found.revoked_at is None:
             found.revoked_at, found.revoked_by = timezone.now(), by
             found.save(update_fields=["revoked_at", "revoked_by"])
-            AuditEntry.note(by, "revoke box", found)
+            AuditEntry.note(by, "revoke box", found, secrets=list_seen_secrets(found))
             transaction.on_commit(lambda: _tell(found))
     return found
+
+
+def remove(link: BoxLink, by: User | None) -> None:
+    """With its box, servers, runs and history; nothing on the machine changes. Raises LinkError."""
+    with transaction.atomic():
+        found = _lock(link)
+        if found.is_joined:
+            raise LinkError(f"{found} is joined. Revoke it first.")
+        AuditEntry.note(by, "remove box", found)
+        if found.box is not None:
+            of_it = Server.objects.filter(box=found.box)
+            of_it.update(run=None)
+            of_it.delete()
+            found.box.delete()
+        BoxLink.objects.filter(pk=found.pk).delete()
+        transaction.on_commit(lambda: _tell(found))
+
+
+def list_seen_secrets(link: BoxLink) -> list[str]:
+    """Names of those that it can read and that have not been changed since."""
+    found = Secret.objects.filter(copies__box=link.box_id, copies__made_at__gte=F("created_at"))
+    return sorted(set(found.values_list("name", flat=True)))
 
 
 def is_name_taken(name: str) -> bool:

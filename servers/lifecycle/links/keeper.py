@@ -37,7 +37,7 @@ class WantedLink:
     password: str
 
     @classmethod
-    def of(cls, link: BoxLink) -> "WantedLink":
+    def read(cls, link: BoxLink) -> "WantedLink":
         """Raises SecretError."""
         assert link.box is not None
         assert link.port is not None
@@ -89,8 +89,10 @@ class HubKeeper:
         except (OperationalError, InterfaceError) as error:
             log.warning("The database is away: %s", error)
             close_old_connections()
-        except redis.RedisError as error:
+        except redis.ConnectionError as error:
             log.warning("Redis is away: %s", error)
+        except redis.RedisError as error:
+            log.error("Redis does not let the boxes in: %s", error)
 
     def reconcile(self) -> None:
         """Make what lets boxes in agree with the rows."""
@@ -109,7 +111,7 @@ class HubKeeper:
             for role, each in by_role.items():
                 if before.get(role) != each:
                     rules = redis_users.make_box_rules(each.slug, each.password)
-                    client.execute_command("ACL SETUSER", role, *rules)  # type: ignore[no-untyped-call]
+                    client.execute_command("ACL SETUSER", role, *rules)
                     grants.keep_role(role, each.password)
             if by_role != self._kept:
                 client.acl_save()
@@ -161,7 +163,7 @@ def _list_wanted() -> list[WantedLink]:
     wanted = []
     for link in BoxLink.objects.select_joined().select_related("box").order_by("pk"):
         try:
-            wanted.append(WantedLink.of(link))
+            wanted.append(WantedLink.read(link))
         except SecretError as error:
             log.error("%s cannot be let in: %s", link, error)
     return wanted

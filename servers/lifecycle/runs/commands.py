@@ -13,7 +13,7 @@ from servers.lifecycle.links import sealing
 from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import AuditEntry, Run, Server, User
 from servers.models.runs.run import ACTIVE, DesiredState, ManagedRun, ManagedServer
-from servers.state import data_disk
+from servers.state import samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +33,13 @@ def start(
     like: Run | None = None,
     patience: QueueOptions | None = None,
     on_request: bool = False,
+    placed: str = "",
 ) -> ManagedRun | None:
     """Queue a run of the server's current profile version, or exactly what `like` was.
 
     `despite` is somebody's reason to start it although something about it is known to fail.
-    Without `patience` it starts at once, whoever is on its GPUs.
+    Without `patience` it starts at once, whoever is on its GPUs. `placed` says why on this box,
+    where inferdash has chosen it.
     None when it already runs or is about to: a second click starts nothing.
     """
     version = server.profile.current
@@ -53,6 +55,8 @@ def start(
         )
     )
     noted: dict[str, Any] = {}
+    if placed:
+        run.start.around, noted["placed"] = {"placed": placed}, placed
     if on_request:
         run.on_request, noted["for"] = True, "a request"
     if patience is not None:
@@ -92,7 +96,7 @@ def queue(run: ManagedRun, /, *, by: User | None, action: str, **detail: Any) ->
     """
     server = run.server
     require_managed(server)
-    data_disk.check_room()
+    samples.check_room()
     try:
         with transaction.atomic():
             run.save()
@@ -131,10 +135,9 @@ def stop(
         .filter(pk=run.pk, wanted__in=before)
         .update(wanted=wish, stopped_by=by, stop_requested_at=timezone.now())
     )
-    if not asked:
-        # inferdash has given it up meanwhile: it is not to be started again either.
-        given_up = Run.objects.active().filter(pk=run.pk, stopped_by=None).exclude(given_up="")
-        asked = given_up.update(stopped_by=by)
+    if not asked and by is not None:
+        # inferdash is stopping it, or has given it up: nothing of its own is to follow either.
+        asked = Run.objects.active().filter(pk=run.pk, stopped_by=None).update(stopped_by=by)
     if asked:
         _hold_back(run.server, by)
         reason = {"why": why} if why else {}

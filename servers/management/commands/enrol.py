@@ -26,6 +26,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
+            # Only now: what it says of its clock is then no older than the way here.
+            self._say({"ready": True})
             ready, _, _ = select.select([sys.stdin], [], [], INTRODUCTION_WITHIN)
             line = os.read(sys.stdin.fileno(), 16384).decode(errors="replace") if ready else ""
             came_from = os.environ.get("SSH_CONNECTION", "").partition(" ")[0]

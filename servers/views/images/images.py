@@ -21,7 +21,6 @@ from servers.forms.image import RegistryCredentialForm
 from servers.judge.images import names
 from servers.judge.images.names import ARCHITECTURES
 from servers.launch.engines import ENGINES, flaglist
-from servers.lifecycle.images import credentials as verbs
 from servers.lifecycle.images import inventory, newer_builds
 from servers.lifecycle.images.inventory import Uses
 from servers.lifecycle.images.newer_builds import BuildForServer
@@ -338,5 +337,5 @@ def login_delete(request: PersonRequest, pk: int) -> HttpResponse:
 
 @post("settings/registries/<int:pk>/test/", Permission.ADMINISTER, name="registry_login_test")
 def login_test(request: PersonRequest, pk: int) -> HttpResponse:
-    verbs.ask_for_test(get_object_or_404(RegistryCredential, pk=pk), by=request.user)
+    inventory.ask_for_test(get_object_or_404(RegistryCredential, pk=pk), by=request.user)
     return respond_done()
