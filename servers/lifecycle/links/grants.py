@@ -130,13 +130,7 @@ GRANTS: dict[str, TableGrant] = {
     "servers_benchmark": _KEPT,
     "servers_benchmarkpoint": _OWN,
     "servers_canary": _KEPT,
-    "servers_upgradetrial": TableGrant(
-        select=ALL,
-        update=(
-            *("step", "moved_at", "old_run_id", "new_run_id", "measured_before_id", "ended_at"),
-            *("measured_after_id", "answers_before_id", "answers_after_id", "decision", "said"),
-        ),
-    ),
+    "servers_upgradetrial": TableGrant(select=ALL, update=ALL),
     "servers_imagefacts": _OWN,
     "servers_storedimage": _OWN,
     "servers_tagnews": _OWN,
