@@ -6,11 +6,16 @@ unexport PYTHONDONTWRITEBYTECODE
 # What a person is told to say again.
 export INFERDASH_COMMAND = make $(or $(firstword $(MAKECMDGOALS)),up)
 
-.PHONY: up demo compose-pin install uninstall rollback bundle test test-all test-fast test-vllm test-clients test-fresh bench soak pictures icons docs wheel image lint format lock install-dev
+.PHONY: up join demo compose-pin install uninstall rollback bundle test test-all test-fast test-vllm test-clients test-fresh bench check-gpu soak pictures icons docs wheel image lint format lock install-dev
 
 # Installs what the lock files say, then starts Redis, web, worker and watcher and stays in front.
+# BOXES=1, once: as a hub, which further boxes join (docs/boxes.md).
 up:
 	@exec sh inferdash/up/up.sh
+
+# This machine as a further box of a hub, whose Settings, Boxes shows the token. NAME=milo: as milo.
+join:
+	@INFERDASH_PROGRAM=inferdash.up.install exec sh inferdash/up/up.sh --start inferdash.wire.join
 
 # All of inferdash on simulated boxes: no GPU, Docker or model. Everything is thrown away at the end.
 demo:
@@ -75,6 +80,10 @@ test-fresh: install-dev
 bench: install-dev
 	@$(PYTHON) -m tests.machine
 	@$(PYTHON) -m tests.bench
+
+# What the collector reads beside what nvidia-smi says, on a box with an NVIDIA GPU. FAULT=1: with an XID.
+check-gpu: install-dev
+	$(PYTHON) -m tests.nvml.compare $(or $(OUT),gpu-check) $(if $(FAULT),--fault)
 
 # Half an hour of streams through the gateway: MINUTES=5 make soak
 soak: install-dev

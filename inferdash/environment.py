@@ -11,8 +11,9 @@ from django.core.exceptions import ImproperlyConfigured
 _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 
 
-def read_env_file(path: Path) -> None:
-    """Do nothing where there is no such file."""
+def read_env_file(path: Path, *, fills_blanks: bool = False) -> None:
+    """Do nothing where there is no such file. `fills_blanks`: what is set to nothing counts as not
+    set."""
     try:
         text = path.read_text()
     except FileNotFoundError:
@@ -26,6 +27,8 @@ def read_env_file(path: Path) -> None:
         match = _LINE.fullmatch(line)
         if match is None:
             raise ImproperlyConfigured(f"{path}, line {number}: write NAME=value, or # before it.")
+        if fills_blanks and not os.environ.get(match[1], "").strip():
+            os.environ.pop(match[1], None)
         os.environ.setdefault(match[1], _unquote(match[2]))
 
 

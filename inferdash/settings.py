@@ -1,6 +1,7 @@
 """Every setting, read from the environment; nonsense stops the start with a sentence."""
 
 import contextlib
+import getpass
 import os
 import re
 import secrets
@@ -102,6 +103,13 @@ DATA = Path(env("INFERDASH_DATA", str(USUAL_DATA))).expanduser().resolve()
 DATA.mkdir(mode=0o700, parents=True, exist_ok=True)
 if DATA.stat().st_mode & 0o777 != 0o700:  # in a container web may only read it
     DATA.chmod(0o700)
+
+# What `make up BOXES=1` and `make join` keep there: this machine's part among several boxes.
+read_env_file(DATA / "wire" / "wire.env", fills_blanks=True)
+# hub: further boxes join here. box: the hub is another machine. "": one box, which needs nothing.
+WIRE = env("INFERDASH_WIRE")
+if WIRE not in ("", "hub", "box"):
+    raise ImproperlyConfigured(f"INFERDASH_WIRE is {WIRE!r}: write hub, box, or leave it out.")
 
 
 def kept_secret(name: str, make: Callable[[], str] = lambda: secrets.token_urlsafe(48)) -> str:
@@ -220,6 +228,16 @@ SECRETS_KEY = kept_secret("secrets.key", lambda: Fernet.generate_key().decode())
 
 SECRET_KEY = env("SECRET_KEY") or kept_secret("django.key")
 DEBUG = env_bool("DEBUG")
+
+# Of a hub: where its own sshd listens, for boxes; then what they reach of it, all on 127.0.0.1:
+# PostgreSQL, Redis, and from BOX_PORTS on a port a box, at which its relay comes out.
+HUB_PORT = env_port("INFERDASH_HUB_PORT", "8471")
+HUB_DATABASE_PORT = env_port("INFERDASH_HUB_DATABASE_PORT", "8472")
+HUB_REDIS_PORT = env_port("INFERDASH_HUB_REDIS_PORT", "8473")
+BOX_PORTS = env_ports("INFERDASH_BOX_PORTS", "8480-8579")
+# The account that boxes ask to join in the name of, and that of their links afterwards.
+HUB_OWNER = getpass.getuser()
+HUB_ACCOUNT = env("INFERDASH_HUB_ACCOUNT", HUB_OWNER)
 
 HOST = env("HOST", "127.0.0.1")
 PORT = env_port("PORT", "8470")

@@ -17,14 +17,15 @@ import redis
 from asgiref.sync import async_to_sync, sync_to_async
 from channels.layers import get_channel_layer
 
-from servers.state import box_samples, store
+from servers.state import samples, store
 
 LIVE = "live"  # every page but the log listens here
 
 # server: this card. servers: the list of cards. box: GPUs, memory, facts. images: facts of images,
 # inspections, inventories. jobs: progress of pulls and builds. models: those on disks, and scans.
 # downloads, benchmarks: their progress. alerts: alerts, acknowledgements, notifications. requests:
-# requests to the gateway. ports: legacy ports. capture: whether calls are captured.
+# requests to the gateway. ports: legacy ports. capture: whether calls are captured. links: boxes
+# that ask to join, have joined or were revoked, and invitations.
 type Kind = Literal[
     "server",
     "servers",
@@ -38,6 +39,7 @@ type Kind = Literal[
     "requests",
     "ports",
     "capture",
+    "links",
 ]
 
 
@@ -84,7 +86,7 @@ def publish_person_change(person_id: int) -> None:
 
 def publish_sample(box_slug: str, box_id: int, sample: dict[str, Any]) -> None:
     """Keep the newest sample, and tell the browsers."""
-    box_samples.keep(box_slug, sample)
+    samples.keep(box_slug, sample)
     publish_change("box", box_id)
 
 
@@ -104,6 +106,14 @@ def wake_watcher(box_slug: str, *topics: Topic) -> None:
     """There is work that only the watcher does. It would look within a minute anyway."""
     message = " ".join(topics)
     store.run_despite(lambda: store.client.publish(wake_channel(box_slug), message))
+
+
+KEEPER_CHANNEL = "inferdash:keeper"
+
+
+def wake_keeper() -> None:
+    """Links or invitations have changed. The keeper of the hub would look within seconds anyway."""
+    store.run_despite(lambda: store.client.publish(KEEPER_CHANNEL, "links"))
 
 
 def topics_of(message: bytes) -> set[Topic]:

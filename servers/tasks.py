@@ -23,8 +23,8 @@ from servers.judge.runs.limits import LimitsError
 from servers.launch.engines.placement import Place, VolumeError
 from servers.lifecycle.profiles import path_reports
 from servers.lifecycle.profiles.knowledge import LaunchContext
-from servers.lifecycle.runs import creation, hardening
-from servers.lifecycle.weights import checkpoints, deletion, downloads
+from servers.lifecycle.runs import creation, starts
+from servers.lifecycle.weights import deletion, downloads, inventory
 from servers.models import Box, Run, StoredCheckpoint
 from servers.models.runs.run import PARTS
 from servers.state import store
@@ -74,7 +74,7 @@ def look_at_docker(**_: object) -> None:
 
 def _look_at_docker() -> None:
     try:
-        hardening.list_unsupported(creation.docker())
+        starts.list_unsupported(creation.docker())
     except ContainerError as error:
         log.warning("what Docker can take from containers is tried at the next start: %s", error)
     else:
@@ -120,7 +120,7 @@ def mount_refusal(box: Box, path: str) -> str:
 @shared_task(base=DjangoTask, ignore_result=True, name="servers.look_at_checkpoint")
 def look_at_checkpoint(name: str, slug: str, home: str, hf_cache: str) -> None:
     try:
-        checkpoints.answer(name, Box(slug=slug, home=home, hf_cache=hf_cache))
+        inventory.answer(name, Box(slug=slug, home=home, hf_cache=hf_cache))
     except (LimitsError, VolumeError, OSError, redis.RedisError) as error:
         log.warning("could not look at the checkpoint of a launch: %s", error)
 

@@ -18,6 +18,7 @@ from servers.models import (
 from servers.models.runs.run import RunState
 from tests import factories, measurements, shelves
 from tests.canary.answered import canary
+from tests.links import linked
 
 PUBLIC = None
 
@@ -154,6 +155,7 @@ ROWS = [
     AccessRow(name="profile_new", needs=Permission.EDIT, method="post"),
     AccessRow(name="profile_edit", needs=Permission.EDIT, args=("server",)),
     AccessRow(name="profile_edit", needs=Permission.EDIT, args=("server",), method="post"),
+    AccessRow(name="profile_start", needs=Permission.OPERATE, args=("server",), method="post"),
     AccessRow(name="profile_place", needs=Permission.EDIT, args=("server",), method="post"),
     AccessRow(name="profile_favourite", needs=Permission.VIEW, args=("server",), method="post"),
     AccessRow(name="profile_known", needs=Permission.VIEW, args=("server", "server")),
@@ -360,6 +362,18 @@ ROWS = [
     AccessRow(name="secret_delete", needs=Permission.ADMINISTER, args=("secret",), method="post"),
     AccessRow(name="box_settings", needs=Permission.ADMINISTER, args=("box",)),
     AccessRow(name="box_settings", needs=Permission.ADMINISTER, args=("box",), method="post"),
+    AccessRow(name="box_add", needs=Permission.ADMINISTER),
+    AccessRow(name="box_add", needs=Permission.ADMINISTER, method="post"),
+    AccessRow(
+        name="box_withdraw", needs=Permission.ADMINISTER, args=("invitation",), method="post"
+    ),
+    AccessRow(name="box_let_in", needs=Permission.ADMINISTER, args=("asking",)),
+    AccessRow(name="box_let_in", needs=Permission.ADMINISTER, args=("asking",), method="post"),
+    AccessRow(name="box_refuse", needs=Permission.ADMINISTER, args=("asking",), method="post"),
+    AccessRow(name="box_revoke", needs=Permission.ADMINISTER, args=("joined",)),
+    AccessRow(name="box_revoke", needs=Permission.ADMINISTER, args=("joined",), method="post"),
+    AccessRow(name="box_remove", needs=Permission.ADMINISTER, args=("joined",)),
+    AccessRow(name="box_remove", needs=Permission.ADMINISTER, args=("joined",), method="post"),
 ]
 
 # Sockets by their pattern in routing.py, with a path that it matches ({run}: a key of Things).
@@ -382,6 +396,7 @@ def made() -> Things:
     invite, _token = Invite.make(role=Role.VIEWER, by=None)
     group = factories.group()
     prompts = PromptSet.objects.create(name="Five", prompts=["Why?"])
+    asking = linked.ask("laurel")
     return {
         "box": "rtx8",
         "prompts": prompts.pk,
@@ -417,6 +432,9 @@ def made() -> Things:
         "news": shelves.tag_news(server.box).pk,
         "way": "newer",
         "registry": shelves.registry_login().pk,
+        "asking": asking.pk,
+        "invitation": asking.invitation_id or 0,
+        "joined": linked.attach(server.box).pk,
         "boot": factories.boot(server.box).pk,
         "capture": factories.capture(ada).pk,
         "claim": factories.claim(server.box, ada, 7).pk,

@@ -30,10 +30,13 @@ _LISTED = "mirror+file:"  # a file with the mirrors to try, one a line, as on CI
 SCRIPTS = Path("/usr/share/debootstrap/scripts")
 # Engines may be started by their own names, too.
 SHIM = '#!/bin/sh\nexec python3 -m tests.engine "${0##*/}" "$@"\n'
+BENCH_SERVING = (
+    'import sys\n\nfrom tests.engine import bench\n\nbench.main("sglang", sys.argv[1:])\n'
+)
 DOCKERFILE = f"""\
 FROM {BASE}
 COPY . /opt/
-RUN cd /usr/local/bin && for name in vllm sglang llama-server; do \\
+RUN cd /usr/local/bin && for name in vllm sglang llama-server llama-bench; do \\
     install /opt/shim $name; done && mkdir /app && ln -s /usr/local/bin/llama-server /app/
 ENV PYTHONPATH=/opt PYTHONUNBUFFERED=1
 ENTRYPOINT ["python3", "-m", "tests.engine"]
@@ -89,6 +92,7 @@ def build_engine(host: str) -> None:
         for path in [HERE / "__init__.py", HERE / "scripted_engine.py", *_engine_files()]
     }
     files |= {"shim": SHIM.encode(), "Dockerfile": DOCKERFILE.encode()}
+    files["sglang/bench_serving.py"] = BENCH_SERVING.encode()
     recipe = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
     with closing(docker.APIClient(host, version="auto", timeout=600)) as client:
         if _recipe_of(client, ENGINE) == recipe:

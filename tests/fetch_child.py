@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from servers.host.weights.fetch.child import DownloadChild
 from servers.host.weights.fetch.places import DownloadSpec
+from servers.host.weights.fetch.work import DownloadChild
 from tests.waiting import PATIENCE
 
 

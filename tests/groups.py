@@ -102,6 +102,16 @@ GROUPS = (
         ),
     ),
     GuardedGroup(
+        marker="boxes",
+        about="a hub, and a further box from its token to its end",
+        inputs=(
+            *(*ALL, *PRODUCT, "inferdash/wire/*", "servers/host/links/*", "servers/host/http/*"),
+            *("servers/lifecycle/links/*", "servers/models/links.py", "servers/models/box.py"),
+            *("servers/management/*", "servers/state/*", "servers/events.py", "tests/boxes/*"),
+            *("servers/watcher/loop.py", "tests/engine/*", "tests/shell.py", "tests/nvml/*"),
+        ),
+    ),
+    GuardedGroup(
         marker="service",
         about="services of systemd: installed, upgraded, rolled back",
         inputs=(*ALL, *PRODUCT, "inferdash/service/*", "tests/engine/*", "tests/service/*"),
@@ -125,7 +135,7 @@ GROUPS = (
                 *PAGES,
                 "servers/launch/engines/*",
                 "servers/host/runs/probes.py",
-                "servers/host/gateway/relay.py",
+                "servers/host/gateway.py",
             ),
             *("servers/gateway/*", "servers/judge/logs/phases/*", "servers/judge/runs/figures/*"),
             *("servers/judge/logs/meters/*", "tests/vllm/*", "tests/browser/*vllm*"),
@@ -149,7 +159,7 @@ GROUPS = (
                 *PAGES,
                 "servers/launch/engines/*",
                 "servers/host/runs/probes.py",
-                "servers/host/gateway/relay.py",
+                "servers/host/gateway.py",
             ),
             *("servers/gateway/*", "servers/judge/logs/phases/*", "servers/judge/runs/figures/*"),
             *(
@@ -166,7 +176,7 @@ GROUPS = (
         inputs=(
             *(*ALL, *PRODUCT, "servers/watcher/*", "servers/lifecycle/*", "servers/models/*"),
             *("servers/state/*", "servers/events.py", "servers/tasks.py", "servers/host/docker/*"),
-            *("servers/host/logs/*", "tests/chaos/*"),
+            *("servers/host/logs.py", "tests/chaos/*"),
             *("tests/unix_proxy.py", "tests/cutting_proxy.py", "tests/databases.py"),
             "tests/dying.py",
             *("tests/engine/*", "tests/factories.py", "tests/migrated.py", "tests/logs/*"),
@@ -195,7 +205,7 @@ GROUPS = (
         inputs=(
             *(*ALL, *PAGES, "inferdash/*.py", "inferdash/up/web.py", "servers/gateway/*"),
             *(
-                "servers/host/gateway/relay.py",
+                "servers/host/gateway.py",
                 "servers/host/http/connections.py",
                 "tests/test_soak.py",
             ),

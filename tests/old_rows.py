@@ -25,18 +25,27 @@ VALUES: dict[str, Any] = {
 OF_KINDS = ("servers_job", "servers_boxobservation")
 OTHERWISE: dict[str, dict[str, Any]] = {
     "servers.claim": {"server": None},  # it is of GPUs or of a server
+    "servers.secretcopy": {"registry": None},
 }
 
 
 def fill(apps: Apps) -> None:
     """One row a table, every column of it with something in it, as far as rows exist to name."""
-    waiting = [each for each in apps.get_models() if each._meta.app_label == "servers"]
+    waiting = [
+        each
+        for each in apps.get_models()
+        if each._meta.app_label == "servers" and not each._meta.proxy
+    ]
     made: dict[str, models.Model] = {}
     while waiting:
         ready = [each for each in waiting if _needs(each) <= made.keys()]
         assert ready, f"these need each other: {waiting}"
         for model in ready:
-            fields = [each for each in model._meta.concrete_fields if not each.primary_key]
+            fields = [
+                each
+                for each in model._meta.concrete_fields
+                if each.is_relation or not each.primary_key
+            ]
             values = {each.name: _value(each, made) for each in fields}
             values |= OTHERWISE.get(_name(model), {})
             made[_name(model)] = model._default_manager.create(**values)

@@ -1,5 +1,7 @@
 """Rows for pages in the states that people meet: empty, typical, many, failing, loading, awkward names."""
 
+from datetime import timedelta
+
 from django.utils import timezone
 
 from servers.lifecycle.runs.ownership import require_managed
@@ -9,6 +11,7 @@ from servers.models.trials import TrialDecision, TrialStep
 from tests import factories, measurements, shelves
 from tests.canary.answered import canary
 from tests.canary.engine import CanaryModel
+from tests.links import linked
 from tests.samples import GIB, card, sample
 
 # Of every state, so that a page has the same address in all of them.
@@ -28,6 +31,8 @@ def prepare_typical() -> None:
     """Two boxes on an ordinary afternoon, with models, images, keys and alerts."""
     rtx8, spark = factories.busy_team()
     _fill(rtx8, spark)
+    linked.attach(spark, clock_offset=-3.4, came_from="10.0.0.17")
+    linked.ask("laurel")
     measured = Server.objects.get(slug=SERVER)
     measurements.benchmark(measured, "normal", pk=RESULTS[0])
     measurements.benchmark(
@@ -47,17 +52,21 @@ def prepare_typical() -> None:
 
 
 def prepare_many() -> None:
-    """Fifty servers on eight boxes."""
+    """Fifty servers on eight boxes with eight GPUs each."""
     on = factories.many(49)
     factories.run(factories.server(on, "minimax-m2.7"), requests_running=2)
     for number in range(2, 9):
-        more = factories.box(f"spark-{number}")
-        factories.tell(more, sample([card(0, [])], []))
+        more = factories.box(f"spark-{number}", gpus=8)
+        linked.attach(more)
+        factories.tell(more, sample([card(index, []) for index in range(8)], []))
+    moved = Server.objects.filter(slug__startswith="model-4", run=None)
+    moved.update(box=Box.objects.get(slug="spark-2"))
+    Box.objects.filter(slug="spark-8").update(seen_at=timezone.now() - timedelta(hours=2))
     _fill(on, Box.objects.get(slug="spark-2"))
 
 
 def prepare_failing() -> None:
-    """Nothing works: servers failed, a box is silent, alerts are open."""
+    """Nothing works: servers failed, a box is away, alerts are open."""
     rtx8, spark = factories.busy_team()
     _fill(rtx8, spark)
     said = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 8.40 GiB."

@@ -23,7 +23,7 @@ django.setup()
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.utils import timezone
 from servers import events
-from servers.state import box_samples
+from servers.state import samples as box_samples
 from servers.models import *
 from servers.lifecycle.runs import starts
 from servers.models.runs.run import RunState, DesiredState

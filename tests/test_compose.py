@@ -150,9 +150,7 @@ for words in ("user=inferdash_app", "user=inferdash_app password=guessed", "user
 
 def test_the_collector_sees_the_processes_of_the_box(place: ComposeInstallation) -> None:
     def sample() -> object:
-        return place.ask(
-            "__import__('servers.state.box_samples', fromlist=['newest']).newest('rtx8')"
-        )
+        return place.ask("__import__('servers.state.samples', fromlist=['newest']).newest('rtx8')")
 
     wait_until(lambda: sample() is not None, "the collector has sent a sample")
     assert isinstance(found := sample(), dict)

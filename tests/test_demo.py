@@ -130,6 +130,7 @@ def test_the_demo_shows_a_start_a_failure_with_its_fix_a_leak_and_a_chat(
 
     says("needs 39.98 GiB of KV cache")
     says("outlived its container")
+    assert "GiB free of 3575 GiB" in visitor.see("/models/")
     for path in ("/", "/profiles/", "/models/", "/gateway/", "/nothing-here/"):
         try:
             page = visitor.see(path)

@@ -26,7 +26,7 @@ from servers.models import (
     StoredImage,
 )
 from servers.models.runs.run import RunState
-from servers.state import box_samples
+from servers.state.samples import chart_points
 from tests import factories, samples
 
 ROOT: dict[str, Any] = {
@@ -164,7 +164,7 @@ def test_a_silent_box_comes_first_and_says_what_to_do(ada: Client) -> None:
 
     said = text(ada, "/")
 
-    assert "is silent: its watcher gives no sign of life" in said
+    assert "is away: its watcher gives no sign of life" in said
     assert "health-silent" in said
 
 
@@ -323,7 +323,7 @@ def test_a_repeated_sample_of_a_hanging_driver_is_no_point_of_a_chart(ada: Clien
     factories.tell(box, samples.sample([samples.card(0, [])], []))
     factories.tell(box, samples.sample([samples.card(0, [])], [], stale_s=7.0, error="Hangs."))
 
-    assert len(box_samples.chart_points("rtx8")) == 1
+    assert len(chart_points("rtx8")) == 1
     assert "Hangs." in text(ada, "/")
 
 

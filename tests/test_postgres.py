@@ -12,7 +12,7 @@ type Outcome = Callable[[str], object]
 
 PREPARE = """
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.runs import secret_env, commands
+from servers.lifecycle.runs import commands, starts
 from servers.models.logs import LogMovedError
 from servers.models.runs.run import RunState
 
@@ -156,7 +156,7 @@ print(json.dumps([sum(stored) == len(lines), numbers == list(range(1, len(lines)
 def test_last_words_with_a_nul_in_them_can_be_kept(outcome: Outcome) -> None:
     code = r"""
 run = commands.start(server, by=ada)
-words = secret_env.mask_secrets(run, "Segmentation \0 fault")
+words = starts.mask_secrets(run, "Segmentation \0 fault")
 Run.objects.filter(pk=run.pk).write(log__last_lines=[words], failure=words, failure_detail=words)
 run.refresh_from_db()
 print(json.dumps([*run.log.last_lines, run.failure, run.failure_detail]))

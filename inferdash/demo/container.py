@@ -16,8 +16,7 @@ from typing import Any
 
 from inferdash.demo import script
 from inferdash.demo.box import Held, SimulatedBox
-from inferdash.demo.engine import SimulatedEngine, read_settings
-from inferdash.demo.http import Listening, serve
+from inferdash.demo.engine import Listening, SimulatedEngine, read_settings, serve
 from inferdash.demo.script import Exit, Load, LogLine, ScriptPause, Settings
 
 # Whose last worker outlives its container, as happens after a crash in NCCL.

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from servers.launch.yaml_files import load_yaml
+from servers.launch.tables import load_yaml
 
 GIB = 2**30
 

@@ -1,17 +1,23 @@
 """Settings of the demo: every page says that it is one, and who comes is logged in."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 from django.http import HttpRequest, HttpResponse
 
+from inferdash.demo.disk import simulate_disk
 from inferdash.settings import *  # noqa: F403 - all of them, but for what follows
 from inferdash.settings import MIDDLEWARE as _USUAL
 
 SIMULATED = True
+WIRE = "hub"  # for its pages alone: no sshd runs, and no box can reach it
 _AFTER = "django.contrib.auth.middleware.AuthenticationMiddleware"
 _AT = _USUAL.index(_AFTER) + 1
 MIDDLEWARE = [*_USUAL[:_AT], "inferdash.demo.settings.log_in", *_USUAL[_AT:]]
 VISITOR = "ada"
+if "INFERDASH_HOST_ROOT" in os.environ:
+    simulate_disk(os.environ["INFERDASH_BOX"], Path(os.environ["INFERDASH_HOST_ROOT"]))
 
 
 def log_in(

@@ -9,6 +9,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +17,36 @@ import django
 
 django.setup()
 
+from django.conf import settings  # noqa: E402
+from django.utils import timezone  # noqa: E402
 
 from inferdash.demo.box import SimulatedBox, make_boxes, utilisation  # noqa: E402
 from inferdash.demo.load import Heat, Traffic  # noqa: E402
 from inferdash.demo.script import GIB, SAMPLE, find_model  # noqa: E402
 from servers import (  # noqa: E402
+    events,
     lifecycle,
     tasks,
 )
+from servers.judge.links.words import make_words  # noqa: E402
 from servers.judge.memory import history  # noqa: E402
 from servers.judge.memory.history import SPANS, Point, Series  # noqa: E402
 from servers.judge.runs import metrics  # noqa: E402
 from servers.launch.engines.launch import Launch  # noqa: E402
 from servers.lifecycle.runs.ownership import require_managed  # noqa: E402
-from servers.models import Box, FiguresChunk, HistoryChunk, Profile, Run, Server, User  # noqa: E402
+from servers.models import (  # noqa: E402
+    Box,
+    BoxInvitation,
+    BoxLink,
+    FiguresChunk,
+    HistoryChunk,
+    Profile,
+    Run,
+    Server,
+    User,
+)
 from servers.models.runs.run import ManagedServer, RunState  # noqa: E402
-from servers.state import box_samples, store  # noqa: E402
+from servers.state import samples, store  # noqa: E402
 
 PATIENCE = 90.0  # seconds; on a busy machine everything takes its time
 KEPT = {1: 3600, 10: 86400, 60: 7 * 86400}
@@ -44,6 +59,7 @@ def main() -> None:
     boxes = {each.name: _box(each.name) for each in simulated}
     for each in simulated:
         _remember(each, boxes[each.name])
+    _have_box_ask()
     servers = {}
     for each in SAMPLE["plans"]:
         if box := boxes.get(each["box"]):
@@ -58,6 +74,20 @@ def main() -> None:
         elif fate == "loading":
             _start(server, ada)
     sys.stdout.write("the demo is filled\n")
+
+
+def _have_box_ask() -> None:
+    """One more, which Settings, Boxes shows."""
+    ident = "demo"
+    invitation = BoxInvitation.objects.create(
+        ident=ident, public_key="none", expires_at=timezone.now() + timedelta(hours=12)
+    )
+    BoxLink.objects.create(
+        invitation=invitation, name="laurel", hostname="laurel.lan", came_from="192.0.2.17",
+        version=settings.VERSION, public_key="none", seal_key="none", clock_offset=0.1,
+        words=make_words(ident.encode()),
+    )  # fmt: skip
+    events.publish_change("links")
 
 
 def _box(name: str) -> Box:
@@ -136,7 +166,7 @@ def _remember(box: SimulatedBox, row: Box) -> None:
                 point = _gpu_point(box, card.facts, heats[index], effort[index], holder, step)
                 cards.setdefault(uuid, {})[t] = point
                 of_cards[uuid] = [point["util"], point["used"] * 1024]
-            if step == 1 and t >= until - box_samples.HISTORY:
+            if step == 1 and t >= until - samples.HISTORY:
                 lately.append({"t": t, "gpus": of_cards})
         HistoryChunk.objects.bulk_create(
             [HistoryChunk(box=row, step=step, start=start, body=history.pack(series))

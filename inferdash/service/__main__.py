@@ -8,9 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from inferdash.service import account, files, layout, release, units
-from inferdash.service.account import as_service
-from inferdash.service.layout import Account, InstallRecord, ServiceError, say
+from inferdash.service import files, layout, release, units
+from inferdash.service.layout import Account, InstallRecord, ServiceError, as_service, say
 
 KEPT_SNAPSHOTS = 5
 
@@ -20,7 +19,7 @@ def install(*, user: str, data: str, start: bool, snapshot: bool) -> None:
     if start:
         units.require_systemd()
     before = layout.read_record()
-    who = account.choose(user, before.account if before else None)
+    who = layout.choose(user, before.account if before else None)
     wanted = release.name()
     release.stage(wanted, before.release if before else "")
     release.check(who, wanted)
@@ -122,7 +121,7 @@ def uninstall(*, purge: bool) -> None:
     if purge:
         shutil.rmtree(layout.DATA, ignore_errors=True)
         shutil.rmtree(layout.SETTINGS, ignore_errors=True)
-        account.remove_system_user()
+        layout.remove_system_user()
         say("uninstalled, with all data and settings")
     else:
         say(

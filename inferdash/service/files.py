@@ -7,8 +7,7 @@ import subprocess
 from pathlib import Path
 
 from inferdash.service import layout, units
-from inferdash.service.account import as_service, run
-from inferdash.service.layout import Account, ServiceError, say
+from inferdash.service.layout import Account, ServiceError, as_service, run, say
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Of a `make up` that becomes a service. Redis' socket and locks are made anew.

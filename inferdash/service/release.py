@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from inferdash.service import layout
-from inferdash.service.account import as_service, run
-from inferdash.service.layout import Account, ServiceError, say
+from inferdash.service.layout import Account, ServiceError, as_service, run, say
 from inferdash.up.install import fingerprint, is_new_enough, wheels
 
 ROOT = Path(__file__).resolve().parent.parent.parent

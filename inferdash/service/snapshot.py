@@ -97,7 +97,8 @@ def _bring_back_postgres(file: Path, database: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         drop, script = Path(folder) / "drop.sql", Path(folder) / "copy.sql"
         drop.write_text(_DROP)
-        clean = ("--clean", "--if-exists", "--no-owner")
+        # What roles of boxes may do, the keeper grants anew; they may not be there yet.
+        clean = ("--clean", "--if-exists", "--no-owner", "--no-privileges")
         _postgres("pg_restore", database, *clean, f"--file={script}", str(file))
         words = ("--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1")
         _postgres("psql", database, *words, f"--file={drop}", f"--file={script}")

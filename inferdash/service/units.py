@@ -8,8 +8,7 @@ import urllib.request
 from pathlib import Path
 
 from inferdash.service import layout
-from inferdash.service.account import run
-from inferdash.service.layout import Account, ServiceError, say
+from inferdash.service.layout import Account, ServiceError, run, say
 from inferdash.up import health, plan
 
 PYTHON = layout.CURRENT / ".venv/bin/python"

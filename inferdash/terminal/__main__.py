@@ -6,7 +6,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 
-from inferdash.terminal import bench, canary, chat, commands, jobs, show
+from inferdash.terminal import bench, boxes, canary, chat, commands, jobs, show, trial
 from inferdash.terminal.api import TerminalError
 
 _BASH = """\
@@ -14,12 +14,16 @@ _inferdash() {
   local word="${COMP_WORDS[COMP_CWORD]}"
   local servers="start stop restart logs why fit chat claim release"
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W "login logout ps $servers box models images bench canary claims pull pulls profile completion" -- "$word"))
+    COMPREPLY=($(compgen -W "login logout ps $servers box boxes models images bench canary trial claims pull pulls profile completion" -- "$word"))
+  elif [ "${COMP_WORDS[1]}" = boxes ] && [ "$COMP_CWORD" -eq 2 ]; then
+    COMPREPLY=($(compgen -W "list add let-in refuse revoke" -- "$word"))
   elif [ "${COMP_WORDS[1]}" = bench ] && [ "$COMP_CWORD" -eq 2 ]; then
-    COMPREPLY=($(compgen -W "run list show compare export stop" -- "$word"))
+    COMPREPLY=($(compgen -W "run hours list show compare export stop" -- "$word"))
   elif [ "${COMP_WORDS[1]}" = canary ] && [ "$COMP_CWORD" -eq 2 ]; then
     COMPREPLY=($(compgen -W "run list show accept stop" -- "$word"))
-  elif [[ " bench canary " = *" ${COMP_WORDS[1]} "* ]] && [ "$COMP_CWORD" -eq 3 ] && [[ " run list " = *" ${COMP_WORDS[2]} "* ]]; then
+  elif [ "${COMP_WORDS[1]}" = trial ] && [ "$COMP_CWORD" -eq 2 ]; then
+    COMPREPLY=($(compgen -W "run list show keep back" -- "$word"))
+  elif [[ " bench canary trial " = *" ${COMP_WORDS[1]} "* ]] && [ "$COMP_CWORD" -eq 3 ] && [[ " run list hours " = *" ${COMP_WORDS[2]} "* ]]; then
     COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" ps --names 2>/dev/null)" -- "$word"))
   elif [ "${COMP_WORDS[1]}" = profile ] && [ "$COMP_CWORD" -eq 2 ]; then
     COMPREPLY=($(compgen -W "list export import" -- "$word"))
@@ -78,6 +82,9 @@ def parser() -> ArgumentParser:
     one.add_argument(
         "--queue", action="store_true", help="if its GPUs are taken, once they are free"
     )
+    one.add_argument(
+        "--any-box", action="store_true", help="SERVER is a profile; on any box that fits"
+    )
     one.add_argument("--beside", action="store_true", help="although somebody is on its GPUs")
     one.add_argument("--despite", default="", metavar="REASON", help="although a check says no")
     one.set_defaults(do=commands.start)
@@ -124,6 +131,7 @@ def parser() -> ArgumentParser:
     one = verbs.add_parser("box", help="GPUs, and who holds their memory", parents=[json])
     one.add_argument("box", nargs="?", default="")
     one.set_defaults(do=commands.box)
+    boxes.add_to(verbs.add_parser("boxes", help="which there are; one more, or one less"), json)
     one = verbs.add_parser("models", help="what lies on the disks", parents=[json])
     one.add_argument("box", nargs="?", default="")
     one.set_defaults(do=commands.models)
@@ -160,6 +168,8 @@ def parser() -> ArgumentParser:
 
     _add_canary(verbs.add_parser("canary", help="check a server’s answers"), json)
 
+    _add_trial(verbs.add_parser("trial", help="try an upgrade of a server, with a way back"), json)
+
     profile = verbs.add_parser("profile", help="list, export and import profiles")
     kinds = profile.add_subparsers(dest="kind", required=True, metavar="COMMAND")
     one = kinds.add_parser("list", parents=[json])
@@ -193,13 +203,29 @@ def _add_bench(to: ArgumentParser, json: ArgumentParser) -> None:
     one.add_argument(
         "--preset",
         default="quick",
-        help="quick, normal, chat, context, crowd, grid or turns (quick)",
+        help="quick, normal, chat, context, crowd, grid, turns, or engine for its own program (quick)",
     )
+    one.add_argument(
+        "--prompts", type=numbers, help="tokens, such as 500,4000: points of your own (editors)"
+    )
+    one.add_argument("--output", type=int, default=128, help="tokens of an answer (128)")
+    one.add_argument("--people", type=numbers, default=[], help="at once, such as 1,8")
+    one.add_argument("--rates", type=numbers, default=[], help="requests a second instead: 0.5,2")
+    one.add_argument("--rounds", type=int, default=3, help="of each point (3)")
+    one.add_argument("--seconds", type=int, default=20, help="of a round (20)")
+    one.add_argument(
+        "--replay", metavar="HOUR", help="its requests once more, as `bench hours` says"
+    )
+    one.add_argument("--pace", type=int, choices=[1, 2, 4, 10], default=1, help="of a replay")
+    one.add_argument("--random", action="store_true", help="a replay’s moments of arrival")
     one.add_argument("--detach", action="store_true", help="do not wait for its end")
     one.add_argument(
         "--insist", action="store_true", help="do not give way to people’s requests (editors)"
     )
     one.set_defaults(do=bench.run)
+    one = kinds.add_parser("hours", help="whose requests can be replayed", parents=[json])
+    one.add_argument("server")
+    one.set_defaults(do=bench.list_hours)
     one = kinds.add_parser("list", help="the newest results", parents=[json])
     one.add_argument("server", nargs="?", default="")
     one.set_defaults(do=bench.list_results)
@@ -242,6 +268,44 @@ def _add_canary(to: ArgumentParser, json: ArgumentParser) -> None:
     one.set_defaults(do=canary.accept)
     one = kinds.add_parser("stop", help="end one", parents=[of_canary, json])
     one.set_defaults(do=canary.stop)
+
+
+def _add_trial(to: ArgumentParser, json: ArgumentParser) -> None:
+    kinds = to.add_subparsers(dest="kind", required=True, metavar="COMMAND")
+    of_trial = ArgumentParser(add_help=False)
+    of_trial.add_argument("id", type=int, help="as in the list")
+
+    one = kinds.add_parser(
+        "run",
+        help="what would start next against what runs; fails unless it is kept",
+        parents=[json],
+    )
+    one.add_argument("server")
+    one.add_argument(
+        "--when",
+        choices=["now", "idle", "tonight"],
+        default="now",
+        help="idle: once nobody has used it for 15 minutes; tonight: the same, from 2:00 (now)",
+    )
+    one.add_argument("--twice", action="store_true", help="load each twice, in turns")
+    one.add_argument("--detach", action="store_true", help="do not wait for its end")
+    one.set_defaults(do=trial.run)
+    one = kinds.add_parser("list", help="the newest trials", parents=[json])
+    one.add_argument("server", nargs="?", default="")
+    one.set_defaults(do=trial.list_trials)
+    one = kinds.add_parser("show", help="how far one is", parents=[of_trial, json])
+    one.set_defaults(do=trial.show_trial)
+    one = kinds.add_parser("keep", help="end it, with what was loaded", parents=[of_trial, json])
+    one.set_defaults(do=trial.keep)
+    one = kinds.add_parser("back", help="end it, with what ran before", parents=[of_trial, json])
+    one.add_argument("--detach", action="store_true", help="do not wait for its end")
+    one.set_defaults(do=trial.go_back)
+
+
+def numbers(text: str) -> list[float]:
+    """Raises ValueError."""
+    found = [float(each) for each in text.split(",") if each.strip()]
+    return [int(each) if each.is_integer() else each for each in found]
 
 
 def _add_images(to: ArgumentParser, json: ArgumentParser) -> None:

@@ -18,13 +18,30 @@ _HEADS = {
 
 def run(args: Namespace) -> int:
     api = config.api()
-    said = api.post("benchmarks", server=args.server, preset=args.preset, gives_way=not args.insist)
+    asked: dict[str, Any] = {"server": args.server, "gives_way": not args.insist}
+    if args.replay:
+        replay = {"hour": args.replay, "pace": args.pace, "is_random": args.random}
+        said = api.post("benchmarks", **asked, replay=replay)
+    elif args.prompts:
+        names = ("prompts", "output", "people", "rates", "rounds", "seconds")
+        said = api.post("benchmarks", **asked, custom={name: getattr(args, name) for name in names})
+    else:
+        said = api.post("benchmarks", **asked, preset=args.preset)
     if not args.detach:
         ended = follow_begun(api, "benchmarks", said, _line, command="inferdash bench")
         if ended is None:
             return INTERRUPTED
         said = ended
     return _print_result(args, said)
+
+
+def list_hours(args: Namespace) -> int:
+    found = config.api().get("benchmarks", "hours", args.server)
+    if args.json:
+        return show.write_json(found)
+    rows = [[each["hour"], str(each["requests"])] for each in found]
+    show.write(show.table(["HOUR", "REQUESTS"], rows))
+    return 0
 
 
 def list_results(args: Namespace) -> int:

@@ -30,6 +30,7 @@ def follow_begun(
     describe: Callable[[dict[str, Any]], str],
     *,
     command: str,
+    stop: str = "stop",
 ) -> dict[str, Any] | None:
     """The same of one that this terminal has begun; None where Ctrl-C leaves it alone."""
     try:
@@ -38,6 +39,6 @@ def follow_begun(
         show.bar("")
         show.aside(
             f"It goes on without this terminal. {command} show {said['id']} shows it, "
-            f"{command} stop {said['id']} ends it.\n"
+            f"{command} {stop} {said['id']} ends it.\n"
         )
         return None

@@ -72,6 +72,10 @@ def _load(server: dict[str, Any]) -> str:
 
 def start(args: Namespace) -> int:
     api = config.api()
+    if args.any_box:
+        said = api.post("profiles", args.server, "start")
+        show.aside(f"{said['placed']}\n")
+        return _wait(api, args, said) if args.wait else _print_result(args, said)
     when_taken = "wait" if args.queue else "beside" if args.beside else "refuse"
     said = api.post(
         "servers",

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -14,6 +15,9 @@ from django.core.management import CommandError, call_command
 from django.db import Error
 
 from inferdash.up import plan, ports, redis
+from inferdash.wire import hub
+from inferdash.wire.box import BoxError, make_box_plan
+from inferdash.wire.hub import HubSetupError
 from servers.management.database import count_migrations, name_database
 
 if TYPE_CHECKING:
@@ -80,7 +84,7 @@ def main() -> NoReturn:
     except AlreadyRunningError as running:
         print(f"inferdash: {running}")
         sys.exit(0 if running.is_same else 1)
-    except (StartError, ports.PortError, redis.RedisError) as error:
+    except (StartError, ports.PortError, redis.RedisError, HubSetupError, BoxError) as error:
         sys.exit(f"inferdash: {error}")
     except KeyboardInterrupt:
         sys.exit(130)
@@ -92,12 +96,25 @@ def main() -> NoReturn:
 
 def prepare() -> int:
     """Do all that can fail with a sentence; return the descriptor that the plan is written to."""
+    if os.environ.pop("BOXES", "") == "1":
+        _become_hub()
     whole, inherited = make_plan()
     return plan.write(whole, keep_open=inherited)
 
 
-def make_plan() -> tuple[plan.SupervisorPlan, list[int]]:
-    """The plan, and the descriptors that its programs need to inherit."""
+def _become_hub() -> None:
+    """The settings of a hub are other ones, so that all begins anew where it became one."""
+    settings = _load_settings()
+    if settings.WIRE == "hub":
+        return
+    lock = claim_folder(settings.DATA, "an address that it has not told yet")
+    hub.set_up(settings)
+    os.close(lock)
+    os.execv(sys.executable, [sys.executable, "-m", "inferdash.up"])  # noqa: S606 - no shell wanted
+
+
+def _load_settings() -> "ModuleType":
+    """Raises StartError."""
     try:
         from inferdash import settings
     except ImproperlyConfigured as error:
@@ -107,14 +124,31 @@ def make_plan() -> tuple[plan.SupervisorPlan, list[int]]:
             f"the data folder cannot be made or written ({error}). "
             "Name another one: INFERDASH_DATA=/path make up."
         ) from error
+    return settings
 
+
+def make_plan() -> tuple[plan.SupervisorPlan, list[int]]:
+    """The plan, and the descriptors that its programs need to inherit."""
+    settings = _load_settings()
+    if settings.WIRE == "box":
+        lock = claim_folder(settings.DATA, f"box {settings.BOX}")
+        return make_box_plan(settings), [lock]
     is_tls = settings.SERVES_TLS
     address = plan.address(settings.HOST, settings.PORT, is_tls=is_tls)
     lock = claim_folder(settings.DATA, address)
     certificates = _certificates(settings) if is_tls else None
     sockets = ports.listen(settings.HOST, settings.PORT)
-    own_redis = redis.choose(settings.REDIS_URL, settings.DATA, chosen=redis.is_chosen())
-    link = migrate_and_invite(_where_to_begin(settings))
+    is_hub = settings.WIRE == "hub"
+    own_redis = (
+        None
+        if is_hub
+        else redis.choose(settings.REDIS_URL, settings.DATA, chosen=redis.is_chosen())
+    )
+    with hub.run_database(settings) if is_hub else nullcontext():
+        link = migrate_and_invite(_where_to_begin(settings))
+    more = hub.list_programs(settings) if is_hub else []
+    if is_hub:
+        hub.write_enrol_program(settings)
 
     inherited = [listening.detach() for listening in sockets]
     whole = plan.SupervisorPlan(
@@ -128,14 +162,17 @@ def make_plan() -> tuple[plan.SupervisorPlan, list[int]]:
             *(certificates.warnings() if certificates else []),
         ],
         notes=certificates.list_notes() if certificates else [],
-        programs=plan.programs(
-            python=sys.executable,
-            root=settings.FILES,
-            queue=settings.CELERY_TASK_DEFAULT_QUEUE,
-            sockets=inherited,
-            behind_tls=settings.BEHIND_TLS,
-            redis=own_redis,
-        ),
+        programs=[
+            *more,
+            *plan.programs(
+                python=sys.executable,
+                root=settings.FILES,
+                queue=settings.CELERY_TASK_DEFAULT_QUEUE,
+                sockets=inherited,
+                behind_tls=settings.BEHIND_TLS,
+                redis=own_redis,
+            ),
+        ],
     )
     return whole, [lock, *inherited]
 

@@ -3,15 +3,15 @@
 import getpass
 import json
 import os
+import signal
 import socket
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from inferdash.up import ports
+from inferdash.up import redis as redis_server
 
 WORKER_THREADS = 4
-# Redis calls its greetings warnings, and warns of what only matters to one that saves files.
-_GREETINGS = "oO0OoO0|(Redis|Valkey) version=|Configuration loaded|Server initialized|overcommit"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,11 +21,14 @@ class Program:
     descriptors: list[int]  # open files that it inherits
     is_last_to_stop: bool = False
     untold: str = ""  # a pattern of lines that tell a person nothing
+    stop_signal: int = signal.SIGTERM
+    grace: float = 15.0  # seconds from it to SIGKILL, as in a service's unit
+    longest_pause: float = 30.0  # seconds before it is started again, however often it dies
 
 
 @dataclass(frozen=True, kw_only=True)
 class SupervisorPlan:
-    address: str
+    address: str  # empty without a web, on a further box
     loopback: str
     admin_link: str  # empty where an admin exists
     warnings: list[str]
@@ -70,7 +73,8 @@ def programs(
             command=redis,
             descriptors=[],
             is_last_to_stop=True,
-            untold=_GREETINGS,
+            untold=redis_server.GREETINGS,
+            grace=redis_server.GRACE,
         )
         started.insert(0, own)
     return started

@@ -14,6 +14,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 OLDEST = (6, 2)  # what Celery 5.7 asks for
+# It calls its greetings warnings, and warns of what only matters to one that saves files.
+GREETINGS = "oO0OoO0|(Redis|Valkey) version=|Configuration loaded|Server initialized|overcommit"
+GRACE = 2.0  # seconds to stop in: it has nothing to write
 _SOCKET_PATH_LIMIT = 107  # bytes, of the kernel's sockaddr_un
 
 
@@ -30,6 +33,11 @@ def choose(url: str, data: Path, *, chosen: bool) -> list[str] | None:
     if chosen:
         _greet(url)
         return None
+    return make_command(data, {"port": "0"})
+
+
+def make_command(data: Path, more: dict[str, str]) -> list[str]:
+    """A private Redis on a socket in the data folder, with more of its settings."""
     folder = data / "redis"
     folder.mkdir(mode=0o700, exist_ok=True)
     folder.chmod(0o700)
@@ -40,7 +48,6 @@ def choose(url: str, data: Path, *, chosen: bool) -> list[str] | None:
             f"allows {_SOCKET_PATH_LIMIT} bytes). Name a shorter one: INFERDASH_DATA=/path make up."
         )
     arguments = {
-        "port": "0",
         "unixsocket": str(socket),
         "unixsocketperm": "700",
         "dir": str(folder),
@@ -48,6 +55,7 @@ def choose(url: str, data: Path, *, chosen: bool) -> list[str] | None:
         "appendonly": "no",
         "daemonize": "no",
         "loglevel": "warning",
+        **more,
     }
     return [program(), *(part for name, text in arguments.items() for part in (f"--{name}", text))]
 

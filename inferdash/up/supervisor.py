@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 from inferdash.up import health
 from inferdash.up.plan import Program, SupervisorPlan, read, tunnel
 
-_COLOURS = {"web": 36, "worker": 35, "watcher": 34, "redis": 33, "inferdash": 32}
+_COLOURS = {"web": 36, "worker": 35, "watcher": 34, "redis": 33, "inferdash": 32, "relay": 35,
+            "postgres": 33, "keeper": 31, "control": 31, "streams": 31}  # fmt: skip
 _WIDTH = max(map(len, _COLOURS))
 # A container's name or an engine's message may carry sequences that rewrite the terminal.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -66,10 +67,7 @@ class Console:
 
 CHILD = Path(__file__).with_name("child.py")
 FIRST_PAUSE = 0.5  # seconds before a program that died is started again; doubles each time
-LONGEST_PAUSE = 30.0
 RAN_WELL = 60.0  # seconds after which the pauses begin anew
-GRACE = 15.0  # seconds from SIGTERM to SIGKILL, as in a service's unit
-REDIS_GRACE = 2.0
 READY_WITHIN = 60.0
 LONGEST_LINE = 16 * 1024
 
@@ -91,8 +89,8 @@ class Supervisor:
         last = [program for program in self.plan.programs if program.is_last_to_stop]
         async with asyncio.TaskGroup() as kept:
             for program in last:
-                kept.create_task(self._keep(program, self.stop_last, REDIS_GRACE))
-            running = [kept.create_task(self._keep(program, self.stop, GRACE)) for program in first]
+                kept.create_task(self._keep(program, self.stop_last))
+            running = [kept.create_task(self._keep(program, self.stop)) for program in first]
             announcement = kept.create_task(self._announce())
             await asyncio.wait(running)
             announcement.cancel()
@@ -112,12 +110,12 @@ class Supervisor:
         self.say(f"stopping; {self.plan.farewell} (once more: at once)")
         self.stop.set()
 
-    async def _keep(self, program: Program, stop: asyncio.Event, grace: float) -> None:
+    async def _keep(self, program: Program, stop: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
         pause = FIRST_PAUSE
         while not stop.is_set():
             started = loop.time()
-            code = await self._run_once(program, stop, grace)
+            code = await self._run_once(program, stop)
             if stop.is_set():
                 return
             if loop.time() - started >= RAN_WELL:
@@ -125,9 +123,9 @@ class Supervisor:
             self.say(f"{program.name} {_describe_exit(code)}; starting it again in {pause:g} s")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, program.longest_pause)
 
-    async def _run_once(self, program: Program, stop: asyncio.Event, grace: float) -> int:
+    async def _run_once(self, program: Program, stop: asyncio.Event) -> int:
         reading, writing = os.pipe()
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", str(CHILD), str(os.getpid()), *program.command),
@@ -144,9 +142,9 @@ class Supervisor:
         ended = asyncio.create_task(process.wait())
         await _either(ended, stop)
         if not ended.done():
-            _signal_group(process.pid, signal.SIGTERM)
+            _signal_group(process.pid, signal.Signals(program.stop_signal))
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(grace):
+                async with asyncio.timeout(program.grace):
                     await _either(ended, self.hurry)
             if not ended.done():
                 how = (
@@ -166,6 +164,10 @@ class Supervisor:
             self.console.say(program.name, line)
 
     async def _announce(self) -> None:
+        if not self.plan.address:
+            for note in self.plan.notes:
+                self.say(note)
+            return
         web_answers = asyncio.create_task(self._wait_for_web())
         try:
             status = await asyncio.wait_for(web_answers, READY_WITHIN)

@@ -10,8 +10,7 @@ from urllib.parse import parse_qsl
 from asgiref.sync import sync_to_async
 
 from servers import events
-from servers.consumers.guard import RECHECK, GuardedConsumer
-from servers.consumers.sent import SentParts
+from servers.consumers.guard import RECHECK, GuardedConsumer, SentParts
 from servers.contexts import alerts, pages
 from servers.models import Permission
 

@@ -35,7 +35,8 @@ from servers.models.alerts import (
     find_choices,
     is_wanted,
 )
-from servers.state import box_samples, data_disk
+from servers.state.samples import disk as read_disk
+from servers.state.samples import newest
 
 # A watcher that runs has taken up a test by then.
 TAKEN_UP = timedelta(seconds=20)
@@ -48,7 +49,7 @@ def problems(box: Box) -> tuple[tuple[str, str], ...]:
 def now() -> list[Notice]:
     """The same of all boxes, for pages that show none of them."""
     boxes = list(Box.objects.all())
-    return attention(boxes, {box.slug: box_samples.newest(box.slug) for box in boxes})
+    return attention(boxes, {box.slug: newest(box.slug) for box in boxes})
 
 
 def list_for(person: User, notices: Iterable[Notice]) -> list[Notice]:
@@ -99,7 +100,7 @@ def _of_failure(slug: str, run: Run) -> Notice:
 
 def _of_data_folder(states: list[BoxState]) -> list[Notice]:
     """Of this process's own box: while the disk is full, no alert of it can be written."""
-    disk = data_disk.disk()
+    disk = read_disk()
     here = [state.slug for state in states if state.slug == settings.BOX]
     case = data_folder(settings.BOX, disk.free, disk.total) if disk is not None and here else None
     if case is None:

@@ -20,11 +20,14 @@ from servers.judge.benchmarks.comparison import (
     compare_points,
     compare_speed,
 )
+from servers.judge.benchmarks.engine_bench import find_bench
 from servers.judge.benchmarks.facts import list_differing, list_facts
+from servers.judge.benchmarks.heat_maps import list_heat_maps
 from servers.judge.benchmarks.plots import list_charts, plot_capacity
 from servers.judge.benchmarks.presets import load_presets
+from servers.judge.benchmarks.promises import compare_promises
 from servers.judge.messages import Sentence, say
-from servers.judge.runs.smoke_test import expects
+from servers.launch.engines import ENGINES
 from servers.lifecycle.benchmarks.results import read_points, read_rows
 from servers.lifecycle.benchmarks.subject import refuse
 from servers.models import Benchmark, BenchmarkJob, BenchmarkPoint, Run, Server
@@ -33,6 +36,7 @@ from servers.models.benchmarks import BenchmarkQuerySet
 OF_A_SERVER, OF_ALL = 20, 100  # results in a list
 MOST_OFFERED = 8  # own results to compare an uploaded one with
 MOST_COMPARED = 6
+ENOUGH = 0.95  # of a promise: sources round their figures
 _LETTERS = "ABCDEF"
 PAGES = frozenset({"server_checkup", "benchmark", "benchmarks"})
 type Key = tuple[str, int | None]
@@ -66,6 +70,19 @@ class CapacityVerdict:
     limits: CapacityLimits
 
 
+@dataclass(frozen=True, kw_only=True)
+class PromiseRow:
+    """What a profile's source promises of a figure, in its words, and what was measured."""
+
+    title: str
+    unit: str
+    point: str
+    words: str
+    measured: str
+    share: str  # "71 %"
+    is_kept: bool
+
+
 def find_checkup(server: Server, run: Run | None) -> dict[str, Any]:
     """What the tab of a server shows."""
     presets = load_presets().values()
@@ -73,12 +90,19 @@ def find_checkup(server: Server, run: Run | None) -> dict[str, Any]:
     return {
         "depths": [each for each in presets if each.is_depth],
         "presets": [each for each in presets if not each.is_depth],
+        "engine_bench": _name_engine_bench(run),
         "refusal": refuse(server.run),
         "under_way": _find_under_way(server),
         "mark": BenchmarkJob.objects.mark(),
         "results": list_results(found, OF_A_SERVER),
         **describe_history(found),
     }  # fmt: skip
+
+
+def _name_engine_bench(run: Run | None) -> str:
+    """ "vllm bench serve"; "" where the engine brings none."""
+    bench = find_bench(ENGINES[run.version.launch.engine]) if run else None
+    return bench.title if bench else ""
 
 
 def _find_under_way(server: Server) -> Benchmark | None:
@@ -128,12 +152,14 @@ def describe_result(benchmark: Benchmark, limits: CapacityLimits) -> dict[str, A
         "job": job,
         "figures": figures,
         "rows": [_build_point(each, figures) for each in points],
+        "command": benchmark.measured_on.get("command", ""),
         "facts": list_facts([benchmark.measured_on]),
         "plots": dump_charts([*(plot_capacity(capacity) if capacity else ()), *charts]),
         "capacity": _describe_capacity(capacity) if capacity else None,
         "plot_titles": [each.title for each in charts],
         "comparable": _list_comparable(benchmark) if benchmark.source else [],
-        "promise": _compare_promise(benchmark, points),
+        "promises": _list_promises(benchmark, points),
+        "heat_maps": list_heat_maps(points),
         "earlier": None
         if benchmark.source
         else others.filter(pk__lt=benchmark.pk, is_clean__isnull=False).first(),
@@ -149,15 +175,22 @@ def _list_comparable(uploaded: Benchmark) -> list[Benchmark]:
     return list(newest.values())[-MOST_OFFERED:]
 
 
-def _compare_promise(benchmark: Benchmark, points: Sequence[MeasuredPoint]) -> str:
-    """What one person gets of the tokens a second that the profile's source promises; "" for none."""
-    promised = expects(benchmark.version.launch.expected) if benchmark.version else None
-    alone = next((each for each in points if each.concurrency == 1), None)
-    rate = alone.estimate(FIGURES[0]) if alone else None
-    if promised is None or rate is None:
-        return ""
-    least, words = promised
-    return f"{words[:60]} tokens per second: {100 * rate.mean / least:.0f} % of {least:g}."
+def _list_promises(benchmark: Benchmark, points: Sequence[MeasuredPoint]) -> list[PromiseRow]:
+    """What one person gets of what the profile's source promises."""
+    if benchmark.version is None:
+        return []
+    return [
+        PromiseRow(
+            title=each.figure.title,
+            unit="" if each.figure.unit == "s" else each.figure.unit,
+            point=each.point.label,
+            words=each.words,
+            measured=each.figure.format(each.measured),
+            share=f"{100 * each.share:.0f} %",
+            is_kept=each.share >= ENOUGH,
+        )
+        for each in compare_promises(benchmark.version.launch.expected, points)
+    ]
 
 
 def _describe_capacity(found: ServerCapacity) -> CapacityVerdict:

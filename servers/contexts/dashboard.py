@@ -7,6 +7,7 @@ from django.db.models import Count
 from django.urls import reverse
 from django.utils import timezone
 
+from servers.contexts import activity
 from servers.judge.runs import reboot
 from servers.judge.runs.reboot import RebootReport, ServerAfterReboot
 from servers.lifecycle.runs import starts
@@ -28,40 +29,6 @@ _SEEN_BY_ALL = (
     *("start", "stop", "restart", "remove", "restore", "place", "claim", "apply fix"),
     *("watch", "unwatch", "start outside inferdash", "keep running", "let requests start"),
 )
-# The audit log names what was done as a command; here it reads as a sentence.
-_SENTENCES = {
-    "ask prompt set": "ran prompts on",
-    "apply fix": "applied a fix to",
-    "benchmark": "began a check-up of",
-    "benchmark done": "finished a check-up of",
-    "cancel benchmark": "stopped a check-up of",
-    "canary": "began to check the answers of",
-    "canary done": "checked the answers of",
-    "cancel canary": "stopped checking the answers of",
-    "accept answers": "accepted the answers of",
-    "try upgrade": "tried an upgrade of",
-    "end trial": "ended the trial of",
-    "chat": "asked",
-    "download captured": "downloaded captured calls of",
-    "let requests start": "let requests start",
-    "preset": "saved a preset of",
-    "preset deleted": "deleted a preset of",
-    "start outside inferdash": "started outside inferdash:",
-    "unwatch": "stopped monitoring",
-    "upload result": "uploaded a result of",
-    "delete result": "deleted an uploaded result of",
-    "watch": "began to monitor",
-}
-_IRREGULAR = {
-    "give": "gave",
-    "keep": "kept",
-    "let": "let",
-    "make": "made",
-    "put": "put",
-    "reset": "reset",
-    "set": "set",
-    "stop": "stopped",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,22 +50,13 @@ def list_recent(person: User) -> list[RecentAction]:
     return [
         RecentAction(
             by=entry.by.username if entry.by else "inferdash",
-            verb=_tell(entry.action),
+            verb=activity.describe_action(entry.action),
             subject=entry.subject,
             url=reverse("server", args=[entry.subject]) if entry.subject in there else "",
             at=entry.at,
         )
         for entry in newest
     ]
-
-
-def _tell(action: str) -> str:
-    """ "start" as "started", "save prompt set" as "saved prompt set"."""
-    if action in _SENTENCES:
-        return _SENTENCES[action]
-    verb, _space, rest = action.partition(" ")
-    past = _IRREGULAR.get(verb) or (f"{verb}d" if verb.endswith("e") else f"{verb}ed")
-    return f"{past} {rest}".strip()
 
 
 # What restarts.plan_after_boot begins its sentences with; here the whole line says it.

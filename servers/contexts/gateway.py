@@ -1,11 +1,11 @@
 """The page context of the gateway: models, requests, names that may be asked for, captures."""
 
 import hashlib
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from django.conf import settings
 from django.db.models import Count, Max
 from django.template.loader import render_to_string
 
@@ -14,11 +14,20 @@ from servers.judge.memory import holders
 from servers.judge.profiles import features
 from servers.judge.profiles.facts import LaunchFacts
 from servers.judge.weights.fit.demand import read_context
+from servers.lifecycle.links import ways
 from servers.lifecycle.profiles.knowledge import LaunchContext, share_knowledge
 from servers.lifecycle.runs import starts
-from servers.models import Benchmark, Capture, CapturedCall, Request, Server, User
+from servers.models import (
+    Benchmark,
+    Capture,
+    CapturedCall,
+    Request,
+    Server,
+    UpgradeTrial,
+    User,
+)
 from servers.models.gateway.request import LATEST
-from servers.state import box_samples
+from servers.state.samples import newest
 
 _STOPPED = "stopped"
 
@@ -32,6 +41,7 @@ class ModelRow:
     says: str  # beside the state; "" where that says it all
     context: int | None  # tokens; None: not known
     capabilities: tuple[str, ...]
+    box: str  # "" where there is one alone, or where it is not for this person to know
 
 
 def list_models(ready: Iterable[Route], absent: Iterable[NoRoute], person: User) -> list[ModelRow]:
@@ -43,11 +53,13 @@ def list_models(ready: Iterable[Route], absent: Iterable[NoRoute], person: User)
     known = {each.slug: each for each in servers}
     contexts = {slug: LaunchContext(server.launch, server.box) for slug, server in known.items()}
     share_knowledge(list(contexts.values()))
-    return [
+    several = person.may_view and len({each.box_id for each in servers}) > 1
+    rows = [
         _build_row(each, contexts[each.server], known[each.server], person)
         for each in found
         if each.server in known
     ]
+    return rows if several else [replace(each, box="") for each in rows]
 
 
 def _build_row(
@@ -73,15 +85,22 @@ def _build_row(
         says=says,
         context=read_context(facts),
         capabilities=tuple(name for name, has_it in capabilities.items() if has_it),
+        box=server.box.slug,
     )
 
 
 def _explain(each: NoRoute, server: Server, person: User) -> str:
-    if server.box.slug != settings.BOX:
-        return f"on {server.box}"
+    if ways.explain_unreachable(server.box):
+        return f"on {server.box}, which is away" if ways.has_way(server.box) else f"on {server.box}"
     if each.is_coming:
-        return each.says if person.may_view else ""
+        return _tell_progress(each, server) if person.may_view else ""
     return "a request starts it" if each.may_start else ""
+
+
+def _tell_progress(each: NoRoute, server: Server) -> str:
+    """Beside name and state: of "glm-5 is starting (loading weights 30 %)." what is in brackets."""
+    found = re.fullmatch(rf"{re.escape(server.slug)} is \w+ \((.+)\)\.", each.says)
+    return found[1] if found else each.says
 
 
 type Key = tuple[str, int | None]
@@ -166,7 +185,7 @@ class ServerStatus:
 
 def describe_standings() -> list[ServerStatus]:
     servers = [each for each in Server.objects.for_dashboard() if each.launch.serves_models]
-    samples = {slug: box_samples.newest(slug) or {} for slug in {each.box.slug for each in servers}}
+    samples = {slug: newest(slug) or {} for slug in {each.box.slug for each in servers}}
     return [_build_status(each, samples[each.box.slug]) for each in servers]
 
 
@@ -198,6 +217,7 @@ def describe_sidebar(person: User) -> dict[str, Any]:
     return {
         "standings": describe_standings() if person.may_view else [],
         "checkups": Benchmark.objects.filter_open().with_details(),
+        "begun_trials": UpgradeTrial.objects.filter_begun().select_related("by"),
         "person": person,
     }
 

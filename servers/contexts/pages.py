@@ -12,14 +12,29 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from servers.contexts import alerts, benchmarks, dashboard, disks, gateway, server_page
-from servers.contexts.external import found, workloads
-from servers.contexts.memory import care, gpu_owners
-from servers.contexts.memory.care import HardwareReport, hardware
-from servers.contexts.memory.gpu_owners import GpuRow, Owner, list_server_owners
+from servers.contexts import (
+    alerts,
+    benchmarks,
+    dashboard,
+    disks,
+    external,
+    gateway,
+    links,
+    server_page,
+)
+from servers.contexts.memory import (
+    GpuRow,
+    HardwareReport,
+    Owner,
+    build_rows,
+    care_of,
+    hardware,
+    list_server_owners,
+    read_owners,
+)
 from servers.judge.memory import holders
 from servers.models import Box, Claim, ImageFacts, ModelInventory, Server, User
-from servers.state import box_samples
+from servers.state.samples import newest
 
 type Key = tuple[str, int | None]
 
@@ -99,11 +114,11 @@ def panels(
     *,
     is_folded: bool = False,
 ) -> list[Panel]:
-    known, unmonitored = gpu_owners.read_owners(), workloads.count_unmonitored()
+    known, unmonitored = read_owners(), external.count_unmonitored()
     found = []
     for box in boxes:
         shown = _panel(box, samples[box.slug], known.servers)
-        rows = gpu_owners.build_rows(box, shown.gpus, known)
+        rows = build_rows(box, shown.gpus, known)
         found.append(
             replace(
                 shown,
@@ -117,9 +132,9 @@ def panels(
 
 def panel(box: Box) -> Panel:
     """With who is on its GPUs."""
-    known = gpu_owners.read_owners()
-    found = _panel(box, box_samples.newest(box.slug), known.servers)
-    rows = gpu_owners.build_rows(box, found.gpus, known)
+    known = read_owners()
+    found = _panel(box, newest(box.slug), known.servers)
+    rows = build_rows(box, found.gpus, known)
     return replace(found, owners=list_server_owners(box, found.gpus), rows=rows)
 
 
@@ -158,7 +173,7 @@ def render(
     """The fragments of a page that have changed; for ("everything", None) all of them.
 
     `page` is what the browser shows: dashboard, servers, chat, capture, models (those on disks), found (what was
-    there before), alerts, channels, benchmarks or one, a profile, its form, or a tab of the server
+    there before), alerts, channels, boxes, box_add, benchmarks or one, a profile, its form, or a tab of the server
     or box with that `pk`.
     """
     if not person.may_view:
@@ -191,8 +206,8 @@ def render(
     elif page == "box":
         for box in (box for box in changed_boxes if box.pk == pk):
             parts.append(_detail_html(panel(box)))
-            parts.append(_html("memory/_live_care.html", care=care.care_of(box, person)))
-            parts.append(_html("memory/_live_others.html", others=workloads.others_of(box, person)))
+            parts.append(_html("memory/_live_care.html", care=care_of(box, person)))
+            parts.append(_html("memory/_live_others.html", others=external.others_of(box, person)))
         if is_about_servers and (mine := next((each for each in boxes if each.pk == pk), None)):
             parts.append(_beside_html(mine, person))
     elif page == "hardware":
@@ -200,7 +215,7 @@ def render(
     elif page == "found":
         keys_of_it = {("box", pk), ("boxes", None), ("models", None), ("everything", None)}
         if keys & keys_of_it and (mine := next((b for b in boxes if b.pk == pk), None)):
-            parts.append(_html("external/_live.html", findings=found.found_on(mine, person)))
+            parts.append(_html("external/_live.html", findings=external.found_on(mine, person)))
     elif page in ("profile", "form") and (everything or ("images", None) in keys):
         parts.append(_html("profiles/_live_images.html", mark=ImageFacts.objects.mark()))
     elif page == "models" and (everything or ("models", None) in keys):
@@ -212,6 +227,7 @@ def render(
             parts.append(gateway.render_sidebar(person))
     parts += disks.render_downloads(keys, person, page)
     parts += benchmarks.render_mark(keys, page)
+    parts += links.render_parts(keys, person, page)
     parts += server_page.render_parts(keys, person, page, pk, host)
     return "".join(parts)
 
@@ -239,7 +255,7 @@ def _chat_html(person: User) -> str:
 def _dashboard(
     keys: set[Key], person: User, boxes: list[Box], changed_boxes: list[Box]
 ) -> list[str]:
-    samples = {box.slug: box_samples.newest(box.slug) for box in boxes}
+    samples = {box.slug: newest(box.slug) for box in boxes}
     notices = alerts.list_for(person, alerts.attention(boxes, samples))
     parts = [
         _html("memory/_live_reboots.html", reboots=dashboard.list_reboots(), person=person),
@@ -263,7 +279,7 @@ def _cards(keys: set[Key], person: User) -> list[str]:
         return []
     return [
         _html("runs/_live_card.html", server=server, run=server.run, person=person)
-        for server in servers.filter(pk__in=workloads.with_others(changed))
+        for server in servers.filter(pk__in=external.with_others(changed))
     ]
 
 

@@ -1,4 +1,4 @@
-"""Forms of check-ups: an editor's own points, and the hour that a replay is of."""
+"""Forms of check-ups: an editor's own points, the hour that a replay is of, the hour of a trial."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -113,6 +113,27 @@ class ReplayForm(forms.Form):
 
     def clean_hour(self) -> datetime:
         return datetime.fromisoformat(self.cleaned_data["hour"])
+
+
+class TrialForm(forms.Form):
+    when = forms.ChoiceField(
+        label="Begin",
+        choices=[
+            ("now", "now"),
+            ("idle", "when nobody has used it for 15 minutes"),
+            ("tonight", "tonight, from 2:00, when nobody has used it for 15 minutes"),
+        ],
+        initial="now",
+        required=False,
+    )
+    is_twice = forms.BooleanField(
+        label="Load each twice, in turns",
+        help_text="Three loads instead of one; heat and neighbours then count for both.",
+        required=False,
+    )
+
+    def clean_when(self) -> str:
+        return self.cleaned_data["when"] or "now"
 
 
 def _name_hour(at: datetime, count: int) -> str:

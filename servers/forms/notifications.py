@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.forms.boundfield import BoundWidget
 
-from servers.host.alerts import webhooks
+from servers.host import alerts
 from servers.models import Box, NotificationChannel, NotificationChoices
 from servers.models.alerts import AlertKind, ChannelKind, NotificationTopic
 
@@ -102,7 +102,7 @@ class NotificationChannelForm(forms.ModelForm):  # type: ignore[type-arg]
 
 def _objection(kind: str, address: str) -> str:
     if kind != ChannelKind.EMAIL:
-        return webhooks.objection(address)
+        return alerts.objection(address)
     for each in address.split(","):
         try:
             validate_email(each.strip())
@@ -113,7 +113,7 @@ def _objection(kind: str, address: str) -> str:
 
 def _hint(kind: str, address: str) -> str:
     if kind != ChannelKind.EMAIL:
-        return webhooks.host_of(address)
+        return alerts.host_of(address)
     people = [each.strip().rpartition("@") for each in address.split(",")]
     return ", ".join(f"{name[:1]}…@{host}" for name, _at, host in people)
 

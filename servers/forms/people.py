@@ -15,11 +15,11 @@ from django.db.utils import OperationalError
 from django.http import HttpRequest
 from django.utils import timezone
 
-from servers.launch import durations
+from servers.launch import numbers
 from servers.launch.commandline import text_boxes
 from servers.launch.engines.placement import VolumeError, resolve
 from servers.models import Box, LoginFailure, Role, Secret, User
-from servers.state import data_disk
+from servers.state import samples
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ def _count(person: str, request: HttpRequest) -> None:
     try:
         may_try = LoginFailure.objects.take_attempt(person, request.META.get("REMOTE_ADDR", ""))
     except OperationalError as error:
-        if not (trouble := data_disk.describe_full_disk(error)):
+        if not (trouble := samples.describe_full_disk(error)):
             raise
         # Who locks everybody out until somebody has logged in to free the disk, never ends.
         log.warning("A log-in is not counted: %s", trouble)
@@ -65,7 +65,7 @@ def _number(count: int, of: str) -> str:
 
 
 def _forget(person: str, request: HttpRequest) -> None:
-    with data_disk.unless_full():
+    with samples.unless_full():
         LoginFailure.objects.forget(person, request.META.get("REMOTE_ADDR", ""))
 
 
@@ -225,7 +225,7 @@ class SecretChoice(forms.ModelChoiceField):  # type: ignore[type-arg]
     def label_from_instance(self, secret: Any) -> str:
         by = f" by {secret.created_by}" if secret.created_by else ""
         created = timezone.localtime(secret.created_at)
-        added = durations.format_moment(created, timezone.localtime())
+        added = numbers.format_moment(created, timezone.localtime())
         uses = self.uses.get(secret.pk, ())
         used = f", used by {', '.join(uses[:3])}{' …' if len(uses) > 3 else ''}" if uses else ""
         return f"{secret.name}, added {added}{by}{used}"

@@ -15,7 +15,7 @@ from servers.judge.images import dockerfile
 from servers.judge.profiles.lint_rules import opens_the_box as opens_the_box
 from servers.launch.commandline import lines, text_boxes
 from servers.launch.commandline.text_boxes import WordsError
-from servers.launch.engines import flagtext
+from servers.launch.engines import flaghelp
 from servers.launch.engines.change import split_flags
 from servers.launch.engines.engine import SECRET_FLAGS
 from servers.launch.engines.launch import FIELDS, SAYS_ONLY, Launch
@@ -65,7 +65,7 @@ def initial(launch: Launch, *, secrets: Mapping[str, str] | None = None) -> dict
         if each.kind != "hidden"
     }
     return shown | {
-        "flags": flagtext.flags_text(launch.flags, launch.reasons),
+        "flags": flaghelp.flags_text(launch.flags, launch.reasons),
         "env": lines.environment_text(env, launch.reasons),
     }
 

@@ -13,7 +13,7 @@ from django.http import QueryDict
 from django.urls import resolve, reverse
 from django.utils.text import slugify
 
-from servers.launch import durations
+from servers.launch import numbers
 from servers.launch.commandline import lines, text_boxes
 from servers.launch.commandline.text_boxes import WordsError
 from servers.launch.engines import choices
@@ -130,7 +130,7 @@ _BOXES: dict[str, tuple[_Parse, _Format]] = {
     "dockerfile": (_dockerfile, str),
     "files": (text_boxes.build_files, text_boxes.build_files_text),
     "size": (_size, lambda count: format_size(count) if count else ""),
-    "span": (durations.read, str),
+    "span": (numbers.read, str),
     "minutes": (notation.minutes, str),
     "hold": (notation.parse_hold, str),
     "path": (notation.path, str),
@@ -170,7 +170,7 @@ def show(name: str, value: Any) -> Any:
     """What stands in the box of a field of Launch."""
     kind = FIELDS[name].kind
     if kind in SPANS:
-        return durations.format_duration(value) if value else ""
+        return numbers.format_duration(value) if value else ""
     if kind == "port":
         return value or None
     if kind == "ipc":

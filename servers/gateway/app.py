@@ -28,7 +28,7 @@ from servers.gateway.messages import Translation
 from servers.gateway.messages.response import MessagesStream, NotTranslatedError, translate_error
 from servers.gateway.requests import GatewayRequest, GoneError, Lacking, receive_request
 from servers.gateway.routes import NoRoute, Route, Routes, list_models
-from servers.host.gateway.relay import AwayError, UpstreamResponse, relay
+from servers.host.gateway import AwayError, UpstreamResponse, relay
 
 MODELS = "/v1/models"
 # What vLLM and SGLang have beside /v1, with a model in the body.
@@ -222,6 +222,9 @@ def _may_translate(scope: Scope, question: GatewayRequest) -> bool:
 
 
 def _refuse_lost(route: Route, error: AwayError, *, has_begun: bool) -> Refusal:
+    if error.is_cut:
+        says = f"{route.server} cannot be reached. {error}"
+        return Refusal(502, "box_away", says, server=route.server)
     where = "in the middle of its answer" if has_begun else "without an answer"
     says = (
         f"{route.server} does not answer on its port: it has just died or is stopping"

@@ -1,4 +1,4 @@
-"""Callers of the gateway: the words of ASGI, their keys, the hosts that they may name, legacy ports that need no key, and refusals."""
+"""Callers of the gateway: what they may, what they are told where they are refused, and which program asks."""
 
 import json
 import math
@@ -6,13 +6,16 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from functools import cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from pathlib import Path
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
+from servers.launch.tables import load_yaml
 from servers.models import Key, LegacyPort, Permission
 from servers.models.gateway.request import plain
 from servers.models.people.key import PREFIX, digest_of
@@ -290,3 +293,45 @@ def source_of(scope: Scope) -> str | None:
     """The address that a request came from."""
     client = scope.get("client")
     return str(plain(client[0])) if client else None
+
+
+KEY = "ifd_…"  # where a person puts theirs
+_MODEL = "@model@"  # where the model's name stands
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientExample:
+    """One of clients.yaml."""
+
+    slug: str
+    name: str
+    says: str
+    text: str
+    model: str
+    asks: str = "chat"
+
+    @property
+    def pieces(self) -> list[str]:
+        """The lines, parted where the model's name stands."""
+        return self.text.split(_MODEL)
+
+    @property
+    def lines(self) -> str:
+        return self.model.join(self.pieces)
+
+
+def clients(address: str, model: str) -> list[ClientExample]:
+    """`address` without a path, as the person who reads this reaches it."""
+    made = []
+    for told in _read_examples():
+        text = told["text"].replace("@address@", address).replace("@key@", KEY)
+        made.append(ClientExample(**{**told, "text": text, "model": model}))
+    return made
+
+
+@cache
+def _read_examples() -> list[dict[str, str]]:
+    found: list[dict[str, str]] = load_yaml(
+        Path(__file__).with_name("clients.yaml").read_text(encoding="utf-8")
+    )
+    return found

@@ -22,8 +22,8 @@ from servers.gateway.callers import Caller, Refusal, not_allowed
 from servers.gateway.capture import CallRecorder
 from servers.gateway.routes import PASSING, NoRoute, Route, Routes
 from servers.host.runs.probes import CHAT_PATH
-from servers.lifecycle.gateway import scale_to_zero
-from servers.lifecycle.gateway.scale_to_zero import NotStartedError
+from servers.lifecycle import gateway
+from servers.lifecycle.gateway import NotStartedError
 from servers.models import ActiveUser, Key, LegacyPort, Request, Run, RunHealth, Server, Usage, User
 
 # Bytes of an answer's beginning and end in which its token counts are looked for.
@@ -272,7 +272,7 @@ def _ask(server: int, person: int, busy: frozenset[int]) -> bool:
         "box", "profile__current", "run__health", "run__plan", "held_back_by"
     )
     by = User.objects.filter(pk=person).first()
-    run = scale_to_zero.ask(found.get(pk=server), by=by, passing=busy)
+    run = gateway.ask(found.get(pk=server), by=by, passing=busy)
     if run is not None:
         tasks.nudge(run)
     return run is not None
@@ -308,7 +308,7 @@ def stay_awake() -> None:
 
 async def _keep_awake() -> None:
     while busy := [run for run, count in PASSING.items() if count]:
-        await sync_to_async(scale_to_zero.note_serving)(busy)
+        await sync_to_async(gateway.note_serving)(busy)
         await asyncio.sleep(NOTED_EVERY)
 
 

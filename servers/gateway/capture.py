@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from servers import events
 from servers.gateway.routes import Route
-from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs import starts
 from servers.models import Capture, CapturedCall, Request, Run
 
 LONGEST_LINE = 1 << 20  # bytes; a longer event is passed over
@@ -262,9 +262,7 @@ def _trim_text(text: str, run: Run | None) -> tuple[str, int]:
     whole = text.encode(errors="replace")
     seen = whole[: MOST + MARGIN]
     shown = seen.decode(errors="ignore")
-    masked = (
-        secret_env.mask_secrets(run, shown) if run else secret_env.without_tokens(shown)
-    ).encode()
+    masked = (starts.mask_secrets(run, shown) if run else starts.without_tokens(shown)).encode()
     return masked[:MOST].decode(errors="ignore"), len(whole) - len(seen) + len(masked[MOST:])
 
 

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from servers.gateway.callers import Receive, Refusal
 from servers.gateway.messages.response import dump, find_message
 from servers.gateway.routes import Route
-from servers.host.gateway.relay import UpstreamResponse
+from servers.host.gateway import UpstreamResponse
 from servers.launch.engines import ENGINES
 
 # Bytes. Several pictures in one conversation, base64.

@@ -8,14 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from asgiref.sync import sync_to_async
-from django.conf import settings
 
 from servers.gateway.callers import Refusal
 from servers.host.runs.probes import Endpoint
 from servers.judge.runs.start_progress import StartProgress
-from servers.lifecycle.gateway import scale_to_zero
-from servers.lifecycle.runs import secret_env
-from servers.lifecycle.runs.starts import measure_progress
+from servers.lifecycle import gateway
+from servers.lifecycle.links import ways
+from servers.lifecycle.runs.starts import find_endpoint, measure_progress
 from servers.models import Run, Server
 from servers.models.runs.run import DesiredState, RunState
 
@@ -45,6 +44,7 @@ class Route:
     since: float  # unix seconds
     endpoint: Endpoint = field(repr=False)
     busy: int = 0  # requests that the engine said it runs, a few seconds ago
+    is_near: bool = True  # on this machine, and not behind the link of another box
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,9 +125,11 @@ class Routes:
         found = [each for each in named if each.run not in but]
         # A server's own name, which is its alone, comes after what its engine answers to.
         found = [each for each in found if each.model == model] or found
-        return min(
-            found, key=lambda each: (self._passing[each.run], each.busy, each.run), default=None
-        )
+        return min(found, key=self._order, default=None)
+
+    def _order(self, each: Route) -> tuple[int, int, bool, int]:
+        """The least busy first; of equals the near one, which answers a little sooner."""
+        return self._passing[each.run], each.busy, not each.is_near, each.run
 
     @property
     def startable(self) -> list[NoRoute]:
@@ -209,14 +211,16 @@ def look() -> tuple[list[Route], list[NoRoute]]:
     )
     for server in servers:
         run = server.run
-        endpoint = secret_env.find_endpoint(run) if run is not None else None
+        if run is not None:
+            run.server = server  # else it is queried for each one
+        endpoint = find_endpoint(run) if run is not None else None
         if (
             run is not None
             and endpoint is not None
             and run.state == RunState.READY
             and run.wanted == DesiredState.RUNNING
             and not run.sleeps
-            and server.box.slug == settings.BOX
+            and not ways.explain_unreachable(server.box)
         ):
             routes.append(_route(server, run, endpoint))
         else:
@@ -236,23 +240,24 @@ def _route(server: Server, run: Run, endpoint: Endpoint) -> Route:
         since=(run.ready_at or run.created_at).timestamp(),
         endpoint=endpoint,
         busy=run.health.requests_running or 0,
+        is_near=endpoint.via is None,
     )
 
 
 def _absence(server: Server, run: Run | None) -> NoRoute:
     launch = server.launch
     served_name = run.served_name if run else launch.served_name
-    is_here = server.box.slug == settings.BOX
+    unreachable = ways.explain_unreachable(server.box)
     is_coming, left, advice, brief = False, None, "", ""
-    if not is_here:
-        says = f"{server} runs on {server.box}. Ask the inferdash of that box."
+    if unreachable:
+        says = f"{server} cannot be asked from here. {unreachable}"
     elif run is None or run.wanted != DesiredState.RUNNING or not run.is_active:
         starts = f"{server} is not running; a request starts it."
-        says = scale_to_zero.why_not(server) or starts
-        brief = scale_to_zero.why_not(server, is_brief=True) or starts
+        says = gateway.why_not(server) or starts
+        brief = gateway.why_not(server, is_brief=True) or starts
     elif run.sleeps:
         is_coming, left = True, run.health.sleep_info.get("woke_in")
-        brief = f"{server} {scale_to_zero.describe_sleep_clause(run)}. A request wakes it."
+        brief = f"{server} {gateway.describe_sleep_clause(run)}. A request wakes it."
         says = run.sleep_trouble or brief
     elif run.state in _COMING:
         start = measure_progress(run, run.launch, unified=server.box.is_unified)
@@ -273,7 +278,7 @@ def _absence(server: Server, run: Run | None) -> NoRoute:
         advice=advice,
         is_coming=is_coming,
         left=left,
-        may_start=is_here
+        may_start=not unreachable
         and not server.is_watched
         and (launch.start_on_request or (run is not None and run.sleeps)),
         hold=launch.hold_requests,

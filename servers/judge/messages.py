@@ -7,7 +7,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from servers.launch.yaml_files import load_yaml
+from servers.launch.tables import load_yaml
 
 GIB = 2**30
 FOLDER = Path(__file__).parent

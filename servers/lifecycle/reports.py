@@ -8,13 +8,13 @@ from django.conf import settings
 
 from servers.judge.logs.phases import reader as phases
 from servers.judge.logs.phases.progress import PhaseProgress
-from servers.judge.reports import failure, memory, paste
+from servers.judge.reports import document, failure, memory
 from servers.judge.reports.document import Report
 from servers.judge.reports.failure import FailureFacts, ReportedCard
 from servers.judge.reports.redaction import PrivateNames, Redactor
 from servers.launch.engines import ENGINES
 from servers.lifecycle.profiles import checks
-from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs import starts
 from servers.models import Box, LogChunk, Run, User
 from servers.models.logs import MOST_CHUNKS, NOTE
 from servers.models.people.key import shapes
@@ -50,7 +50,7 @@ def report_run(run: Run, wishes: ReportWishes, *, last: int | None = None) -> Ma
     redactor = Redactor(
         _find_names(
             wishes,
-            secrets=secret_env.secret_values(run),
+            secrets=starts.secret_values(run),
             models=names if wishes.hides_model else (),
         )
     )
@@ -92,7 +92,7 @@ def find_last_line(run: Run) -> int:
 
 def report_paste(text: str, engine: str, wishes: ReportWishes) -> MadeReport:
     redactor = Redactor(_find_names(wishes))
-    made = paste.build_paste(
+    made = document.build_paste(
         text, redactor, truth=wishes.truth, engine=engine, inferdash=settings.VERSION
     )
     return MadeReport(report=made, unsure=redactor.unsure)

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from servers.judge.runs import open_limits
-from servers.lifecycle.people.backups.backup import SHORTEST, Table
+from servers.lifecycle.people.backup import SHORTEST, Table
 from servers.lifecycle.runs import permits
 from servers.lifecycle.runs.permits import Verb
 from servers.management.database import DatabaseCommand

@@ -14,13 +14,13 @@ from servers.models.canary import Canary as Canary
 from servers.models.external import ExternalEngine as ExternalEngine
 from servers.models.external import OtherWorkloads as OtherWorkloads
 from servers.models.external import ProfileImport as ProfileImport
-from servers.models.gateway.capture import Capture as Capture
-from servers.models.gateway.capture import CapturedCall as CapturedCall
 from servers.models.gateway.conversation import ChatMessage as ChatMessage
 from servers.models.gateway.conversation import Conversation as Conversation
 from servers.models.gateway.conversation import PromptAnswer as PromptAnswer
 from servers.models.gateway.conversation import PromptRun as PromptRun
 from servers.models.gateway.conversation import PromptSet as PromptSet
+from servers.models.gateway.request import Capture as Capture
+from servers.models.gateway.request import CapturedCall as CapturedCall
 from servers.models.gateway.request import LegacyPort as LegacyPort
 from servers.models.gateway.request import Request as Request
 from servers.models.gateway.request import Usage as Usage
@@ -36,6 +36,9 @@ from servers.models.jobs import Download as Download
 from servers.models.jobs import ImageJob as ImageJob
 from servers.models.jobs import Job as Job
 from servers.models.jobs import JobLog as JobLog
+from servers.models.links import BoxInvitation as BoxInvitation
+from servers.models.links import BoxLink as BoxLink
+from servers.models.links import SecretCopy as SecretCopy
 from servers.models.logs import LogChunk as LogChunk
 from servers.models.memory import FiguresChunk as FiguresChunk
 from servers.models.memory import HistoryChunk as HistoryChunk

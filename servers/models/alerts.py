@@ -30,6 +30,7 @@ class AlertKind(models.TextChoices):
     UNHEALTHY = "unhealthy", "unhealthy"
     READY = "ready", "ready after a long start"
     ANSWERS = "answers", "wrong answers"
+    SLOWER = "slower", "slower than usual"
     LEAKED = "leaked", "memory leaked"
     RESIDUAL = "residual", "memory left behind"
     FLOOR = "floor", "little memory left"

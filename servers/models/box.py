@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from django.db import models
@@ -16,8 +16,9 @@ from servers.models.people.user import User
 if TYPE_CHECKING:
     from servers.models.people.claim import Claim
 
-# The worker writes a sign of life every 10 s; three missed ones are no accident.
-SILENT_AFTER = timedelta(seconds=35)
+# Its watcher writes a sign of life every 10 s; three missed ones are no accident. People read
+# "away"; it is a property of the box and says nothing of its runs, which go on.
+SILENT_AFTER = timedelta(seconds=40)
 
 
 def holds_memory(said: Mapping[str, Any]) -> bool:
@@ -82,6 +83,11 @@ class Box(models.Model):
         return self.seen_at is None or timezone.now() - self.seen_at > SILENT_AFTER
 
     @property
+    def away_since(self) -> datetime | None:
+        """Its last sign of life, where that is long ago. Engines on it go on meanwhile."""
+        return self.seen_at if self.is_silent else None
+
+    @property
     def problems(self) -> list[dict[str, str]]:
         """What is missing on the box: {"what", "fix"} each, in the watcher's words."""
         return list(self.facts.get("problems", []))
@@ -114,9 +120,7 @@ class Box(models.Model):
 
     @property
     def health_word(self) -> str:
-        return {"silent": "silent", "attention": "needs attention", "ok": "all is well"}[
-            self.health
-        ]
+        return {"silent": "away", "attention": "needs attention", "ok": "all is well"}[self.health]
 
 
 class ObservationKind(models.TextChoices):

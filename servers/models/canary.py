@@ -38,6 +38,13 @@ class CanaryQuerySet(models.QuerySet["Canary"]):
     def without_replies(self) -> Self:
         return self.defer("items")
 
+    def filter_newest_whole(self) -> Self:
+        """One of each server that is there, and set."""
+        whole = self.filter(outcome=BenchmarkOutcome.WHOLE, server__removed_at=None)
+        newest = whole.exclude(server=None).order_by().values("server", "set_key")
+        last = newest.annotate(last=models.Max("pk")).values("last")
+        return self.filter(pk__in=last).without_replies().order_by("server_name", "set_key")
+
     def good(self) -> Self:
         """Those that another may be compared with."""
         is_good = models.Q(verdict=CanaryOutcome.PASS) | models.Q(accepted_at__isnull=False)

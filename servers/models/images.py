@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Self
 
+from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
@@ -13,7 +14,7 @@ from servers.launch.engines.flaghelp import complete_image_flags
 from servers.launch.engines.flaglist import FlagList
 from servers.models.box import Box, BoxObservation, BoxObservationManager, ObservationKind
 from servers.models.json_values import Json, JsonValue
-from servers.models.people.key import seal_text, unseal_text
+from servers.models.people.key import reveal_copy, seal_text, unseal_text
 from servers.models.people.user import User
 
 # What made an image fail to answer may be gone by then: a driver, a full disk.
@@ -184,12 +185,15 @@ class RegistryCredential(models.Model):
     def keep(self, password: str) -> None:
         """Set the password; what was tried before says nothing of it. The caller saves."""
         self.sealed = seal_text(password)
+        self.created_at = timezone.now()
         self.tested_at = self.test_wanted_at = None
         self.error = ""
 
     @property
     def password(self) -> str:
         """Raises SecretError. Never shown: only who asks the registry has a use for it."""
+        if settings.WIRE == "box":
+            return reveal_copy(self, f"The credential of {self.registry}")
         return unseal_text(bytes(self.sealed), f"The credential of {self.registry}")
 
     @property

@@ -14,11 +14,17 @@ from servers.models.runs.server import Server
 
 
 class TrialStep(models.TextChoices):
+    WAIT = "wait", "Wait until nobody uses it"
     MEASURE_OLD = "measure-old", "Measure what runs"
     CHECK_OLD = "check-old", "Check its answers"
     LOAD_NEW = "load-new", "Stop it and load the new one"
     MEASURE_NEW = "measure-new", "Measure the new one"
     CHECK_NEW = "check-new", "Check its answers"
+    # Where each is measured twice, in turns.
+    AGAIN_OLD = "again-old", "Load the old one once more"
+    MEASURE_OLD_AGAIN = "measure-old2", "Measure it again"
+    AGAIN_NEW = "again-new", "Load the new one once more"
+    MEASURE_NEW_AGAIN = "measure-new2", "Measure it again"
     GO_BACK = "go-back", "Load the old one again"
     OVER = "over", "Over"
 
@@ -30,15 +36,23 @@ class TrialDecision(models.TextChoices):
     ABANDONED = "abandoned", "given up"
 
 
+_BEFORE_LOADING = (TrialStep.WAIT, TrialStep.MEASURE_OLD, TrialStep.CHECK_OLD)
+_RUNS_NEW = (TrialStep.MEASURE_NEW, TrialStep.CHECK_NEW, TrialStep.MEASURE_NEW_AGAIN)
+
+
 class UpgradeTrialQuerySet(models.QuerySet["UpgradeTrial"]):
     def open(self) -> Self:
         return self.exclude(step=TrialStep.OVER)
+
+    def filter_begun(self) -> Self:
+        """Open ones that people are told of."""
+        return self.open().exclude(step=TrialStep.WAIT)
 
     def with_details(self) -> Self:
         return self.select_related(
             "box", "server__box", "by", "old_run__version__profile", "old_run__plan",
             "new_run__version", "measured_before", "measured_after", "answers_before",
-            "answers_after",
+            "answers_after", "measured_before_again", "measured_after_again", "decided_by",
         )  # fmt: skip
 
 
@@ -62,12 +76,21 @@ class UpgradeTrial(models.Model):
     measured_after = models.ForeignKey(
         Benchmark, null=True, on_delete=models.SET_NULL, related_name="+"
     )
+    measured_before_again = models.ForeignKey(
+        Benchmark, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    measured_after_again = models.ForeignKey(
+        Benchmark, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
     answers_before = models.ForeignKey(
         Canary, null=True, on_delete=models.SET_NULL, related_name="+"
     )
     answers_after = models.ForeignKey(
         Canary, null=True, on_delete=models.SET_NULL, related_name="+"
     )
+    not_before = models.DateTimeField(null=True)  # None: at once
+    is_patient = models.BooleanField(default=False)  # until nobody uses it
+    is_twice = models.BooleanField(default=False)  # A B A B
     most_loss = models.FloatField(default=0.05)  # of the speed, that is put up with
     decision = models.CharField(max_length=10, choices=TrialDecision, blank=True)
     # None: the rule has decided.
@@ -97,6 +120,9 @@ class UpgradeTrial(models.Model):
     @property
     def has_loaded(self) -> bool:
         """Whether what ran has been stopped for it."""
-        return self.step in (
-            TrialStep.LOAD_NEW, TrialStep.MEASURE_NEW, TrialStep.CHECK_NEW, TrialStep.GO_BACK,
-        )  # fmt: skip
+        return self.is_open and self.step not in _BEFORE_LOADING
+
+    @property
+    def runs_new(self) -> bool:
+        """Whether what is tried is there now."""
+        return self.step in _RUNS_NEW

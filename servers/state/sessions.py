@@ -8,7 +8,7 @@ from django.contrib.sessions.backends import db
 from django.contrib.sessions.backends.base import UpdateError
 from django.db.utils import DatabaseError
 
-from servers.state import data_disk, store
+from servers.state import samples, store
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +32,11 @@ class SessionStore(db.SessionStore):
             super().save(must_create)
         except UpdateError as error:
             key = self.session_key or ""
-            if not data_disk.describe_full_disk(error) and not _get_value(key):
+            if not samples.describe_full_disk(error) and not _get_value(key):
                 raise
             self._keep()
         except DatabaseError as error:
-            if not data_disk.describe_full_disk(error):
+            if not samples.describe_full_disk(error):
                 raise
             self._keep()
 

@@ -9,7 +9,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from servers.contexts.external import workloads
+from servers.contexts import external
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.people import claims
 from servers.models import Claim, Run, Server
@@ -57,6 +57,12 @@ def count_groups(servers: Iterable[Server]) -> list[tuple[str, str, int]]:
     """Key, word and number of each group, for the buttons that filter by it."""
     found = [group_of(each) for each in servers]
     return [(key, word, found.count(key)) for key, word in GROUPS.items()]
+
+
+@register.filter
+def list_boxes(servers: Iterable[Server]) -> list[str]:
+    """The boxes that they are on, by name."""
+    return sorted({each.box.slug for each in servers})
 
 
 @register.filter
@@ -132,5 +138,5 @@ def claims_on(server: Server) -> list[Claim]:
 
 
 register.filter("claims_against", claims.against_stop)
-register.simple_tag(workloads.cluster_of)
-register.simple_tag(workloads.ray_workers)
+register.simple_tag(external.cluster_of)
+register.simple_tag(external.ray_workers)

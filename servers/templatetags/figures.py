@@ -14,8 +14,8 @@ from servers.judge.runs import metrics
 from servers.judge.runs.metrics import Figures
 from servers.launch.engines.change import LaunchChange
 from servers.models import Run, Server
-from servers.state import engine_metrics
-from servers.state.engine_metrics import EngineMetrics
+from servers.state import samples
+from servers.state.samples import EngineMetrics
 from servers.templatetags.format import DASH, duration
 
 register = template.Library()
@@ -32,7 +32,7 @@ ALL = "all_told"  # under which a page with many servers has them all
 @register.simple_tag(takes_context=True)
 def told_of_all(context: dict[str, Any], servers: Iterable[Server]) -> str:
     """Ask for all at once what told_of wants of each."""
-    context[ALL] = engine_metrics.figures_by_run(server.run for server in servers)
+    context[ALL] = samples.figures_by_run(server.run for server in servers)
     return ""
 
 
@@ -40,7 +40,7 @@ def told_of_all(context: dict[str, Any], servers: Iterable[Server]) -> str:
 def told_of(context: dict[str, Any], run: Run | None) -> EngineMetrics | None:
     every: Mapping[int, EngineMetrics] | None = context.get(ALL)
     if every is None:
-        return engine_metrics.figures_of(run)
+        return samples.figures_of(run)
     return every.get(run.pk) if run is not None else None
 
 
@@ -109,7 +109,7 @@ def small_line(told: EngineMetrics) -> Sparkline | None:
     most = max((each for each in told.line if each is not None), default=0.0)
     if most <= 0:
         return None
-    step = WIDTH / (engine_metrics.LINE - 1)
+    step = WIDTH / (samples.LINE - 1)
     begins = WIDTH - step * (len(told.line) - 1)
     words, is_down = [], False
     for place, each in enumerate(told.line):

@@ -14,7 +14,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from servers.judge.images import names
-from servers.launch import durations, numbers
+from servers.launch import numbers
 from servers.launch.engines import ENGINES
 
 # Escape sequences of terminals: colours, cursor moves, window titles.
@@ -138,7 +138,7 @@ def relative(moment: datetime, now: datetime) -> str:
             text = f"{int(size // length)} {unit}"
             break
     else:
-        return durations.format_moment(timezone.localtime(moment), timezone.localtime(now))
+        return numbers.format_moment(timezone.localtime(moment), timezone.localtime(now))
     return f"{text} ago" if seconds > 0 else f"in {text}"
 
 
@@ -178,7 +178,7 @@ def exactly(moment: datetime | None) -> SafeString | str:
     if moment is None:
         return ""
     local, now = timezone.localtime(moment), timezone.localtime()
-    return _time(moment, durations.format_moment(local, now), mode="exact")
+    return _time(moment, numbers.format_moment(local, now), mode="exact")
 
 
 @register.filter
@@ -187,7 +187,7 @@ def clock(moment: datetime | None) -> SafeString | str:
     if moment is None:
         return ""
     local, now = timezone.localtime(moment), timezone.localtime()
-    text = durations.format_moment(local, now, shows_today=False)
+    text = numbers.format_moment(local, now, shows_today=False)
     return _time(moment, text, mode="exact")
 
 

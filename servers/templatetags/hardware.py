@@ -6,7 +6,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from servers.contexts.memory.care import HardwareReport
+from servers.contexts.memory import HardwareReport
 from servers.judge.memory.hardware.finding import HardwareFinding
 from servers.templatetags.format import DASH
 

@@ -11,12 +11,12 @@ from servers.forms.profile import ProfileForm
 from servers.judge.images import dockerfile
 from servers.judge.profiles.facts import LintFinding
 from servers.judge.profiles.preflight import PreflightItem
-from servers.launch import durations
+from servers.launch import numbers
 from servers.launch.commandline import lines
-from servers.launch.engines import flagtext
+from servers.launch.engines import flaghelp
 from servers.launch.engines.change import Difference, LaunchChange, field_text, value_words
 from servers.launch.engines.engine import secret_words
-from servers.launch.engines.flagtext import FlagRow
+from servers.launch.engines.flaghelp import FlagRow
 from servers.launch.engines.launch import FIELDS, Launch
 from servers.lifecycle.images.inventory import name_build
 from servers.lifecycle.profiles import checks
@@ -33,7 +33,7 @@ _TITLES = {"ipc": "Share the box's IPC (--ipc=host)", "secret_env": "Secrets"}
 @register.filter
 def flag_rows(launch: Launch) -> list[FlagRow]:
     keys = secret_words(launch.flags)
-    rows = flagtext.flag_rows(launch.flags, launch.reasons)
+    rows = flaghelp.flag_rows(launch.flags, launch.reasons)
     return [replace(row, text=mask(row.text, keys)) for row in rows]
 
 
@@ -103,7 +103,7 @@ def own_values(server: Server, launch: Launch) -> list[tuple[str, str, str]]:
     return [(name, usual, server.values.get(name, "")) for name, usual in launch.parameters.items()]
 
 
-register.filter("span", durations.format_duration)
+register.filter("span", numbers.format_duration)
 
 
 @register.filter

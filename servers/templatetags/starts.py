@@ -16,10 +16,9 @@ from servers.judge.memory.orphans import Orphan
 from servers.judge.profiles.facts import LintFinding
 from servers.judge.runs.start_progress import StartProgress
 from servers.launch.engines.change import Difference
-from servers.lifecycle.gateway import scale_to_zero
+from servers.lifecycle import gateway, memory
 from servers.lifecycle.images import work
 from servers.lifecycle.logs.diagnoses import FixStep
-from servers.lifecycle.memory import releases
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import starts
 from servers.models import Box, Run
@@ -94,26 +93,26 @@ def origin(run: Run | None) -> Origin | None:
     return Origin.from_json(run.start.origin) if run else None
 
 
-register.filter("sleep_words", scale_to_zero.describe_sleep)
-register.filter("sleep_clause", scale_to_zero.describe_sleep_clause)
-register.filter("release", releases.read_release)
+register.filter("sleep_words", gateway.describe_sleep)
+register.filter("sleep_clause", gateway.describe_sleep_clause)
+register.filter("release", memory.read_release)
 
 
 @register.filter
 def release_outcome(run: Run) -> str:
-    return releases.read_release(run).outcome
+    return memory.read_release(run).outcome
 
 
 @register.filter
 def release_words(run: Run | None) -> str:
     """The release in a sentence or two; "" where there is nothing to say."""
-    return releases.describe_release(run) if run else ""
+    return memory.describe_release(run) if run else ""
 
 
 @register.filter
 def release_short(run: Run) -> str:
     """The release in a few words, for a table."""
-    return sentences.short(releases.read_release(run))
+    return sentences.short(memory.read_release(run))
 
 
 @register.filter

@@ -14,8 +14,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from servers import events
 from servers.contexts import alerts as alert_context
 from servers.forms.notifications import NotificationChannelForm
-from servers.lifecycle.alerts import alerts as channel_actions
-from servers.lifecycle.alerts import alerts as verbs
+from servers.lifecycle.alerts import acknowledge, ask_for_test, try_again
 from servers.models import Alert, AuditEntry, Box, NotificationChannel, Permission
 from servers.models.alerts import AlertKind
 from servers.models.people.key import SecretError
@@ -52,7 +51,7 @@ def _earlier(box: str, kind: str) -> QuerySet[Alert]:
 
 @post("alerts/<int:pk>/acknowledge/", Permission.OPERATE)
 def alert_acknowledge(request: PersonRequest, pk: int) -> HttpResponse:
-    verbs.acknowledge(get_object_or_404(Alert, pk=pk), by=request.user)
+    acknowledge(get_object_or_404(Alert, pk=pk), by=request.user)
     return respond_done()
 
 
@@ -115,7 +114,7 @@ def _save(request: PersonRequest, form: NotificationChannelForm) -> bool:
         form.add_error("address", str(error))
         return False
     if "address" in form.changed_data:
-        channel_actions.try_again(channel)
+        try_again(channel)
     events.publish_change("alerts")
     return True
 
@@ -135,6 +134,6 @@ def delete_channel(request: PersonRequest, pk: int) -> HttpResponse:
 def test_channel(request: PersonRequest, pk: int) -> HttpResponse:
     channel = get_object_or_404(NotificationChannel.objects.filter_team(), pk=pk)
     me = request.user
-    channel_actions.ask_for_test(channel, by=me)
+    ask_for_test(channel, by=me)
     AuditEntry.note(me, "test notification channel", channel)
     return respond_done()

@@ -4,7 +4,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from servers import lifecycle
-from servers.contexts.external import found
+from servers.contexts import external
 from servers.judge.external.engines import DiscoveredEngine
 from servers.launch.commandline import comparison
 from servers.lifecycle.external import import_diff
@@ -31,7 +31,7 @@ def box_found(request: PersonRequest, slug: str) -> HttpResponse:
     context = {
         "box": box,
         "boxes": Box.objects.all(),
-        "findings": found.found_on(box, person),
+        "findings": external.found_on(box, person),
     }
     return render(request, "external/page.html", context)
 

@@ -15,14 +15,14 @@ from servers.lifecycle import reports
 from servers.lifecycle.reports import MadeReport, ReportWishes
 from servers.models import AuditEntry, Box, Permission, Run, User
 from servers.models.runs.run import PARTS
-from servers.state import box_samples
+from servers.state import samples
 from servers.views.access import get_or_post, post
 from servers.views.responses import send_text
 
 _LONGEST_TRUTH = 500  # characters
 _MOST_WORDS = 40
 # Fewer than are kept, so that those of an open page are not cut off while it is read.
-_MOST_SNAPSHOTS = box_samples.RECORDED * 2 // 3
+_MOST_SNAPSHOTS = samples.RECORDED * 2 // 3
 _SHORTEST_WORD = 2
 _LINE = re.compile(r"[0-9]{1,12}")
 
@@ -51,7 +51,7 @@ def box_report(request: HttpRequest, slug: str) -> HttpResponse:
     """Of the verdict on the memory of a GPU, which ?gpu= names by its UUID."""
     box = get_object_or_404(Box, slug=slug)
     gpu = request.GET.get("gpu", "")[:200]
-    recording = box_samples.read_recording(box.slug)
+    recording = samples.read_recording(box.slug)
     # The same snapshots as were shown, though the watcher has gone on recording.
     since, until = (_read_number(request.POST.get(name, "")) for name in ("since", "until"))
     if since is not None and until is not None:

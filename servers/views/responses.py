@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from servers.models import Permission
-from servers.state import data_disk
+from servers.state import samples
 from servers.views.access import PersonRequest, allow
 
 _OK = 200
@@ -161,7 +161,7 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def disk_full(request: HttpRequest, exception: Exception) -> HttpResponse | None:
     """None for what does not come of a full disk."""
-    why = data_disk.describe_full_disk(exception)
+    why = samples.describe_full_disk(exception)
     if not why:
         return None
     if "HX-Request" in request.headers:

@@ -5,6 +5,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from servers.contexts.trials import describe_trial, plan_trial
+from servers.forms.benchmarks import TrialForm
 from servers.lifecycle.benchmarks import trials
 from servers.lifecycle.benchmarks.subject import refuse
 from servers.lifecycle.benchmarks.trials import TrialRequestError
@@ -16,9 +17,10 @@ from servers.views.access import PersonRequest, get, get_or_post, post
 def server_try(request: PersonRequest, slug: str) -> HttpResponse:
     """What it would cost, and the button that begins it."""
     server = get_object_or_404(Server.objects.with_details(), slug=slug)
-    if request.method == "POST":
+    form = TrialForm(request.POST if request.method == "POST" else None)
+    if form.is_valid():
         try:
-            made = trials.ask(server, by=request.user)
+            made = trials.ask(server, by=request.user, **form.cleaned_data)
         except TrialRequestError as error:
             messages.error(request, str(error))
             return redirect("server_checkup", slug)
@@ -26,7 +28,7 @@ def server_try(request: PersonRequest, slug: str) -> HttpResponse:
     run = server.run
     refusal = refuse(run)
     plan = None if refusal or run is None else plan_trial(server, run)
-    context = {"server": server, "run": run, "plan": plan, "refusal": refusal}
+    context = {"server": server, "run": run, "plan": plan, "refusal": refusal, "form": form}
     return render(request, "benchmarks/try.html", context)
 
 

@@ -15,21 +15,21 @@ from django.db.utils import InterfaceError, OperationalError
 from servers import events, lifecycle
 from servers.host.collector.parent import Collector
 from servers.host.docker.containers import ContainerError, Event
-from servers.lifecycle.alerts import alerts
+from servers.lifecycle import alerts
 from servers.lifecycle.benchmarks import trials
 from servers.lifecycle.canary import automatic
 from servers.lifecycle.images import work
 from servers.lifecycle.jobs.actions import KINDS
 from servers.lifecycle.jobs.runner import JobRunner
-from servers.lifecycle.runs import creation, out_of_band
+from servers.lifecycle.runs import creation, old_wishes, out_of_band
 from servers.models import Benchmark, Box, Canary, CapturedCall, Job, Request, Run
 from servers.models.jobs import ACTIONS, OF_IMAGES
 from servers.models.runs.run import PARTS, is_managed
-from servers.watcher import box_row
-from servers.watcher.alerts.alerts import AlertMonitor, NotificationSender
+from servers.watcher import box_row, weights
+from servers.watcher.alerts import AlertMonitor, NotificationSender
 from servers.watcher.error_isolation import LOOP_WORDS, LoopFaults, thread_name
 from servers.watcher.external.engines import ExternalEngines
-from servers.watcher.images.inspection import ImageInspector, ImageInventories
+from servers.watcher.images import ImageInspector, ImageInventories
 from servers.watcher.logs import follower, writer
 from servers.watcher.memory.monitor import (
     HardwareMonitor,
@@ -41,8 +41,7 @@ from servers.watcher.memory.monitor import (
 )
 from servers.watcher.memory.oom import OomMonitor
 from servers.watcher.runs.runs import Runs
-from servers.watcher.weights import inventory
-from servers.watcher.weights.inventory import ModelScan
+from servers.watcher.weights import ModelScan
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +85,7 @@ class Watcher:
         self.model_scan = ModelScan(self.box)
         self.models_due_in = MODELS_EVERY  # seconds
         self.image_inventories = ImageInventories(self.box)
-        self.asking_hub = inventory.HubSizes()
+        self.asking_hub = weights.HubSizes()
         self.jobs = JobRunner(
             self.box,
             KINDS,
@@ -190,12 +189,13 @@ class Watcher:
     def _tidy(self) -> None:
         self._run_safely(self.runs.forget_secrets)
         self._run_safely(self.oom_killed.forget)
-        self._run_safely(alerts.forget_old)
-        self._run_safely(work.forget_old)
-        self._run_safely(Request.objects.forget_old)
-        self._run_safely(CapturedCall.objects.forget_old)
-        self._run_safely(Benchmark.objects.forget_old)
-        self._run_safely(Canary.objects.forget_old)
+        if settings.WIRE != "box":  # of all boxes, which the hub does
+            self._run_safely(alerts.forget_old)
+            self._run_safely(work.forget_old)
+            self._run_safely(Request.objects.forget_old)
+            self._run_safely(CapturedCall.objects.forget_old)
+            self._run_safely(Benchmark.objects.forget_old)
+            self._run_safely(Canary.objects.forget_old)
         try:
             for name in creation.docker().drop_orphaned_kernels():
                 log.info("Removed %s: its image is no longer on this box", name)
@@ -203,6 +203,8 @@ class Watcher:
             log.warning("Compiled kernels of removed images stay for now: %s", error)
 
     def _look_after_box(self) -> None:
+        if settings.WIRE == "box" and (since := self.box.away_since) is not None:
+            old_wishes.put_back(self.box, away_since=since)
         try:
             box_row.note_boot(self.box, seen_before=self.seen_before)
         except ContainerError as error:
@@ -270,6 +272,7 @@ class Watcher:
     def _step_jobs(self) -> None:
         if self.boot_is_noted.is_set():
             automatic.ask_after_changes(self.box)
+            automatic.ask_at_night(self.box)
             trials.advance_all(self.box)
         self.jobs.step(skip=() if self.boot_is_noted.is_set() else ACTIONS)
 
@@ -326,7 +329,7 @@ class Watcher:
         """Apart from everything else: they may lie on a share that hangs."""
         while not self.stopping.is_set():
             self.checkpoints_asked.clear()
-            look = partial(inventory.look_at_checkpoints, self.box, self.asking_hub)
+            look = partial(weights.look_at_checkpoints, self.box, self.asking_hub)
             self._run_safely(look, may_take=float("inf"))
             self.checkpoints_asked.wait(CHECKPOINTS_EVERY)
 

@@ -6,9 +6,9 @@ from typing import Any
 from django.utils import timezone
 
 from servers.judge.alerts.case import AlertCase
-from servers.lifecycle.alerts import alerts
+from servers.lifecycle import alerts
 from servers.models import Alert, Box, Notification, NotificationChannel
-from servers.watcher.alerts.alerts import NotificationSender
+from servers.watcher.alerts import NotificationSender
 from tests import factories
 from tests.alerts.receiver import Receiver
 from tests.waiting import PATIENCE

@@ -9,7 +9,7 @@ from django.utils import timezone
 from servers.lifecycle.runs import restart_policy
 from servers.models import Alert, Box, Notification, Run, Server
 from servers.models.runs.run import STEADY, RunState
-from servers.watcher.alerts.alerts import AlertMonitor
+from servers.watcher.alerts import AlertMonitor
 from tests import factories
 from tests.alerts.receiver import Receiver
 from tests.alerts.rounds import outlet, send

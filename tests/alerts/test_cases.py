@@ -221,5 +221,5 @@ def test_a_box_is_silent_after_two_minutes() -> None:
     case = boxes.silence("spark-1", seen_at=NOW - 121, now=NOW, servers=2)
 
     assert case is not None
-    assert (case.kind, case.title, case.began) == ("silent", "spark-1 is silent", NOW - 121)
+    assert (case.kind, case.title, case.began) == ("silent", "spark-1 is away", NOW - 121)
     assert "2 servers were running there." in case.detail

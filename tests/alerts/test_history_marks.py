@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from servers.judge.memory import history
 from servers.models import Box
-from servers.state import box_samples
+from servers.state.samples import keep_recent, read_recent
 from servers.watcher.memory.monitor import HistoryRecorder
 from tests import factories, past, samples
 
@@ -45,7 +45,7 @@ def test_the_newest_seconds_are_shown_before_they_are_stored(box: Box) -> None:
     now = int(time.time())
     past.fill(box, now - 90, gpus=2, kept={1: 300, 10: 600, 60: 1200, 600: 7200})
     seen = {past.key(gpu): {now - 3: {"util": 40 + gpu * 20, "used": 1024}} for gpu in (0, 1)}
-    box_samples.keep_recent(box.slug, history.pack(seen))
+    keep_recent(box.slug, history.pack(seen))
 
     both = points(box, **{"from": now - 60, "to": now + 1})
     one = points(box, **{"from": now - 60, "to": now + 1, "gpu": past.key(1)})
@@ -62,7 +62,7 @@ def test_the_watcher_shows_the_minute_that_goes_on(box: Box) -> None:
     sample = samples.sample([samples.card(0, [])], [])
     HistoryRecorder(box).see(sample)
 
-    body = box_samples.read_recent(box.slug)
+    body = read_recent(box.slug)
 
     assert body is not None
     [times] = history.unpack(body).values()

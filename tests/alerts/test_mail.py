@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from servers.models import Box, Notification
-from servers.watcher.alerts.alerts import NotificationSender
+from servers.watcher.alerts import NotificationSender
 from tests import factories
 from tests.alerts.receiver import Receiver, postbox
 from tests.alerts.rounds import HOT, outlet, raised, send

@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from servers import events
 from servers.contexts import alerts as alert_context
-from servers.lifecycle.alerts import alerts
-from servers.lifecycle.alerts.alerts import choose
+from servers.lifecycle import alerts
+from servers.lifecycle.alerts import choose
 from servers.models import (
     Alert,
     AuditEntry,

@@ -12,7 +12,7 @@ from servers.judge.alerts import case
 from servers.judge.memory.hardware.finding import HardwareFinding, Severity
 from servers.models import Alert, Box, Profile, Run, Server
 from servers.models.runs.run import DesiredState, RunState
-from servers.watcher.alerts.alerts import AlertMonitor
+from servers.watcher.alerts import AlertMonitor
 from tests import factories, shelves
 from tests.samples import card
 
@@ -207,7 +207,7 @@ def test_another_box_that_is_silent_is_told_by_one_watcher_only(box: Box) -> Non
     for each in (box, third):
         AlertMonitor(each).look_at_others()
 
-    assert told() == [("silent", "spark-1 is silent")]
+    assert told() == [("silent", "spark-1 is away")]
     alert = Alert.objects.get()
     assert alert.box == spark
     assert "1 server was running there." in alert.detail

@@ -9,10 +9,10 @@ from django.utils import timezone
 
 from servers.contexts import alerts as alert_context
 from servers.judge.alerts.case import AlertCase
-from servers.lifecycle.alerts import alerts
+from servers.lifecycle import alerts
 from servers.models import Alert, Box, Notification, NotificationChannel
 from servers.models.alerts import PATIENCE, What
-from servers.watcher.alerts.alerts import NotificationSender
+from servers.watcher.alerts import NotificationSender
 from tests import factories, waiting
 from tests.alerts.receiver import Receiver, ReceiverResponse, receiver
 from tests.alerts.rounds import DIED, HOT, all_due, outlet, raised, send

@@ -11,8 +11,8 @@ from email.utils import formatdate
 
 import pytest
 
-from servers.host.alerts import webhooks
-from servers.host.alerts.webhooks import AlertMessage, WebhookError
+from servers.host import alerts
+from servers.host.alerts import AlertMessage, WebhookError
 from tests.alerts.receiver import Receiver, ReceiverResponse, receiver
 from tests.cases import table
 from tests.ports import free_port
@@ -41,8 +41,8 @@ def there() -> Iterator[Receiver]:
 
 
 def send(there: Receiver, kind: str = "json", message: AlertMessage = DIED, key: str = "") -> None:
-    made = webhooks.build_payload(kind, message, key=key, now=1700000000.0)
-    webhooks.post(f"{there.url}/hook?room=1", made.body, made.headers)
+    made = alerts.build_payload(kind, message, key=key, now=1700000000.0)
+    alerts.post(f"{there.url}/hook?room=1", made.body, made.headers)
 
 
 def refused(there: Receiver, answer: ReceiverResponse) -> WebhookError:
@@ -110,7 +110,7 @@ def test_ntfy_gets_a_title_beyond_ascii_and_its_token(there: Receiver) -> None:
 
 def test_people_read_moments_and_programs_parse_them() -> None:
     assert DIED.paragraphs[-1] == "Since 21 Nov 20:00 UTC."
-    assert json.loads(webhooks.build_payload("json", DIED, now=0).body)["since"] == DIED.since
+    assert json.loads(alerts.build_payload("json", DIED, now=0).body)["since"] == DIED.since
 
 
 def test_what_is_over_says_so_and_gives_no_advice() -> None:
@@ -119,7 +119,7 @@ def test_what_is_over_says_so_and_gives_no_advice() -> None:
     assert over.headline == "Over: glm-5 on rtx8 died after 3 h"
     assert DIED.advice not in over.paragraphs
     assert (
-        json.loads(webhooks.build_payload("discord", over, now=0).body)["embeds"][0]["color"]
+        json.loads(alerts.build_payload("discord", over, now=0).body)["embeds"][0]["color"]
         == 0x2F855A
     )
 
@@ -150,7 +150,7 @@ def test_nonsense_about_when_to_come_back_breaks_nothing(said: str) -> None:
     with receiver() as there:
         error = refused(there, ReceiverResponse(status=429, headers={"Retry-After": said}))
         assert error.may_pass
-        assert error.wait is None or 0.0 <= error.wait <= webhooks.LONGEST_WAIT
+        assert error.wait is None or 0.0 <= error.wait <= alerts.LONGEST_WAIT
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410])
@@ -183,10 +183,10 @@ def test_nobody_there_and_nobody_answering_may_pass(
 ) -> None:
     free = free_port()
     with pytest.raises(WebhookError, match="cannot be reached") as caught:
-        webhooks.post(f"http://127.0.0.1:{free}/", b"", {})
+        alerts.post(f"http://127.0.0.1:{free}/", b"", {})
     assert caught.value.may_pass
 
-    monkeypatch.setattr(webhooks, "WITHIN", 0.2)
+    monkeypatch.setattr(alerts, "WITHIN", 0.2)
     there.holds.clear()
     with pytest.raises(WebhookError, match="no answer within") as caught:
         send(there)
@@ -206,9 +206,9 @@ def test_nobody_there_and_nobody_answering_may_pass(
     ],
 )
 def test_the_machines_own_link_is_never_asked(address: str) -> None:
-    assert "clouds keep credentials" in webhooks.objection(address)
+    assert "clouds keep credentials" in alerts.objection(address)
     with pytest.raises(WebhookError, match="sends nothing there") as caught:
-        webhooks.ping(address)
+        alerts.ping(address)
     assert not caught.value.may_pass
 
 
@@ -217,7 +217,7 @@ def test_nor_by_a_name_that_leads_there(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **more: found)
 
     with pytest.raises(WebhookError, match="sends nothing there"):
-        webhooks.ping("http://innocent.example.org/")
+        alerts.ping("http://innocent.example.org/")
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_nor_by_a_name_that_leads_there(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_what_is_no_address_is_said_to_be_none(address: str) -> None:
-    assert webhooks.objection(address)
+    assert alerts.objection(address)
 
 
 @pytest.mark.parametrize(
@@ -240,11 +240,11 @@ def test_what_is_no_address_is_said_to_be_none(address: str) -> None:
     ["http://192.168.1.7:8080/gpu", "https://ntfy.sh/x", "http://[::1]:9/", "http://ntfy/"],
 )
 def test_an_address_at_home_is_one(address: str) -> None:
-    assert webhooks.objection(address) == ""
+    assert alerts.objection(address) == ""
 
 
 def test_user_and_password_in_an_address_are_sent_as_such(there: Receiver) -> None:
-    webhooks.ping(f"http://ada:p%40ss@127.0.0.1:{there.port}/alive")
+    alerts.ping(f"http://ada:p%40ss@127.0.0.1:{there.port}/alive")
 
     [got] = there.got
     assert (got.method, got.path) == ("GET", "/alive")
@@ -257,6 +257,6 @@ def test_a_proxy_of_the_environment_is_used(
     monkeypatch.setenv("http_proxy", there.url)
     monkeypatch.setenv("no_proxy", "")
 
-    webhooks.ping("http://only.the-proxy-knows.example/alive")
+    alerts.ping("http://only.the-proxy-knows.example/alive")
 
     assert there.got[0].path == "http://only.the-proxy-knows.example/alive"

@@ -42,7 +42,14 @@ BOX, SERVER, RUN = {"slug": "box"}, {"slug": "server"}, {"run_id": "run"}
 JOB, DOWNLOAD, CLAIM = {"pk": "job"}, {"pk": "download"}, {"pk": "claim"}
 RESULT = {"pk": "result"}
 CANARY = {"pk": "canary"}
+ASKING, JOINED = {"pk": "asking"}, {"pk": "joined"}
+TRIAL = {"pk": "trial"}
 OPERATIONS = [
+    Operation(name="GET /links", needs=Permission.ADMINISTER),
+    Operation(name="POST /links/invitations", needs=Permission.ADMINISTER),
+    Operation(name="POST /links/{pk}/let-in", needs=Permission.ADMINISTER, args=ASKING),
+    Operation(name="POST /links/{pk}/refuse", needs=Permission.ADMINISTER, args=ASKING),
+    Operation(name="POST /links/{pk}/revoke", needs=Permission.ADMINISTER, args=JOINED),
     Operation(name="GET /boxes", needs=Permission.VIEW),
     Operation(name="GET /boxes/{slug}", needs=Permission.VIEW, args=BOX),
     Operation(name="GET /boxes/{slug}/models", needs=Permission.VIEW, args=BOX),
@@ -113,12 +120,21 @@ OPERATIONS = [
         needs=Permission.VIEW,
         args={"pk": "result", "form": "result form"},
     ),
+    Operation(
+        name="GET /benchmarks/hours/{server}", needs=Permission.VIEW, args={"server": "server"}
+    ),
+    Operation(name="GET /trials", needs=Permission.VIEW),
+    Operation(name="POST /trials", needs=Permission.OPERATE, body={"server": "qwen3-8b"}),
+    Operation(name="GET /trials/{pk}", needs=Permission.VIEW, args=TRIAL),
+    Operation(name="POST /trials/{pk}/keep", needs=Permission.OPERATE, args=TRIAL),
+    Operation(name="POST /trials/{pk}/back", needs=Permission.OPERATE, args=TRIAL),
     Operation(name="GET /canaries", needs=Permission.VIEW),
     Operation(name="POST /canaries", needs=Permission.OPERATE, body={"server": "qwen3-8b"}),
     Operation(name="GET /canaries/{pk}", needs=Permission.VIEW, args=CANARY),
     Operation(name="POST /canaries/{pk}/stop", needs=Permission.OPERATE, args=CANARY),
     Operation(name="POST /canaries/{pk}/accept", needs=Permission.EDIT, args=CANARY),
     Operation(name="GET /profiles", needs=Permission.VIEW),
+    Operation(name="POST /profiles/{slug}/start", needs=Permission.OPERATE, args=SERVER),
     Operation(name="GET /profiles/{slug}", needs=Permission.VIEW, args=SERVER),
     Operation(
         name="GET /profiles/{slug}/export/{form}",

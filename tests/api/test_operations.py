@@ -1,16 +1,30 @@
 """Each operation of the API, on rows as real boxes make them."""
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 import yaml
 from django.test import Client
+from django.utils import timezone
 
 from servers import events
 from servers.judge.memory.release import Release
 from servers.judge.memory.verdicts import MemoryVerdict
 from servers.judge.messages import say
-from servers.models import Box, LogChunk, Profile, Role, Run, RunHealth, Server
+from servers.models import (
+    Benchmark,
+    BenchmarkJob,
+    Box,
+    Job,
+    LogChunk,
+    Profile,
+    Request,
+    Role,
+    Run,
+    RunHealth,
+    Server,
+)
 from servers.models.runs.run import RunState, Sleep
 from servers.views.api import api
 from tests import factories, samples
@@ -313,3 +327,37 @@ def test_numbers_that_no_database_holds_are_not_there(client_of: ClientOf, serve
     assert (
         viewer.get(f"/api/v1/servers/{server.slug}/runs", {"limit": -(10**30)}).status_code == 200
     )
+
+
+def test_a_check_up_may_have_points_of_its_own_or_an_hours_requests(
+    client_of: ClientOf, server: Server
+) -> None:
+    factories.run(server)
+    editor = client_of(Role.EDITOR)
+
+    def ask(**body: object) -> tuple[int, str]:
+        said = editor.post("/api/v1/benchmarks", {"server": "qwen3-8b", **body}, JSON)
+        told = said.json()
+        return said.status_code, told["title"] if "title" in told else told["error"]["message"]
+
+    wide = {"prompts": [500] * 9, "people": list(range(9))}
+    assert ask(custom=wide)[1].startswith("people: Write")
+    both = ask(custom={"prompts": [500], "people": [1]}, replay={"hour": "2026-01-02T15:20:00Z"})
+    assert both == (422, "Give custom or replay, not both.")
+    asked = timezone.now().replace(minute=30, second=0) - timedelta(hours=2)
+    Request.objects.create(
+        server="qwen3-8b", at=asked, status=200, path="/v1/chat/completions", model="qwen3-8b",
+        prompt_tokens=200, completion_tokens=20, duration=1.0,
+    )  # fmt: skip
+    [hour] = editor.get("/api/v1/benchmarks/hours/qwen3-8b").json()
+    assert hour["requests"] == 1
+    assert ask(replay={"hour": hour["hour"], "pace": 2}) == (201, ask_title(asked))
+    Benchmark.objects.all().delete()
+    Job.objects.all().delete()
+    assert ask(custom={"prompts": [500, 4000], "rates": [0.5]}) == (201, "Custom")
+    job = BenchmarkJob.objects.get()
+    assert (job.custom["rates"], job.custom["rounds"]) == ([0.5], 3)
+
+
+def ask_title(at: datetime) -> str:
+    return f"Replay of {timezone.localtime(at.replace(minute=0)):%-d %b %H:%M}"

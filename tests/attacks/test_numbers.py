@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from servers.forms.profile_fields import read_box
-from servers.judge.images import drivers
+from servers.judge.images import names
 from servers.launch import numbers
 from servers.launch.commandline.draft import DraftError, draft
 from servers.launch.commandline.paste import read
@@ -31,9 +31,9 @@ def pasted(option: str) -> None:
 
 
 def readers(n: str) -> Iterator[tuple[str, Callable[[], object]]]:
-    yield "driver", lambda: drivers.satisfies(f"{n}.1", "cuda>=12.8")
-    yield "condition", lambda: drivers.satisfies("580.1", f"cuda>={n}.8 driver<{n}")
-    yield "first driver", lambda: drivers.first_for(drivers.find_needed_cuda(f"cuda>={n}.1"))
+    yield "driver", lambda: names.satisfies(f"{n}.1", "cuda>=12.8")
+    yield "condition", lambda: names.satisfies("580.1", f"cuda>={n}.8 driver<{n}")
+    yield "first driver", lambda: names.first_for(names.find_needed_cuda(f"cuda>={n}.1"))
     yield "version", lambda: flaglist.read_release(f"{n}.1.1")
     yield "cards", lambda: placement.parse_gpu_requirement(f"{n}x RTX PRO 6000")
     yield "ulimit", lambda: ulimits(f"memlock={n}")

@@ -14,9 +14,9 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.people.backups import backup
-from servers.lifecycle.people.backups import restore as restoring
-from servers.lifecycle.people.backups.backup import TABLES
+from servers.lifecycle.people import backup
+from servers.lifecycle.people import restore as restoring
+from servers.lifecycle.people.backup import TABLES
 from servers.models import (
     AuditEntry,
     Box,
@@ -85,6 +85,7 @@ LEFT_OUT = {
     "of what is the matter now": {"Dismissal"},
     "goes on where its files are": {"Download"},
     "links that work for three days": {"Invite"},
+    "boxes join a restored hub anew": {"BoxInvitation", "BoxLink", "SecretCopy"},
     "logs": {"JobLog", "LogChunk", "RunLog"},
     "made again": {"ProfileImport"},
 }

@@ -21,7 +21,7 @@ Secret.seal("HF_TOKEN", "hf_verysecret", ada)
 """
 TAKE = """
 from pathlib import Path
-from servers.lifecycle.people.backups import backup
+from servers.lifecycle.people import backup
 backup.take(Path({path!r}), passphrase="several words")
 """
 RESTORE = """
@@ -29,8 +29,8 @@ import json
 from pathlib import Path
 from django.conf import settings
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.people.backups import backup
-from servers.lifecycle.people.backups import restore as restoring
+from servers.lifecycle.people import backup
+from servers.lifecycle.people import restore as restoring
 settings.BOX = "rtx8"
 restoring.restore(restoring.check(backup.read_archive(Path({path!r})), passphrase="several words"), replace=True)
 last = max(Profile.objects.values_list("pk", flat=True))
@@ -48,7 +48,7 @@ DURING = """
 import threading
 from pathlib import Path
 from django.db import connection
-from servers.lifecycle.people.backups import backup
+from servers.lifecycle.people import backup
 
 rows_of, begun, changed = backup._row, threading.Event(), threading.Event()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.lifecycle.people.backups import backup
+from servers.lifecycle.people import backup
 from tests import factories
 from tests.terminal import ROOT
 

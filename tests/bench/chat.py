@@ -8,7 +8,7 @@ import httpx
 
 from tests.bench import streams
 from tests.bench.result import BenchResult
-from tests.bench.streams import Way
+from tests.bench.streams import BenchWay
 from tests.chat_stack import Stack, chat_stack
 
 NAME = "playground"
@@ -29,7 +29,7 @@ async def _measure(port: int, stack: Stack) -> list[BenchResult]:
         ]
 
 
-async def _through_us(client: httpx.AsyncClient, stack: Stack) -> Way:
+async def _through_us(client: httpx.AsyncClient, stack: Stack) -> BenchWay:
     cookies = f"{stack.cookie}={stack.session}"
     page = await client.get(f"{stack.url}/chat/", headers={"Cookie": cookies})
     token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)
@@ -38,7 +38,7 @@ async def _through_us(client: httpx.AsyncClient, stack: Stack) -> Way:
     cookies += f"; {stack.csrf_cookie}={page.cookies[stack.csrf_cookie]}"
     client.cookies.clear()
     headers = {"Cookie": cookies, "X-CSRFToken": token[1], "Referer": f"{stack.url}/chat/"}
-    return Way(
+    return BenchWay(
         url=f"{stack.url}/chat/completions/",
         headers=headers,
         body=lambda messages: {"run": stack.run, "messages": messages, "params": {}},

@@ -9,7 +9,7 @@ import psutil
 
 from tests.bench import streams
 from tests.bench.result import BenchResult
-from tests.bench.streams import Way
+from tests.bench.streams import BenchWay
 from tests.chat_stack import Stack, chat_stack
 
 NAME = "gateway"
@@ -28,8 +28,8 @@ def bench() -> Iterator[BenchResult]:
         yield from asyncio.run(_measure(port, stack, token))
 
 
-def asked_by_key(stack: Stack, token: str) -> Way:
-    return Way(
+def asked_by_key(stack: Stack, token: str) -> BenchWay:
+    return BenchWay(
         url=f"{stack.url}/v1/chat/completions",
         headers={"Authorization": f"Bearer {token}"},
         body=lambda messages: {"model": "tiny-qwen", "messages": messages, "stream": True},
@@ -47,7 +47,7 @@ async def _measure(port: int, stack: Stack, token: str) -> list[BenchResult]:
     return found
 
 
-async def _idle(client: httpx.AsyncClient, stack: Stack, ours: Way) -> BenchResult:
+async def _idle(client: httpx.AsyncClient, stack: Stack, ours: BenchWay) -> BenchResult:
     """Streams that have begun and say nothing more."""
     web = psutil.Process(stack.web.processes["web"].pid)
     before = web.memory_info().rss

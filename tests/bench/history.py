@@ -51,7 +51,7 @@ for minute in range({MINUTES}):
 print(sum(took) / len(took))
 """
 READ = """
-from servers.contexts.memory.history import read_gpu_points
+from servers.contexts.memory import read_gpu_points
 from servers.views.memory.history import _plan
 box = Box.objects.get()
 for seconds in (3600, 86400, 7 * 86400, 30 * 86400):

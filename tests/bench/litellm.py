@@ -20,7 +20,7 @@ import yaml
 from tests.bench import streams
 from tests.bench.gateway import KEY, asked_by_key
 from tests.bench.result import BenchResult, progress
-from tests.bench.streams import Way
+from tests.bench.streams import BenchWay
 from tests.chat_stack import chat_stack
 from tests.docker_engine import FOLDER
 from tests.ports import free_port
@@ -40,7 +40,7 @@ def bench() -> Iterator[BenchResult]:
         chat_stack(port) as stack,
         _litellm(program, port) as address,
     ):
-        theirs = Way(
+        theirs = BenchWay(
             url=f"{address}/v1/chat/completions",
             headers={"Authorization": f"Bearer {MASTER_KEY}"},
             body=lambda messages: {"model": "tiny-qwen", "messages": messages, "stream": True},
@@ -49,7 +49,7 @@ def bench() -> Iterator[BenchResult]:
         yield from asyncio.run(_measure(theirs, ours))
 
 
-async def _measure(theirs: Way, ours: Way) -> list[BenchResult]:
+async def _measure(theirs: BenchWay, ours: BenchWay) -> list[BenchResult]:
     async with streams.client() as client:
         times = await streams.first_tokens(client, (theirs, ours))
         found = [

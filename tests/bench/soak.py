@@ -19,7 +19,7 @@ import psutil
 from tests.bench import streams
 from tests.bench.gateway import KEY, asked_by_key
 from tests.bench.result import BenchResult, progress
-from tests.bench.streams import WORD, Way
+from tests.bench.streams import WORD, BenchWay
 from tests.chat_stack import Stack, chat_stack
 
 STREAMS = 32
@@ -67,7 +67,9 @@ def run(minutes: float) -> list[BenchResult]:
     return results
 
 
-async def _soak(web: psutil.Process, ours: Way, seconds: float) -> tuple[SoakReport, list[float]]:
+async def _soak(
+    web: psutil.Process, ours: BenchWay, seconds: float
+) -> tuple[SoakReport, list[float]]:
     told, memory = SoakReport(), list[float]()
     until = time.monotonic() + seconds
     async with streams.client() as client:
@@ -80,7 +82,7 @@ async def _soak(web: psutil.Process, ours: Way, seconds: float) -> tuple[SoakRep
     return told, memory
 
 
-async def _ask(client: httpx.AsyncClient, ours: Way, told: SoakReport, until: float) -> None:
+async def _ask(client: httpx.AsyncClient, ours: BenchWay, told: SoakReport, until: float) -> None:
     chance = random.Random(id(asyncio.current_task()))  # noqa: S311 - no secret
     while time.monotonic() < until:
         tokens = chance.randint(*LENGTHS)
@@ -100,7 +102,7 @@ async def _ask(client: httpx.AsyncClient, ours: Way, told: SoakReport, until: fl
 
 
 async def _read(
-    client: httpx.AsyncClient, ours: Way, body: dict[str, object], stops: int | None
+    client: httpx.AsyncClient, ours: BenchWay, body: dict[str, object], stops: int | None
 ) -> bytes:
     """What came; of a stream that is hung up on, after so many tokens, no matter what."""
     text = b""
@@ -122,7 +124,7 @@ def _lost(stack: Stack, told: SoakReport) -> int:
             return abs(told.begun - written)
 
 
-def _left(web: psutil.Process, engine: int, ours: Way) -> int:
+def _left(web: psutil.Process, engine: int, ours: BenchWay) -> int:
     """Connections to the engine that are open beside that of the last request.
 
     Idle ones are kept for a while, and closed at a request after that.

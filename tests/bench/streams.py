@@ -34,7 +34,7 @@ type Messages = list[dict[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way:
+class BenchWay:
     """One of the two ways to the engine."""
 
     url: str
@@ -61,8 +61,8 @@ def engine() -> Iterator[int]:
             running.terminate()
 
 
-def direct(port: int) -> Way:
-    return Way(
+def direct(port: int) -> BenchWay:
+    return BenchWay(
         url=f"http://127.0.0.1:{port}/v1/chat/completions",
         headers={},
         body=lambda messages: {"messages": messages, "stream": True},
@@ -70,12 +70,14 @@ def direct(port: int) -> Way:
 
 
 async def first_token(
-    client: httpx.AsyncClient, name: str, straight: Way, ours: Way
+    client: httpx.AsyncClient, name: str, straight: BenchWay, ours: BenchWay
 ) -> BenchResult:
     return _difference(name, *await first_tokens(client, (straight, ours)))
 
 
-async def first_tokens(client: httpx.AsyncClient, ways: tuple[Way, Way]) -> list[list[float]]:
+async def first_tokens(
+    client: httpx.AsyncClient, ways: tuple[BenchWay, BenchWay]
+) -> list[list[float]]:
     """Seconds by each of the ways, of an engine that answers at once: what is left is the way."""
     times: list[list[float]] = [[], []]
     for _round in range(ALONE + 5):
@@ -85,7 +87,7 @@ async def first_tokens(client: httpx.AsyncClient, ways: tuple[Way, Way]) -> list
 
 
 async def at_once(
-    client: httpx.AsyncClient, ways: tuple[Way, Way], count: int
+    client: httpx.AsyncClient, ways: tuple[BenchWay, BenchWay], count: int
 ) -> tuple[list[list[float]], list[list[float]]]:
     """So many streams: seconds until each one's first token, and tokens a second in all."""
     firsts: list[list[float]] = [[], []]
@@ -102,7 +104,7 @@ async def at_once(
 
 
 async def together(
-    client: httpx.AsyncClient, name: str, straight: Way, ours: Way, count: int
+    client: httpx.AsyncClient, name: str, straight: BenchWay, ours: BenchWay, count: int
 ) -> list[BenchResult]:
     """What so many streams through us take, beside the same straight."""
     firsts, rates = await at_once(client, (straight, ours), count)
@@ -131,14 +133,14 @@ def _difference(name: str, straight: list[float], ours: list[float]) -> BenchRes
     )
 
 
-async def _later_stream(client: httpx.AsyncClient, way: Way, number: int) -> tuple[float, int]:
+async def _later_stream(client: httpx.AsyncClient, way: BenchWay, number: int) -> tuple[float, int]:
     """People do not ask in the same millisecond."""
     await asyncio.sleep(number * APART)
     return await _stream(client, way, tokens=TOKENS, pace=PACE)
 
 
 async def _stream(
-    client: httpx.AsyncClient, way: Way, *, tokens: int, pace: float
+    client: httpx.AsyncClient, way: BenchWay, *, tokens: int, pace: float
 ) -> tuple[float, int]:
     """Seconds until the first token, and how many came."""
     script = {"deltas": [{"content": "word "}] * tokens, "delay": pace}

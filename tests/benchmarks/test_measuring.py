@@ -18,9 +18,10 @@ from servers.lifecycle.benchmarks import commands, giving_way, in_flight
 from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
 from servers.lifecycle.benchmarks.results import read_points
 from servers.lifecycle.jobs.runner import JobWork
-from servers.models import AuditEntry, Benchmark, Job, Request, Role, Run, RunHealth, Usage
+from servers.models import Alert, AuditEntry, Benchmark, Job, Request, Role, Run, RunHealth, Usage
 from servers.models.jobs import JobState
 from servers.models.runs.run import DesiredState, ManagedServer, RunState
+from servers.watcher.alerts import AlertMonitor
 from servers.watcher.runs.runs import Runs
 from tests import factories, measurements
 from tests.cases import Cases
@@ -381,6 +382,11 @@ def test_a_start_is_checked_while_nobody_uses_the_server(
     page = client.get(f"/servers/{server.slug}/").content.decode()
     assert "slower than usual" in page
     assert "v0.20.2" in page, "what changed is said"
+    AlertMonitor(server.box).step(None)
+    alert = Alert.objects.open().get(kind="slower")
+    assert alert.title.startswith("qwen3-8b on rtx8 is ")
+    assert alert.title.endswith(" % slower than usual")
+    assert "Image vllm/vllm-openai:v0.20.2 → " in alert.advice
 
 
 def test_points_that_are_too_long_for_the_engine_are_left_out(

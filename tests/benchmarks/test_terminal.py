@@ -69,6 +69,29 @@ def test_results_are_listed_compared_and_exported(terminal: Terminal) -> None:
     assert "stopped" in terminal("bench", "stop", str(asked["id"])).stdout
 
 
+@pytest.mark.takes(40)
+def test_plans_of_ones_own_and_trials_are_begun(terminal: Terminal) -> None:
+    own = ("bench", "run", "qwen3-8b", "--detach", "--prompts", "500")
+    refused = terminal(*own, "--people", "1,8")
+    assert (refused.returncode, "Only an editor" in refused.stderr) == (1, True)
+    neither = terminal(*own)
+    assert (neither.returncode, "Fill in people at once" in neither.stderr) == (2, True)
+    assert terminal("bench", "hours", "qwen3-8b").stdout.split() == ["HOUR", "REQUESTS"]
+    past = terminal("bench", "run", "qwen3-8b", "--replay", "2026-01-02T15:00Z", "--detach")
+    assert (past.returncode, "knows of no request" in past.stderr) == (1, True)
+
+    said = json.loads(terminal("trial", "run", "qwen3-8b", "--detach", "--json").stdout)
+    assert (said["step"], said["is_open"], said["asked_by"]) == ("measure-old", True, "otto")
+    assert "Another trial is under way" in terminal("trial", "run", "qwen3-8b").stderr
+    early = terminal("trial", "keep", str(said["id"]))
+    assert (early.returncode, "nothing to keep yet" in early.stderr) == (1, True)
+    ended = terminal("trial", "back", str(said["id"]))
+    assert (ended.returncode, "before anything was changed" in ended.stdout) == (1, True)
+    assert terminal("trial", "list").stdout.splitlines()[1].split()[:2] == [
+        str(said["id"]), "qwen3-8b",
+    ]  # fmt: skip
+
+
 def complete(*words: str) -> list[str]:
     script = subprocess.run(
         [*COMMAND, "completion", "bash"], cwd=ROOT, capture_output=True, text=True, check=True

@@ -62,7 +62,8 @@ def test_a_card_comes_back_and_says_what_one_gets_of_it(
     assert "you get <strong>71 %</strong> of what A’s author had; 2 things differ." in page
     assert "29 % slower" in page
     page = client.get(reverse("benchmark", args=[own.pk])).content.decode()
-    assert "The profile expects 100-120 tokens per second: 80 % of 100." in page
+    assert ">100-120</td>" in page
+    assert '<span class="badge attention">80 %</span>' in page
     for name in ("benchmarks", "benchmark"):
         args = [made.pk] if name == "benchmark" else []
         assert "lukealonso/MiniMax" in client.get(reverse(name, args=args)).content.decode()
@@ -109,6 +110,17 @@ SGLANG: dict[str, Any] = {
     "input_throughput": 3413.0, "output_throughput": 426.0, "median_e2e_latency_ms": 2600.0,
     "median_ttft_ms": 90.0, "median_tpot_ms": 19.0, "p99_tpot_ms": 30.0,
 }  # fmt: skip
+LLAMA_BENCH: list[dict[str, Any]] = [
+    {
+        "model_filename": "/models/tiny.gguf", "build_number": 6000, "n_prompt": prompt,
+        "n_gen": gen, "n_depth": depth, "avg_ts": sum(samples) / 2, "samples_ts": samples,
+        "test_time": "2026-11-20T10:15:00Z",
+    }
+    for prompt, gen, depth, samples in (
+        (512, 0, 0, [900.0, 910.0]), (0, 128, 0, [49.0, 51.0]), (0, 128, 4096, [40.0, 41.0]),
+        (512, 128, 0, [300.0, 301.0]),  # of both it tells neither
+    )
+]  # fmt: skip
 
 
 def test_files_of_other_programs_are_results() -> None:
@@ -138,6 +150,18 @@ def test_files_of_other_programs_are_results() -> None:
             assert found.points[0].name == "4 requests a second"
             assert found.points[0].rounds[0].e2el
             assert found.points[0].rounds[0].e2el.median == pytest.approx(2.6)
+        with cases.named("llama-bench"):
+            found = read_upload(json.dumps(LLAMA_BENCH).encode())
+            assert (found.source, found.subject) == ("llama-bench", "tiny.gguf")
+            assert found.on == {
+                "model": "tiny.gguf",
+                "engine": "llamacpp",
+                "engine_version": "b6000",
+            }
+            [short, long] = found.points
+            assert [each.user_rate for each in short.rounds] == [49, 51]
+            assert [each.prefill_rate for each in short.rounds] == [900, 910]
+            assert (long.label, long.prompt_tokens) == ("Long prompt: 4k", 4096)
         with cases.named("kept"):
             kept = uploads.keep(json.dumps(VLLM).encode(), by=factories.person())
             assert (kept.is_clean, kept.server_name) == (None, "Qwen/Qwen3-8B")
@@ -160,6 +184,7 @@ CARD = {"kind": "inferdash result card", "schema": 1}
         (b'{"measured_on": {}, "points": []}', "Download the result’s card"),
         (json.dumps(CARD | {"schema": 2}).encode(), "reads schema 1"),
         (json.dumps(CARD | {"points": [], "sha256": "0" * 64}).encode(), "its hash differs"),
+        (json.dumps(LLAMA_BENCH[3:]).encode(), "nothing was measured"),
         (json.dumps(BENCHY | {"benchmarks": []}).encode(), "nothing was measured"),
         (json.dumps(BENCHY | {"benchmarks": [{}] * 501}).encode(), "no list of at most 500"),
         (json.dumps(VLLM | {"completed": 0}).encode(), "no request succeeded"),

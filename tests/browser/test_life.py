@@ -46,7 +46,7 @@ def test_an_engine_that_dies_is_started_again_until_the_tries_or_patience_are_ov
     expect(found.get_by_role("button", name="Remove")).to_be_visible()
 
     page.goto(f"{place.url}/activity/")
-    again = page.get_by_role("listitem").filter(has_text="inferdash start again shaky")
+    again = page.get_by_role("listitem").filter(has_text="inferdash started again shaky")
     expect(again).to_contain_text("try 1")
     page.goto(f"{place.url}/profiles/shaky/")
     page.get_by_role("button", name="Start with these settings").last.click()

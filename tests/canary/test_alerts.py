@@ -8,10 +8,10 @@ import pytest
 from django.utils import timezone
 
 from servers.lifecycle.canary import automatic, commands
-from servers.models import Alert, Canary, CanaryJob, Run
+from servers.models import Alert, Canary, CanaryJob, Run, RunHealth
 from servers.models.jobs import JobState
 from servers.models.runs.run import ManagedServer, RunState
-from servers.watcher.alerts.alerts import AlertMonitor
+from servers.watcher.alerts import AlertMonitor
 from tests import factories
 from tests.canary.answered import canary
 from tests.canary.engine import CanaryModel
@@ -123,3 +123,37 @@ def test_a_start_that_changed_something_is_checked_by_itself_where_the_profile_s
             assert found.server == made
         with cases.named("it has just become ready"):
             assert begin(image_id="sha256:3", ready_at=timezone.now()) == []
+
+
+def test_a_full_one_follows_at_night(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the profile wants canaries and nobody has used the server."""
+    box = factories.box("rtx8")
+    made = factories.server(box, check_answers=True)
+    factories.run(made, ready_at=timezone.now() - timedelta(hours=2))
+    factories.run(factories.server(box, "other"), ready_at=timezone.now() - timedelta(hours=2))
+
+    def look(hour: int) -> list[Canary]:
+        CanaryJob.objects.update(state=JobState.DONE)
+        night = timezone.localtime().replace(hour=hour)
+        monkeypatch.setattr("servers.lifecycle.canary.automatic.timezone.localtime", lambda: night)
+        known = set(Canary.objects.values_list("pk", flat=True))
+        automatic.ask_at_night(box)
+        return list(Canary.objects.exclude(pk__in=known))
+
+    run = made.run
+    assert run is not None
+    with Cases() as cases:
+        with cases.named("by day"):
+            assert look(12) == []
+        with cases.named("somebody uses it"):
+            RunHealth.objects.filter(run=run).update(last_request_at=timezone.now())
+            assert look(2) == []
+        RunHealth.objects.filter(run=run).update(last_request_at=None)
+        with cases.named("at night"):
+            [found] = look(2)
+            assert (found.server, found.set_key, found.by) == (made, "full", None)
+        with cases.named("once"):
+            assert look(3) == []
+        with cases.named("a week later"):
+            Canary.objects.update(asked_at=timezone.now() - timedelta(days=8), outcome="whole")
+            assert len(look(2)) == 1

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import docker
 import pytest
 
-from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs import starts
 from servers.models import Run
 from servers.models.runs.run import RunState
 from tests.chaos.place import ChaosSite
@@ -100,7 +100,7 @@ def test_an_engine_that_ends_by_itself_has_died_also_while_inferdash_is_away(
     run = place.start(place.server("dies", host_port=free_port()), nudged=False)
     place.waits_for_state(run, RunState.READY)
     place.kill(watcher)
-    endpoint = secret_env.find_endpoint(run)
+    endpoint = starts.find_endpoint(run)
     assert endpoint
     let_die(endpoint.address, endpoint.port)
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from servers.gateway.clients import KEY, clients
+from servers.gateway.callers import KEY, clients
 from tests.browser.steps import join, key
 from tests.browser.test_on_request import WITHIN, made
 from tests.chat_stack import Stack, chat_stack

@@ -15,6 +15,8 @@ host, port and metrics, and
     ENGINE_TOKENS_PER_SECOND
     VLLM_SERVER_DEV_MODE    with --enable-sleep-mode it can be put to sleep
 
+Their own benchmark programs are in bench.py.
+
 GET /stats tells of the chats it has seen, GET /die ends it with code 3, and after GET /wedge its
 scheduler is dead: it takes chats and generates nothing, and its health stays green. answers.py
 says what can be asked.
@@ -29,7 +31,7 @@ import sys
 import time
 from typing import Any
 
-from tests.engine import answers
+from tests.engine import answers, bench
 from tests.engine.replay import HOLDS, Replay
 from tests.scripted_engine import EngineScript, ScriptedEngine, Sleeper
 
@@ -39,6 +41,11 @@ PROGRAMS = {
     ("sglang", "serve"): "sglang",
     ("llama-server",): "llamacpp",
     ("/app/llama-server",): "llamacpp",
+}
+BENCHES = {
+    ("vllm", "bench", "serve"): "vllm",
+    ("python3", "-m", "sglang.bench_serving"): "sglang",
+    ("llama-bench",): "llama-bench",
 }
 PORTS = {"vllm": 8000, "sglang": 30000, "llamacpp": 8080}
 HOSTS = {"vllm": "0.0.0.0", "sglang": "127.0.0.1", "llamacpp": "127.0.0.1"}
@@ -213,6 +220,10 @@ def read_flags(words: list[str]) -> argparse.Namespace:
 
 
 def main(words: list[str]) -> None:
+    for program, key in BENCHES.items():
+        if tuple(words[: len(program)]) == program:
+            bench.main(key, words[len(program) :])
+            return
     if any(word.split("=")[0] in ("--help", "--version") for word in words):
         sys.exit("This is the tests' engine: it has no flags to list.")
     flavor = "vllm"

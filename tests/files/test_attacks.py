@@ -10,11 +10,11 @@ import pytest
 from django.test import Client
 
 from servers.lifecycle.runs import creation
-from servers.lifecycle.weights import checkpoints, downloads
+from servers.lifecycle.weights import downloads, inventory
 from servers.lifecycle.weights.downloads import DownloadRequest
 from servers.models import Box, ModelInventory, Role, StoredCheckpoint, User
 from servers.models.runs.run import RunState as RunState
-from servers.watcher.weights.inventory import ModelScan
+from servers.watcher.weights import ModelScan
 from tests import factories
 from tests.cases import Cases
 from tests.files import hostile
@@ -97,7 +97,7 @@ def test_a_config_through_a_link_is_not_shown(
     said = page_of("/leak", viewer)
     assert SECRET not in said
     assert said.count("a link to outside; not read") == 2
-    facts = hostile.promptly(lambda: checkpoints.look("/mnt/leak", box))
+    facts = hostile.promptly(lambda: inventory.look("/mnt/leak", box))
     assert facts is None or facts.config is None
 
 
@@ -140,7 +140,7 @@ def test_a_pipe_in_a_cache_stops_no_look(box: Box, root: Path, viewer: Client) -
         os.mkfifo(each)
     try:
         look(box)
-        hostile.promptly(lambda: checkpoints.look(f"{NAME}@main", box))
+        hostile.promptly(lambda: inventory.look(f"{NAME}@main", box))
         said = page_of(COMMIT, viewer)
     finally:
         for each in pipes:  # whoever waits is let go, on code of before, too

@@ -10,7 +10,7 @@ SERVERS = Path(__file__).resolve().parents[2] / "servers"
 # By what they touch, the only modules that touch a file system or start a program.
 MAY = {
     "the door: files that others may have made": {
-        *("host/files/box_files.py", "host/files/drafts.py"),
+        *("host/files/box_files.py", "host/files/paths.py"),
     },
     "links on the way of a path, whether it leads to something, and the table of mounts": {
         "host/files/paths.py"
@@ -22,22 +22,22 @@ MAY = {
             "host/kernel/log.py",
         ),
         *(
-            "host/kernel/shm.py",
+            "host/kernel/resources.py",
             "host/external/containers.py",
         ),
     },
     "whether /bin and /usr are there, for a container that tries options": {
         "host/docker/throwaway.py"
     },
-    "a log that a process has open, through that process": {"host/logs/log_stream.py"},
+    "a log that a process has open, through that process": {"host/logs.py"},
     "systemd's unit files": {"host/external/unit_files.py"},
     "starts this program itself, with no path of the box among its words": {
-        *("consumers/log_search.py", "host/collector/parent.py", "host/weights/fetch/child.py"),
+        *("consumers/log_search.py", "host/collector/parent.py", "host/weights/fetch/work.py"),
         "host/benchmarks/process.py",
     },
     "/dev/null": {"host/collector/child.py"},
     "a report and the folder of tests that a developer names": {"management/commands/diagnose.py"},
-    "an archive in memory": {"host/images/builds.py", "host/docker/containers.py"},
+    "an archive in memory": {"host/images/images.py", "host/docker/containers.py"},
     "files that ship with it": {
         *(
             "launch/engines/flaglist.py",
@@ -51,18 +51,18 @@ MAY = {
             "launch/tables.py",
         ),
         *("judge/profiles/lint_rules.py", "launch/recipes/catalogue.py"),
-        *("gateway/clients.py", "judge/benchmarks/presets.py"),
+        *("gateway/callers.py", "judge/benchmarks/presets.py"),
         *("judge/canary/items.py", "judge/canary/rules.py"),
     },
     "inferdash's own: box.toml and its data folder": {
         *(
             "judge/runs/limits.py",
-            "lifecycle/people/backups/backup.py",
+            "lifecycle/people/backup.py",
             "lifecycle/runs/creation.py",
         ),
         *("lifecycle/runs/permits.py", "watcher/box_row.py"),
     },
-    "the certificates that the settings name": {"views/people/encryption.py"},
+    "the certificates that the settings name": {"views/people/settings.py"},
     "what somebody names at a terminal, with that person's rights": {
         *("management/commands/box.py", "management/commands/diagnose.py"),
         *("management/commands/leave.py", "management/commands/profile.py"),

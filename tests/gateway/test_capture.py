@@ -271,7 +271,7 @@ async def test_requests_that_nobody_keeps_do_not_each_look_for_it(
 async def test_a_full_one_ends(
     program: CapturingProgram, ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servers.models.gateway.capture.MOST", 100)
+    monkeypatch.setattr("servers.models.gateway.request.MOST", 100)
     await on(ada)
     await program.ask(ask("hello"))
 

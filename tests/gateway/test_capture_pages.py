@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from servers.contexts import pages
 from servers.models import AuditEntry, Capture, CapturedCall, Role, User
-from servers.models.gateway.capture import KEPT
+from servers.models.gateway.request import CALLS_KEPT
 from tests import factories
 from tests.access_rows import PUBLIC, ROWS, made
 from tests.streamed import whole_of
@@ -175,8 +175,8 @@ def test_what_is_kept_is_found_read_downloaded_and_deleted(client: Client, ada: 
 
 
 def test_after_a_week_it_is_not_shown_and_then_gone(client: Client, ada: User) -> None:
-    young = factories.exchange(ada, at=timezone.now() - KEPT + timedelta(hours=1))
-    old = factories.exchange(ada, young.capture, at=timezone.now() - KEPT)
+    young = factories.exchange(ada, at=timezone.now() - CALLS_KEPT + timedelta(hours=1))
+    old = factories.exchange(ada, young.capture, at=timezone.now() - CALLS_KEPT)
     assert client.get(f"/gateway/captured/{young.pk}/").status_code == 200
     assert client.get(f"/gateway/captured/{old.pk}/").status_code == 404
 

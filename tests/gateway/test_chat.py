@@ -12,12 +12,11 @@ from django.test import AsyncClient, Client
 from django.urls import reverse
 from django.utils import timezone
 
-from servers.forms.chat_messages import BODY_LIMIT
-from servers.forms.conversation import PARAMETERS, AskError, read_chat
+from servers.forms.conversation import CHAT_LIMIT, PARAMETERS, AskError, read_chat
 from servers.gateway import calls
 from servers.gateway.routes import PASSING
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs import starts
 from servers.models import (
     ActiveUser,
     AuditEntry,
@@ -333,7 +332,7 @@ async def test_a_run_that_is_gone_is_said(ada: User) -> None:
 @pytest.mark.asyncio
 @pytest.mark.django_db(transaction=True)
 async def test_a_conversation_that_is_too_large_is_said(run: Run, ada: User) -> None:
-    message = {"role": "user", "content": "x" * BODY_LIMIT}
+    message = {"role": "user", "content": "x" * CHAT_LIMIT}
 
     response = await post(ada, asked(run=run.pk, messages=[message]))
 
@@ -378,7 +377,7 @@ def test_the_endpoint_carries_the_engines_key(run: Run, launch: dict[str, Any], 
     spec = Launch(engine="vllm", image="image", checkpoint="checkpoint", **launch)
     run.version = run.server.profile.save_version(spec, by=None)
 
-    endpoint = secret_env.find_endpoint(run)
+    endpoint = starts.find_endpoint(run)
     assert endpoint is not None
     assert endpoint.key == key
 
@@ -388,7 +387,7 @@ def test_a_secret_key_is_revealed_to_the_endpoint_only(run: Run, ada: User) -> N
     spec = Launch(engine="vllm", image="i", checkpoint="c", secret_env={"VLLM_API_KEY": secret.pk})
     run.version = run.server.profile.save_version(spec, by=ada)
 
-    endpoint = secret_env.find_endpoint(run)
+    endpoint = starts.find_endpoint(run)
     assert endpoint is not None
     assert endpoint.key == "sk-sealed"
     assert "sk-sealed" not in repr(endpoint)
@@ -396,7 +395,7 @@ def test_a_secret_key_is_revealed_to_the_endpoint_only(run: Run, ada: User) -> N
 
 def test_a_chat_notes_who_uses_a_run_once_a_person(run: Run, ada: User) -> None:
     lin = User.objects.create(username="lin", role=Role.OPERATOR)
-    endpoint = secret_env.find_endpoint(run)
+    endpoint = starts.find_endpoint(run)
     assert endpoint is not None
     target = views.ChatTarget(
         run_id=run.pk, server="tiny", model=MODEL, engine="vllm", endpoint=endpoint,

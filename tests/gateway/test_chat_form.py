@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from servers.forms.chat_messages import PICTURES_LIMIT
-from servers.forms.conversation import AskError, read_chat
+from servers.forms.conversation import PICTURES_LIMIT, AskError, read_chat
 from servers.launch.engines import sampling
 from tests.cases import table
 

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessageChunk
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from servers.gateway.clients import clients
+from servers.gateway.callers import clients
 from tests.gateway.conftest import Address
 from tests.scripted_engine import MODEL
 

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from servers.host.alerts import webhooks
+from servers.host import alerts
 from servers.host.http import bounded
 from servers.host.http.bounded import BoundsError, Outside
 from servers.host.images import registry
@@ -23,9 +23,8 @@ from servers.host.images.registry import RealmError, Realms, RegistryError, pars
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint
 from servers.host.weights import hub
-from servers.host.weights.fetch import listing, reading
-from servers.host.weights.fetch.places import FetchError, RepositoryFile
-from servers.host.weights.fetch.reading import Pace
+from servers.host.weights.fetch import listing, places
+from servers.host.weights.fetch.places import FetchError, Pace, RepositoryFile
 from servers.host.weights.hub import HubError
 from tests import hostile_server as hostile
 from tests.cases import table
@@ -111,8 +110,8 @@ def list_files(there: HostileServer, harm: Say) -> None:
 def send_alert(there: HostileServer, harm: Say) -> None:
     there.otherwise = harm
     try:
-        webhooks.post(f"{there.url}/hook", b"{}", {})
-    except webhooks.WebhookError:
+        alerts.post(f"{there.url}/hook", b"{}", {})
+    except alerts.WebhookError:
         return
     # Taken: its status came, and of its words no more was read than is shown.
     assert harm in (hostile.drip_body, hostile.flood, packed, packed_twice)
@@ -144,7 +143,7 @@ def every_harm() -> list[tuple[str, str]]:
 def test_no_answer_takes_more_time_or_memory_than_its_bounds(
     who: str, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (hub, registry, webhooks):
+    for module in (hub, registry, alerts):
         monkeypatch.setattr(module, "WITHIN", IN_ALL, raising=False)
         monkeypatch.setattr(module, "SILENCE", SILENCE, raising=False)
     for module in (hub, registry):
@@ -229,7 +228,7 @@ def test_a_file_is_read_behind_redirects_that_are_not(there: HostileServer, tmp_
     def fill(path: str) -> None:
         part = (tmp_path / "part").open("ab", buffering=0)
         with part, httpx.Client(timeout=PATIENCE) as client:
-            reading.fill(
+            places.fill(
                 client,
                 f"{there.url}{path}",
                 part,
@@ -245,7 +244,7 @@ def test_a_file_is_read_behind_redirects_that_are_not(there: HostileServer, tmp_
         fill("/file")
         there.says["/file"] = packed_refusal
         (tmp_path / "part").unlink()
-        with pytest.raises(reading.HubRefusalError) as caught:
+        with pytest.raises(places.HubRefusalError) as caught:
             fill("/file")
         peak = tracemalloc.get_traced_memory()[1]
     finally:

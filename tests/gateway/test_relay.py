@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from servers.host.gateway.relay import relay
+from servers.host.gateway import relay
 from servers.host.http import connections
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint

@@ -9,17 +9,18 @@ from servers.gateway import calls
 from servers.gateway.callers import Caller, Refusal
 from servers.gateway.routes import NoRoute, Route, Routes
 from servers.host.runs.probes import Endpoint
+from tests.cases import Cases
 
 pytestmark = pytest.mark.asyncio
 
 HERE = Endpoint(address="127.0.0.1", port=8000)
 
 
-def route(server: str, run: int, busy: int) -> Route:
+def route(server: str, run: int, busy: int, is_near: bool = True) -> Route:
     names = ("twin", server)
     return Route(
         run=run, server=server, model="twin", names=names, listed=names, owner="vllm", since=0.0,
-        endpoint=HERE, busy=busy,
+        endpoint=HERE, busy=busy, is_near=is_near,
     )  # fmt: skip
 
 
@@ -57,6 +58,20 @@ async def test_of_several_of_one_name_a_key_gets_one_that_it_may_ask() -> None:
     with pytest.raises(Refusal) as refused:
         await calls.route_cold_start(routes, "twin", only("another"))
     assert (refused.value.status, refused.value.code) == (403, "model_not_allowed")
+
+
+async def test_the_least_busy_box_answers_and_of_equals_the_near_one() -> None:
+    with Cases() as cases:
+        for far, near, chosen in [(0, 0, "near"), (0, 1, "far"), (3, 3, "near"), (1, 0, "near")]:
+            with cases.named(f"far {far}, near {near}"):
+                routes = those(
+                    route("far", run=1, busy=far, is_near=False), route("near", run=2, busy=near)
+                )
+                await routes.look()
+                found = routes.find("twin")
+
+                assert found is not None
+                assert found.server == chosen
 
 
 async def test_a_key_starts_one_that_it_may_ask_and_not_the_one_that_comes_soonest(

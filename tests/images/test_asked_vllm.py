@@ -10,7 +10,7 @@ from docker import APIClient
 from servers.host.docker.containers import DockerContainers
 from servers.launch.engines.flaglist import load_shipped
 from servers.models import Box, ImageFacts
-from servers.watcher.images.inspection import ImageInspector
+from servers.watcher.images import ImageInspector
 from tests import factories
 from tests.vllm import build, image
 

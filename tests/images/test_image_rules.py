@@ -2,8 +2,7 @@
 
 import pytest
 
-from servers.host.images.builds import BuildAnswer
-from servers.host.images.images import PullProgress
+from servers.host.images.images import BuildAnswer, PullProgress
 from servers.host.images.registry import familiar, parse
 from servers.judge.images import dockerfile, names
 from servers.judge.profiles.facts import LintFinding

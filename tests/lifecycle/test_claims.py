@@ -7,8 +7,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers.lifecycle.gateway import scale_to_zero
-from servers.lifecycle.gateway.scale_to_zero import NotStartedError
+from servers.lifecycle import gateway
+from servers.lifecycle.gateway import NotStartedError
 from servers.lifecycle.people import claims
 from servers.lifecycle.people.claims import ClaimError
 from servers.models import AuditEntry, Box, Claim, Role, Run, User
@@ -97,14 +97,14 @@ def test_no_idleness_and_no_request_touches_what_is_claimed(box: Box, ben: User)
     )
     claim = claimed(box, ben, 0)
 
-    scale_to_zero.stop_idle(box)
+    gateway.stop_idle(box)
     with pytest.raises(NotStartedError, match="ben has claimed GPU 0 until"):
-        scale_to_zero.ask(other, by=factories.person(), passing=())
+        gateway.ask(other, by=factories.person(), passing=())
 
     run.refresh_from_db()
     assert run.wanted == DesiredState.RUNNING
     assert claims.release(claim, by=ben)
-    scale_to_zero.stop_idle(box)
+    gateway.stop_idle(box)
     run.refresh_from_db()
     assert run.wanted == DesiredState.DRAINED
 

@@ -7,8 +7,8 @@ import pytest
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.lifecycle.gateway import scale_to_zero
-from servers.lifecycle.gateway.scale_to_zero import NotStartedError
+from servers.lifecycle import gateway
+from servers.lifecycle.gateway import NotStartedError
 from servers.models import AuditEntry, Box, Role, Run, Server
 from servers.models.runs.run import DesiredState, ManagedRun, ManagedServer, RunState
 from tests import factories
@@ -33,7 +33,7 @@ def ago(minutes: float) -> datetime:
 
 def asked(server: ManagedServer, passing: tuple[int, ...] = ()) -> ManagedRun | None:
     found = Server.objects.select_related("run", "held_back_by", "profile__current")
-    return scale_to_zero.ask(found.get(pk=server.pk), by=factories.person(), passing=passing)
+    return gateway.ask(found.get(pk=server.pk), by=factories.person(), passing=passing)
 
 
 def wanted(run: ManagedRun) -> str:
@@ -85,7 +85,7 @@ def test_what_was_idle_for_as_long_as_its_profile_says_is_stopped(box: Box) -> N
     used = factories.run(asked_lately, on_request=True, ready_at=ago(60), last_request_at=ago(9))
     mine = factories.run(by_hand, ready_at=ago(60), last_request_at=ago(50))
 
-    scale_to_zero.stop_idle(box)
+    gateway.stop_idle(box)
 
     assert wanted(over) == DesiredState.DRAINED
     assert over.status_message == "Stopped after 10m without a request; one starts it."
@@ -99,8 +99,8 @@ def test_an_engine_that_says_nothing_is_kept_by_what_is_passed_on_to_it(box: Box
     server = on_request(box, "coder")
     run = factories.run(server, on_request=True, ready_at=ago(60), requests_running=None)
 
-    scale_to_zero.note_serving([run.pk])
-    scale_to_zero.stop_idle(box)
+    gateway.note_serving([run.pk])
+    gateway.stop_idle(box)
 
     assert wanted(run) == DesiredState.RUNNING
 
@@ -147,7 +147,7 @@ def test_keep_running_makes_it_somebodys_own(box: Box) -> None:
 
     assert ben.post("/servers/coder/keep/").status_code == 204
 
-    scale_to_zero.stop_idle(box)
+    gateway.stop_idle(box)
     assert wanted(run) == DesiredState.RUNNING
     assert run.started_by != factories.person()
     assert "has started it" not in ben.get("/servers/coder/").content.decode()

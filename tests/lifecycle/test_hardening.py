@@ -8,7 +8,7 @@ import pytest
 from servers.host.docker import throwaway
 from servers.host.docker.containers import ContainerError, DockerContainers, Spec
 from servers.judge.runs.limits import DROPPED, NO_NEW_PRIVILEGES, PIDS
-from servers.lifecycle.runs import creation, hardening
+from servers.lifecycle.runs import creation, starts
 from servers.models.runs.run import ManagedRun, ManagedServer, RunState
 from tests.lifecycle.starts import started
 
@@ -95,11 +95,11 @@ def test_what_docker_refuses_is_left_out_and_named(
         return real(at, spec, **more)
 
     monkeypatch.setattr(throwaway, "read_trial_status", refuses)
-    monkeypatch.setattr(hardening, "_known", {})
+    monkeypatch.setattr(starts, "_known", {})
 
-    found = hardening.list_unsupported(docker)
+    found = starts.list_unsupported(docker)
     once = len(tried)
-    spec = hardening.harden(docker, Spec(image="x"), creation.read_limits())
+    spec = starts.harden(docker, Spec(image="x"), creation.read_limits())
 
     assert found == {"no-new-privileges": "operation not permitted"}
     assert len(tried) == once, "it is tried once"
@@ -118,7 +118,7 @@ def test_what_docker_refuses_is_left_out_and_named(
 def test_a_docker_that_cannot_be_asked_is_asked_again(
     docker: DockerContainers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hardening, "_known", {})
+    monkeypatch.setattr(starts, "_known", {})
 
     def away(*_: Any, **__: Any) -> dict[str, str]:
         raise ContainerError("Docker does not answer.", kind="timeout")
@@ -126,26 +126,26 @@ def test_a_docker_that_cannot_be_asked_is_asked_again(
     with monkeypatch.context() as gone:
         gone.setattr(throwaway, "read_trial_status", away)
         with pytest.raises(ContainerError):
-            hardening.list_unsupported(docker)
+            starts.list_unsupported(docker)
 
-    assert hardening.list_unsupported(docker) == {}
+    assert starts.list_unsupported(docker) == {}
 
 
 def test_a_right_that_docker_only_says_to_take_is_told(
     docker: DockerContainers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hardening, "_known", {})
+    monkeypatch.setattr(starts, "_known", {})
     all_rights = {"CapBnd": "00000000a80425fb", "NoNewPrivs": "0"}
     monkeypatch.setattr(throwaway, "read_trial_status", lambda *_args, **_more: all_rights)
 
-    assert set(hardening.list_unsupported(docker)) == {"capabilities", "no-new-privileges"}
+    assert set(starts.list_unsupported(docker)) == {"capabilities", "no-new-privileges"}
 
 
 def test_a_box_whose_own_shell_runs_in_no_container_is_tried_without_a_program(
     docker: DockerContainers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where programs lie in a place of the distribution's own."""
-    monkeypatch.setattr(hardening, "_known", {})
+    monkeypatch.setattr(starts, "_known", {})
     monkeypatch.setattr(throwaway, "PROGRAMS", ())
 
-    assert hardening.list_unsupported(docker) == {}
+    assert starts.list_unsupported(docker) == {}

@@ -8,7 +8,7 @@ from django.core.management import call_command
 
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
-from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs import starts
 from servers.models import Secret
 from servers.models.runs.run import ManagedRun, ManagedServer, RunState
 from tests import ports
@@ -99,7 +99,7 @@ def test_a_network_without_ports_leads_nowhere_a_person_typed(
     run = started(server(network="none", host_address="169.254.169.254", host_port=80))
 
     assert "publishes no ports" in run.failure
-    assert secret_env.find_endpoint(run) is None
+    assert starts.find_endpoint(run) is None
     assert docker.list_ours() == []
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from servers.host import logs
 from servers.host.docker.containers import Container, DockerContainers
-from servers.host.logs import log_stream
 from servers.models import LogChunk, Run
 from servers.models.logs import NOTE
 from servers.models.people.key import MASK
@@ -80,13 +80,13 @@ def test_a_line_without_end_is_handed_on_before_its_end(docker: DockerContainers
     stream.close()
 
     assert first[0] < second[0], "else the second one would pass for the first one repeated"
-    assert len(first[2]) == len(second[2]) == log_stream.LONGEST
+    assert len(first[2]) == len(second[2]) == logs.LONGEST
     assert set(first[2] + second[2]) == {ord("x")}
 
 
 @pytest.mark.docker
 def test_the_parts_of_a_line_make_the_line(run: Run, docker: DockerContainers) -> None:
-    size = 2 * log_stream.LONGEST
+    size = 2 * logs.LONGEST
     program = f"import os\nfor end in (b'', b'\\n', b'y\\n'): os.write(1, b'x' * {size} + end)"
 
     follow(run, container(docker, program), docker)

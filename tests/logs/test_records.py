@@ -65,7 +65,7 @@ def test_an_outage_that_several_loops_meet_is_one_line(quiet: WithoutRepeats) ->
         [
             ("servers.watcher.loop", "Docker's events: %s"),
             ("servers.watcher.loop", "Docker is not there yet: %s"),
-            ("servers.watcher.images.inspection", "Images cannot be looked at: %s"),
+            ("servers.watcher.images", "Images cannot be looked at: %s"),
         ]
     ):
         away = translate("Connection refused", doing="a list")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.host.logs.log_stream import LogStream
+from servers.host.logs import LogStream
 
 AT = "2026-11-21T08:00:00.000000001Z"
 OUT, ERR = 1, 2

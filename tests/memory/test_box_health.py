@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from servers import events
-from servers.contexts.memory.care import hardware
+from servers.contexts.memory import hardware
 from servers.judge.memory.orphans import Orphan
 from servers.models import Box
 from servers.watcher import box_row

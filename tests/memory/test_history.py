@@ -9,7 +9,7 @@ from django.db import OperationalError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.contexts.memory.history import read_gpu_points
+from servers.contexts.memory import read_gpu_points
 from servers.judge.memory import history, holders
 from servers.judge.memory.history import SPANS, Point, Series
 from servers.models import Box, HistoryChunk

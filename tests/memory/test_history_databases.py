@@ -14,7 +14,7 @@ CODE = """
 import asyncio, json, time
 from django.conf import settings
 from django.test import Client
-from servers.contexts.memory.history import list_keys
+from servers.contexts.memory import list_keys
 from servers.judge.memory.history import SPANS, slot
 from servers.models.runs.run import RunState
 from servers.watcher.memory import monitor

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
-from servers.judge.memory.room import GuardThresholds, MemoryGuard
+from servers.judge.memory.pools import GuardThresholds, MemoryGuard
 from servers.judge.runs import limits
 from servers.lifecycle.runs import health
 from servers.models import Box, CheckpointFacts, Run

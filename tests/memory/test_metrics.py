@@ -18,6 +18,7 @@ from servers.host.http.prometheus import ExpositionError, Families
 from servers.models import Alert, Key, Role, Run
 from servers.models.runs.run import RunState, Sleep
 from tests import factories, measurements, prometheus_text, samples
+from tests.canary.answered import canary
 from tests.samples import GIB
 
 TOKEN = "a-long-token-of-the-tests"
@@ -220,6 +221,8 @@ def test_the_newest_clean_check_up_of_each_server_is_told() -> None:
     measurements.benchmark(server, speed=2.0)
     clean = measurements.benchmark(server)
     measurements.benchmark(server, speed=0.1, taints=("benchmarks.others",))
+    factories.run(server)
+    canary(server)
     found = told()
 
     alone = {"server": "glm-5", "preset": "quick", "point": "One person", "concurrency": "1"}
@@ -227,6 +230,11 @@ def test_the_newest_clean_check_up_of_each_server_is_told() -> None:
     assert rate == pytest.approx(120 / 1.06, rel=0.01)
     first = found["inferdash_server_checkup_first_token_seconds"].of(**alone)
     assert 0.08 < first < 0.1
+    verdicts = found["inferdash_server_canary_verdict"]
+    asked = {"server": "glm-5", "box": "rtx8", "set": "quick"}
+    assert verdicts.of(**asked, verdict="pass") == 1
+    assert verdicts.of(**asked, verdict="wrong") == 0
+    assert found["inferdash_server_canary_items"].of(**asked, verdict="pass") > 5
     at = found["inferdash_server_checkup_timestamp_seconds"].of(server="glm-5", box="rtx8")
     assert at == pytest.approx(clean.asked_at.timestamp())
 

@@ -9,8 +9,8 @@ from django.test import Client
 
 from servers.host.docker.containers import DockerContainers
 from servers.host.kernel import resources as host
+from servers.lifecycle import memory
 from servers.lifecycle.jobs import actions
-from servers.lifecycle.memory import orphans
 from servers.models import AuditEntry, Box, Job, Role
 from servers.models.runs.run import RunState
 from tests import factories, jobs, samples
@@ -60,7 +60,7 @@ def test_what_was_freed_is_the_difference(
     box: Box, cached: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = iter((12 << 30, 43 << 30))
-    monkeypatch.setattr(orphans, "_free", lambda: next(free))
+    monkeypatch.setattr(memory, "_free", lambda: next(free))
 
     done, _told = asked(box)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from servers.lifecycle.memory import releases
+from servers.lifecycle.memory import describe_release, measure_before, read_release
 from servers.lifecycle.runs import creation
 from servers.models import Box, Run, Server
 from servers.models.runs.run import RunState
@@ -35,7 +35,7 @@ def scene() -> MemoryScene:
 def at_work(server: Server, scene: MemoryScene, gib: float = 60.0) -> Run:
     """A run that began when nobody was on the card, and is ready now."""
     run = factories.run(server, container_id=OURS, gpus="all")
-    before = releases.measure_before(run, scene.snapshot(), None)
+    before = measure_before(run, scene.snapshot(), None)
     assert before is not None
     Run.objects.filter(pk=run.pk).write(start__memory_before=before)
     scene.container("running")
@@ -50,7 +50,7 @@ def ends(run: Run, scene: MemoryScene, **values: Any) -> None:
 
 
 def words(run: Run) -> str:
-    return releases.describe_release(Run.objects.get(pk=run.pk))
+    return describe_release(Run.objects.get(pk=run.pk))
 
 
 def seen(watcher: ReleaseMonitor, scene: MemoryScene, seconds: int = 1) -> None:
@@ -73,7 +73,7 @@ def test_what_came_back_stays_on_the_run(box: Box, server: Server, scene: Memory
     seen(watcher, scene, 2)
 
     run = Run.objects.get(pk=run.pk)
-    assert releases.describe_release(run) == "Released 60.0 GiB in 4 s."
+    assert describe_release(run) == "Released 60.0 GiB in 4 s."
     assert run.released_at is not None
     scene.lost = 50.0
     seen(watcher, scene, 2)
@@ -106,7 +106,7 @@ def test_a_watcher_that_comes_after_the_end_claims_no_more_than_it_saw(
     seen(ReleaseMonitor(box), scene, 1)
 
     run = Run.objects.get(pk=run.pk)
-    assert (releases.read_release(run).outcome, releases.describe_release(run)) == ("back", "")
+    assert (read_release(run).outcome, describe_release(run)) == ("back", "")
 
 
 def test_a_container_that_was_removed_meanwhile_is_still_known_by_its_number(
@@ -143,7 +143,7 @@ def test_a_start_while_memory_still_comes_back_counts_from_before_that(
     seen(watcher, scene, 1)
     successor = factories.run(factories.server(box, "next"), RunState.CREATING, gpus="all")
 
-    before = releases.measure_before(successor, scene.snapshot(), None)
+    before = measure_before(successor, scene.snapshot(), None)
 
     assert before is not None
     assert before["pools"]["GPU-1"]["unheld"] == int(0.5 * GIB)
@@ -155,7 +155,7 @@ def test_a_sample_from_after_the_start_is_no_measure_of_before(
     run = factories.run(server, gpus="all")
     started = timezone.now() - timedelta(seconds=5)
 
-    assert releases.measure_before(run, scene.snapshot(), started) is None
+    assert measure_before(run, scene.snapshot(), started) is None
 
 
 def pages(run: Run) -> list[str]:
@@ -185,7 +185,7 @@ def test_pages_tell_it_while_it_lasts_and_afterwards(
     *_others, earlier = pages(run)
     runs = factories.log_in(factories.person()).get(f"/servers/{server.slug}/runs/")
     assert "20.0 GiB were not released. Process 101" in earlier
-    assert "spark-1 shows what was left behind" in earlier
+    assert "See spark-1" in earlier
     assert "memory 20.0 GiB not back</span>" in runs.content.decode()
 
 

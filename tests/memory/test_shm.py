@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from servers.host.kernel import shm
-from servers.host.kernel.shm import SharedSegment, segments
+from servers.host.kernel import resources
+from servers.host.kernel.resources import SharedSegment, segments
 
 
 @pytest.fixture
@@ -75,15 +75,15 @@ def test_whoever_is_seen_twice_in_the_kernel_is_stuck_and_looked_at_no_longer(
     paused: list[float] = []
     stat = tmp_path / "stat"
     stat.write_text("7 (VLLM::Worker (1)) D 1")
-    monkeypatch.setattr("servers.host.kernel.shm.time.sleep", paused.append)
+    monkeypatch.setattr("servers.host.kernel.resources.time.sleep", paused.append)
 
-    assert shm.is_stuck(tmp_path)
+    assert resources.is_stuck(tmp_path)
     assert len(paused) == 1, "between the two looks, and not after them"
 
     monkeypatch.setattr(
-        "servers.host.kernel.shm.time.sleep", lambda _s: stat.write_text("7 (x) S 1")
+        "servers.host.kernel.resources.time.sleep", lambda _s: stat.write_text("7 (x) S 1")
     )
-    assert not shm.is_stuck(tmp_path), "it waited for a disk"
+    assert not resources.is_stuck(tmp_path), "it waited for a disk"
 
 
 def test_a_name_that_is_no_text_spoils_no_page(tmp_path: Path) -> None:

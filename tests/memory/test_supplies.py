@@ -18,7 +18,7 @@ from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation
 from servers.models import Box, HostResources, Server
 from servers.watcher import box_row
-from servers.watcher.images.inspection import ImageInspector
+from servers.watcher.images import ImageInspector
 from tests import factories
 from tests.base_images import BASE, ENGINE
 from tests.ports import free_port
@@ -112,7 +112,7 @@ def test_what_docker_says_of_images_and_of_itself_stops_a_start(
 ) -> None:
     servers = [place(box, name, image) for name, image in
                (("fine", ENGINE), ("needy", needy), ("absent", ABSENT))]  # fmt: skip
-    monkeypatch.setattr("servers.watcher.images.inspection.ImageInspector._take", lambda *_: None)
+    monkeypatch.setattr("servers.watcher.images.ImageInspector._take", lambda *_: None)
 
     ImageInspector(box).look(sample=None)
     box_row.look_at_host_resources(box, creation.docker().facts())

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from servers import tasks
+from servers.contexts import activity
 from servers.launch.engines.placement import Place
 from servers.lifecycle.profiles import path_reports
 from servers.models import AuditEntry, Box, Invite, Role, Secret, User
@@ -212,7 +213,7 @@ def test_activity_is_filtered_by_who_and_what(ada: User, grace: User) -> None:
     AuditEntry.note(None, "invite", "a new admin")
 
     assert "glm-5" in said(as_(ada).get("/activity/", {"q": "grace stop"}))
-    assert "qwen3-8b" not in said(as_(ada).get("/activity/", {"q": "grace stop"}))
+    assert "qwen3-8b" not in said(as_(ada).get("/activity/", {"q": "grace stopped"}))
     assert "Nothing that matches" in said(as_(ada).get("/activity/", {"q": "grace start"}))
 
 
@@ -246,6 +247,30 @@ def test_activity_is_chosen_by_kind_and_person_and_grouped_by_day(ada: User, gra
     assert page.index(">Yesterday<") < page.index("long-ago")
     assert '<a href="/servers/glm-5/">' in page
     assert "/servers/gone-1/" not in page
+    for words in ("started", "changed the settings of the box", "invited", "made key"):
+        assert f">{words}</span>" in page
+
+
+def test_what_people_did_is_told_in_sentences() -> None:
+    actions = {
+        "stop": "stopped",
+        "save prompt set": "saved prompt set",
+        "pull image": "began to pull",
+        "pull image done": "pulled",
+        "kill refused": "could not end",
+        "delete cancelled": "no longer wanted to delete",
+        "benchmark done": "finished a check-up of",
+    }
+    assert {each: activity.describe_action(each) for each in actions} == actions
+    details: list[tuple[str, dict[str, Any], str]] = [
+        ("stop", {"run": 4, "when": "Stopped"}, "run 4"),
+        ("stop", {"run": 4, "when": "Drained", "why": "Idle."}, "run 4, after its requests, Idle."),
+        ("change role", {"old": "viewer", "new": "editor"}, "before: viewer, now: editor"),
+        ("make key", {"may": "models", "expires": None, "private": True}, "scope: models, private"),
+        ("change box", {"roots": ["/mnt", "/srv"], "kept": False}, "roots: /mnt, /srv, not kept"),
+    ]
+    for action, detail, words in details:
+        assert activity.describe_detail(action, detail) == words
 
 
 @pytest.mark.asyncio

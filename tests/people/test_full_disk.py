@@ -96,7 +96,7 @@ FULL = (
     + ASKED
     + """
 from servers.judge.alerts import case
-from servers.watcher.alerts.alerts import AlertMonitor
+from servers.watcher.alerts import AlertMonitor
 
 case.AFTER["disk"] = case.CALM["disk"] = 0
 box = Box.objects.get()

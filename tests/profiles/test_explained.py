@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from servers.launch.commandline import lines
 from servers.launch.commandline.text_boxes import WordsError
-from servers.launch.engines import flagtext
+from servers.launch.engines import flaghelp
 
 
 def test_flags_are_read_from_several_lines_with_or_without_backslashes() -> None:
@@ -46,7 +46,7 @@ WORDS = st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", 
 
 @given(WORDS)
 def test_words_survive_being_shown_and_read_again(words: list[str]) -> None:
-    text = flagtext.flags_text(tuple(words), {})
+    text = flaghelp.flags_text(tuple(words), {})
 
     assert lines.comment_flags(text).words == tuple(words)
 
@@ -55,7 +55,7 @@ def test_flags_survive_with_their_reasons() -> None:
     flags = ("--compilation-config", '{"level": 3}', "--enable-x", "-tp=2", "--stop", "a b", "-1")
     reasons = {"-tp": "two # cards", "--enable-x": "it's needed"}
 
-    read = lines.comment_flags(flagtext.flags_text(flags, reasons))
+    read = lines.comment_flags(flaghelp.flags_text(flags, reasons))
 
     assert (read.words, read.reasons) == (flags, reasons)
 

@@ -17,7 +17,7 @@ from servers.launch.commandline.text_boxes import WordsError
 from servers.launch.spec import Mount, Spec
 from servers.lifecycle.profiles import export_all
 from servers.lifecycle.runs import creation
-from servers.lifecycle.runs.secret_env import SecretsError
+from servers.lifecycle.runs.starts import SecretsError
 from servers.models.runs.run import RunState
 from tests import factories
 from tests.base_images import ENGINE

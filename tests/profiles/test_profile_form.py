@@ -7,7 +7,7 @@ from django.utils.datastructures import MultiValueDict
 
 from servers.forms.profile import ProfileForm, initial
 from servers.forms.profile_fields import LONGEST_TEXT, image_reference
-from servers.launch.engines import flagtext
+from servers.launch.engines import flaghelp
 from servers.launch.engines.launch import Launch
 from servers.models import Box, Profile, Role, Secret, User
 from servers.models.people.key import MASK
@@ -164,13 +164,13 @@ def test_no_form_keeps_the_web_process_busy(
 ) -> None:
     """Where a quotation stays open each of its lines is looked at with all before it."""
     looked_at: list[int] = []
-    scan = flagtext._scan
+    scan = flaghelp._scan
 
     def counted(text: str) -> tuple[int | None, bool]:
         looked_at.append(len(text))
         return scan(text)
 
-    monkeypatch.setattr(flagtext, "_scan", counted)
+    monkeypatch.setattr(flaghelp, "_scan", counted)
     profile = factories.server(box).profile
 
     longest = saved(profile, editor, flags="'\n" + ("a" * 99 + "\n") * (LONGEST_TEXT // 100 - 1))

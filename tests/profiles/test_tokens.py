@@ -1,7 +1,7 @@
 import pytest
 
 from servers.launch.redaction import mask_lines, mask_tokens
-from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs import starts
 from servers.models.people.key import MASK
 from tests import factories
 from tests.cases import table
@@ -95,4 +95,4 @@ def test_a_hostile_line_does_not_hang(part: str) -> None:
 def test_the_last_lines_of_a_run_that_ended_hold_no_token() -> None:
     run = factories.run(factories.server(factories.box()))
 
-    assert secret_env.mask_secrets(run, f"401 for hf_{LETTERS[:34]}\0") == f"401 for hf_{MASK}�"
+    assert starts.mask_secrets(run, f"401 for hf_{LETTERS[:34]}\0") == f"401 for hf_{MASK}�"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from servers.launch import durations
+from servers.launch import numbers
 from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch
 from servers.launch.numbers import format_size, read_size
@@ -116,7 +116,7 @@ def test_sizes_survive_being_written(count: int) -> None:
 
 @given(st.integers(0, 3_000_000))
 def test_lengths_of_time_survive_being_written(seconds: int) -> None:
-    assert durations.read(durations.format_duration(seconds)) == seconds
+    assert numbers.read(numbers.format_duration(seconds)) == seconds
 
 
 def test_every_field_of_a_launch_has_a_key() -> None:

@@ -13,7 +13,7 @@ from django.core.management import call_command
 from servers.judge.memory.stops import read_thresholds
 from servers.judge.memory.verdicts import Judge
 from servers.judge.reports import document
-from servers.judge.reports.document import Report
+from servers.judge.reports.document import Report, build_paste
 from servers.judge.reports.failure import (
     FailureFacts,
     ReportedCard,
@@ -22,7 +22,6 @@ from servers.judge.reports.failure import (
     judge_failure,
 )
 from servers.judge.reports.memory import build_memory, judge_memory, reduce_snapshot
-from servers.judge.reports.paste import build_paste
 from servers.judge.reports.redaction import Redactor
 from servers.launch.engines.launch import Launch
 from tests.cases import table

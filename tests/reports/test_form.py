@@ -4,9 +4,14 @@ import pytest
 import yaml
 
 from servers.judge.reports import document
-from servers.judge.reports.case import make_case
 from servers.judge.reports.document import Report, ReportError, ReportLine, number_lines
-from servers.judge.reports.failure import MOST_LINES, FailureFacts, build_failure, choose_lines
+from servers.judge.reports.failure import (
+    MOST_LINES,
+    FailureFacts,
+    build_failure,
+    choose_lines,
+    make_case,
+)
 from servers.judge.reports.redaction import Redactor
 from tests.cases import table
 

@@ -13,7 +13,7 @@ from servers.judge.reports import document
 from servers.lifecycle.logs import diagnoses
 from servers.models import AuditEntry, LogChunk, Role, Run, Secret
 from servers.models.runs.run import RunState
-from servers.state import box_samples
+from servers.state import samples
 from servers.watcher.memory.monitor import MemoryMonitor
 from tests import factories
 from tests.cases import table
@@ -171,7 +171,7 @@ def test_a_doubted_verdict_brings_the_recording_that_the_watcher_has_made(
     report = document.read(text)
     assert report.facts["card"] == "GPU-1 NVIDIA GB10"
     # Snapshots that are recorded meanwhile change nothing of what was shown.
-    box_samples.record(box.slug, {"t": timezone.now().timestamp() + 9e9, "gpus": []})
+    samples.record(box.slug, {"t": timezone.now().timestamp() + 9e9, "gpus": []})
     frozen = {name: hidden(page, name) for name in ("since", "until", "shown")}
     saved = ada.post(f"{address}?gpu=GPU-1", {**frozen, "save": ""})
     assert saved.content.decode() == text

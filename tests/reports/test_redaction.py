@@ -7,9 +7,9 @@ import pytest
 
 from servers.judge.logs.diagnosis import report
 from servers.judge.reports import document
+from servers.judge.reports.document import build_paste
 from servers.judge.reports.failure import FailureFacts, build_failure
 from servers.judge.reports.memory import build_memory, judge_memory, reduce_snapshot
-from servers.judge.reports.paste import build_paste
 from servers.judge.reports.redaction import PrivateNames, Redactor
 from servers.launch.engines.launch import Launch
 from servers.launch.recipes import document as profiles

@@ -10,7 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from servers.lifecycle.profiles.knowledge import Knowledge, LaunchContext
 from servers.models import Role, Server
-from servers.state import box_samples, store
+from servers.state import samples as box_samples
+from servers.state import store
 from tests import factories, samples
 from tests.profiles.test_checks import browser, typed
 

@@ -13,7 +13,7 @@ from servers.host.runs import questions
 from servers.judge.logs.phases.reader import Reader
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.profiles import checks
-from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs import starts
 from servers.models import Box, Run, Server
 from servers.models.runs.run import RunState
 from servers.watcher.runs.runs import Runs
@@ -276,7 +276,7 @@ def test_the_engines_key_is_given_and_never_kept(box: Box) -> None:
 def test_an_engine_that_never_answers_is_given_up(box: Box) -> None:
     with ScriptedEngine(plan=lambda _body: EngineScript(deltas=[], first_delay=600)) as engine:
         run = factories.run(factories.server(box), address="127.0.0.1", port=engine.port)
-        endpoint = secret_env.find_endpoint(run)
+        endpoint = starts.find_endpoint(run)
         assert endpoint is not None
         silent = questions.ask(endpoint, MODEL, "Hi", most=1, limit=0.2)
         assert engine.outcomes.get(timeout=PATIENCE) == "cancelled"

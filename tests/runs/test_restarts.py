@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from servers import lifecycle
 from servers.host.docker.containers import DockerContainers
-from servers.judge.memory.room import compute_unheld
+from servers.judge.memory.pools import compute_unheld
 from servers.lifecycle.runs import creation, restart_policy
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import AuditEntry, Box, Run

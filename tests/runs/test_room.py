@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.judge.memory import room
+from servers.judge.memory import pools
 from servers.models import Box, Run, Server
 from servers.models.runs.run import ManagedRun, RunState
 from tests import factories, samples, shelves
@@ -115,4 +115,4 @@ def test_after_a_pull_it_waits_too(box: Box) -> None:
 def test_on_unified_memory_it_is_what_programs_may_still_have() -> None:
     said = samples.sample([samples.unified(51, [(1, 41.0)])], [])
 
-    assert room.compute_free(said, "all") == {0: int(51 * GIB)}
+    assert pools.compute_free(said, "all") == {0: int(51 * GIB)}

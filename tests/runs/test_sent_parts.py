@@ -4,7 +4,7 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from servers import events
-from servers.consumers.sent import SentParts
+from servers.consumers.guard import SentParts
 from servers.models import Role, Server, User
 from servers.models.runs.run import RunState
 from tests import factories

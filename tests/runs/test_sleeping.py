@@ -13,8 +13,8 @@ from servers.host.runs.probes import Endpoint, EngineError
 from servers.judge.runs import health as judge
 from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch
-from servers.lifecycle.gateway import scale_to_zero
-from servers.lifecycle.gateway.scale_to_zero import NotStartedError
+from servers.lifecycle import gateway
+from servers.lifecycle.gateway import NotStartedError
 from servers.models import Box, Role, Run, Server
 from servers.models.runs.run import DesiredState, RunState, Sleep
 from servers.templatetags import format
@@ -159,7 +159,7 @@ def until(step: Callable[[], None], run: Run, holds: Callable[[Run], bool]) -> N
 
 def asked(run: Run) -> None:
     found = Server.objects.select_related("run__version", "box", "held_back_by", "profile__current")
-    scale_to_zero.ask(found.get(pk=run.server_id), by=factories.person(), passing=())
+    gateway.ask(found.get(pk=run.server_id), by=factories.person(), passing=())
 
 
 rows = pytest.mark.django_db(transaction=True)
@@ -174,7 +174,7 @@ def test_an_idle_one_sleeps_is_measured_and_woken_by_a_request(
     sleeper_asked = sleeper(engine).asked
 
     def step() -> None:
-        scale_to_zero.stop_idle(box)
+        gateway.stop_idle(box)
         watcher.step()
         if sleeper_asked:
             holds(box, 4, later=60)
@@ -183,7 +183,7 @@ def test_an_idle_one_sleeps_is_measured_and_woken_by_a_request(
 
     assert run.wanted == DesiredState.RUNNING
     assert run.shown_state == "asleep"
-    assert scale_to_zero.describe_sleep(run) == "asleep: 71 GiB released"
+    assert gateway.describe_sleep(run) == "asleep: 71 GiB released"
     page = browser(Role.OPERATOR).get("/servers/coder/").content.decode()
     assert "Asleep: 71 GiB released. A request or a question wakes it." in page
     assert "It sleeps after 10m without one" in page
@@ -246,7 +246,7 @@ def test_what_cannot_sleep_is_stopped_as_before_and_says_why(
     sleeper(engine).fails["/sleep"] = (500, '{"error": {"message": "no cumem allocator"}}')
 
     def step() -> None:
-        scale_to_zero.stop_idle(box)
+        gateway.stop_idle(box)
         watcher.step()
 
     until(step, failing, lambda run: run.wanted == DesiredState.DRAINED)
@@ -348,7 +348,7 @@ def test_one_that_sleeps_makes_room_in_its_turn(box: Box, engine: ScriptedEngine
     second = factories.server(box, "second", model="qwen3-8b", gpus="0", start_on_request=True)
     holds(box, 4)
 
-    scale_to_zero.ask(second, by=factories.person(), passing=())
+    gateway.ask(second, by=factories.person(), passing=())
 
     run.refresh_from_db()
     assert run.status_message == "Stopped to make room for second, which a request needs."

@@ -17,7 +17,7 @@ from servers.host.docker.containers import DockerContainers
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint, EngineError
 from servers.judge.runs import health
-from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs import starts
 from servers.models import AuditEntry, Box, Run, Server
 from servers.models.runs.run import DesiredState, ManagedRun, RunState
 from servers.watcher.runs import probes as watcher_probes
@@ -77,7 +77,7 @@ def ready(box: Box, runs: Runs, **launch: Any) -> ManagedRun:
 
 
 def endpoint(run: ManagedRun) -> Endpoint:
-    found = secret_env.find_endpoint(run)
+    found = starts.find_endpoint(run)
     assert found is not None
     return found
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 from servers import events as live_events
 from servers import lifecycle
 from servers.models.runs.run import RunState
-from servers.watcher.images import inspection
+from servers.watcher import images
 from servers.watcher.loop import Watcher
 from servers.watcher.runs.runs import Runs
 from tests import factories
@@ -198,7 +198,7 @@ def test_a_run_that_has_moved_on_wakes_who_looks_at_models_and_images(
     run = factories.run(factories.server(box, "qwen3-8b"), RunState.STARTING)
     looks: list[float] = []
     now = [100.0]
-    where = "servers.watcher.images.inspection"
+    where = "servers.watcher.images"
     monkeypatch.setattr(f"{where}.time.monotonic", lambda: now[0])
     monkeypatch.setattr(f"{where}.creation.docker", lambda: None)
     monkeypatch.setattr(f"{where}.credentials.test_wanted", lambda _box, _docker: None)
@@ -208,7 +208,7 @@ def test_a_run_that_has_moved_on_wakes_who_looks_at_models_and_images(
         return False
 
     monkeypatch.setattr(f"{where}.work.find_prunable", look)
-    shelves = inspection.ImageInventories(box)
+    shelves = images.ImageInventories(box)
     shelves.step()
     looks.clear()
     with own_redis.pubsub() as heard:  # type: ignore[no-untyped-call]

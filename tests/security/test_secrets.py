@@ -8,7 +8,7 @@ from django.conf import settings as configured
 from django.test import Client
 
 from inferdash.urls import handler400, handler403
-from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs import starts
 from servers.models import Run, Secret
 from servers.models.people.key import MASK, SecretError, _fernet, mask
 from servers.watcher.logs.writer import secrets_pattern
@@ -88,7 +88,7 @@ def test_a_key_among_the_flags_is_masked_in_what_is_shown(
         page = client.get(f"/profiles/{server.profile.slug}/{address}")
         assert page.status_code == 200
         assert "of-the-team" not in page.content.decode(), address
-    assert "of-the-team" not in secret_env.mask_secrets(run, "api_key: ['sk-of-the-team']")
+    assert "of-the-team" not in starts.mask_secrets(run, "api_key: ['sk-of-the-team']")
 
 
 def test_a_replaced_secret_stays_masked_in_what_the_container_prints(client: Client) -> None:
@@ -96,14 +96,14 @@ def test_a_replaced_secret_stays_masked_in_what_the_container_prints(client: Cli
     token = Secret.seal("HF_TOKEN", "hf_the_boxs_old_one", None)
     box = factories.box(hf_token=token)
     run = factories.run(factories.server(box, secret_env={"MY_TOKEN": old.pk}))
-    secret_env.remember(run, secret_env.site(run))
+    starts.remember(run, starts.site(run))
 
     old.replace("the-new-value", None)
     token.delete()
     run.refresh_from_db()
 
     assert b"the-old-value" not in bytes(run.plan.sealed_secrets or b"")
-    text = secret_env.mask_secrets(run, "the-old-value the-new-value hf_the_boxs_old_one")
+    text = starts.mask_secrets(run, "the-old-value the-new-value hf_the_boxs_old_one")
     assert text == f"{MASK} {MASK} {MASK}"
 
     runs = Runs(box)
@@ -118,19 +118,19 @@ def test_an_engine_is_asked_with_the_key_that_it_was_started_with(client: Client
     key = Secret.seal("VLLM_API_KEY", "the-old-key", None)
     box, env = factories.box(), {"VLLM_API_KEY": key.pk}
     running = factories.run(factories.server(box, "one", secret_env=env), address="::1", port=8000)
-    secret_env.remember(running, secret_env.site(running))
+    starts.remember(running, starts.site(running))
     key.replace("the-new-key", None)
     new = factories.run(factories.server(box, "two", secret_env=env), address="::1", port=8001)
 
-    endpoints = map(secret_env.find_endpoint, Run.objects.order_by("pk"))
+    endpoints = map(starts.find_endpoint, Run.objects.order_by("pk"))
     keys = [each.key for each in endpoints if each]
 
     assert keys == ["the-old-key", "the-new-key"]
     new.plan.sealed_secrets = _fernet().encrypt(json.dumps(["from an earlier release"]).encode())
-    endpoint = secret_env.find_endpoint(new)
+    endpoint = starts.find_endpoint(new)
     assert endpoint is not None
     assert endpoint.key == "the-new-key"
-    assert secret_env.mask_secrets(new, "from an earlier release") == MASK
+    assert starts.mask_secrets(new, "from an earlier release") == MASK
 
 
 def test_one_lost_secret_does_not_unmask_the_others(client: Client) -> None:
@@ -140,7 +140,7 @@ def test_one_lost_secret_does_not_unmask_the_others(client: Client) -> None:
     run = factories.run(factories.server(factories.box(), secret_env=launch))
     lost.delete()
 
-    assert secret_env.mask_secrets(run, "other-value") == MASK
+    assert starts.mask_secrets(run, "other-value") == MASK
 
 
 def test_of_two_secrets_that_begin_alike_both_are_masked_whole() -> None:

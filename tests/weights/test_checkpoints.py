@@ -11,9 +11,9 @@ from servers.judge.memory import holders
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.profiles.preflight import of_profiles
-from servers.lifecycle.weights.checkpoints import source
+from servers.lifecycle.weights.inventory import source
 from servers.models import Box, CheckpointFacts, Profile, Server
-from servers.watcher.weights import inventory as watcher
+from servers.watcher.weights import look_at_checkpoints
 from tests import factories, samples
 from tests.box_files import anywhere, on_box
 
@@ -133,7 +133,7 @@ def test_the_heads_of_a_mounted_checkpoint_decide_how_it_can_be_divided(
     assert "heads-not-divisible" not in rules(server)
     unknown = of_profiles([server.profile])[server.profile.pk]
 
-    watcher.look_at_checkpoints(box)
+    look_at_checkpoints(box)
 
     assert "heads-not-divisible" in rules(server)
     assert of_profiles([server.profile])[server.profile.pk].errors == unknown.errors + 1
@@ -151,7 +151,7 @@ def test_weights_that_leave_no_room_are_told_before_the_start(box: Box, root: Pa
     (hub / "refs" / "main").write_text(COMMIT)
     server = place(box, tp=2)
 
-    watcher.look_at_checkpoints(box)
+    look_at_checkpoints(box)
 
     assert "weights-leave-no-room" in rules(server)
 
@@ -163,13 +163,13 @@ def test_what_is_gone_is_forgotten_and_what_stays_is_not_touched(box: Box, root:
     checkpoint(root / "data/models/Other", a__safetensors=6)
     for name in ("Qwen3", "Other"):
         place(box, name, checkpoint=f"/m/{name}", volumes=("/data/models:/m",))
-    watcher.look_at_checkpoints(box)
+    look_at_checkpoints(box)
     before = CheckpointFacts.objects.get(source="/data/models/Other").changed_at
     for each in folder.iterdir():
         each.unlink()
     folder.rmdir()
 
-    watcher.look_at_checkpoints(box)
+    look_at_checkpoints(box)
 
     assert CheckpointFacts.objects.get().changed_at == before
 
@@ -181,7 +181,7 @@ def test_what_profiles_may_not_mount_is_not_looked_at(box: Box, root: Path, volu
     checkpoint(root / "etc/Qwen3")
     place(box, checkpoint="/m/Qwen3", volumes=(volume,))
 
-    watcher.look_at_checkpoints(box)
+    look_at_checkpoints(box)
 
     assert not CheckpointFacts.objects.exists()
 

@@ -25,7 +25,7 @@ from servers.models import (
 )
 from servers.models.jobs import JobKind, JobState
 from servers.models.runs.run import RunState as RunState
-from servers.watcher.weights.inventory import ModelScan
+from servers.watcher.weights import ModelScan
 from tests import factories, jobs
 from tests.box_files import anywhere
 from tests.weights.test_inventory import blob, folder, gguf, hub, weights

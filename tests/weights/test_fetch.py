@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from servers.host.weights.fetch import places, reading, work
+from servers.host.weights.fetch import places, work
 from servers.host.weights.fetch.places import DownloadSpec, FetchError
 from servers.host.weights.fetch.work import HubDownload
 from servers.host.weights.hub import look
@@ -140,7 +140,7 @@ def test_five_kills_end_byte_identical(hub: ModelHub, cache: Path, files: dict[s
         hub.hold_after(step)
         heard = HeardChild(job(hub, cache, streams=2))
         hub.wait_until_held()
-        if step > 2 * reading.CHUNK:
+        if step > 2 * places.CHUNK:
             wait_for_a_part(cache)
         heard.child.kill()
     hub.release()
@@ -171,7 +171,7 @@ def test_a_child_ends_with_whoever_has_started_it(hub: ModelHub, cache: Path) ->
 def test_a_large_file_is_asked_for_in_pieces(
     hub: ModelHub, cache: Path, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "PIECE", MIB)
+    monkeypatch.setattr(places, "PIECE", MIB)
     fetch(job(hub, cache, patterns=("model-00001*",)))
     last = len(files["model-00001-of-00002.safetensors"]) - 1
     assert sorted(set(hub.ranges())) == sorted(

@@ -5,8 +5,7 @@ import hashlib
 import pytest
 
 from servers.host.weights.fetch import listing
-from servers.host.weights.fetch.places import FetchError
-from servers.host.weights.fetch.reading import Pace
+from servers.host.weights.fetch.places import FetchError, Pace
 from tests.model_hub import etag, model_hub
 
 MIB = 1 << 20

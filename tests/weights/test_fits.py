@@ -15,7 +15,7 @@ from servers.host.weights.checkpoints import CheckpointFiles
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.profiles.knowledge import LaunchContext
-from servers.lifecycle.weights import checkpoints
+from servers.lifecycle.weights import inventory
 from servers.models import Box, CheckpointFacts, Profile, Role, Run, Server
 from servers.models.runs.run import RunState
 from servers.state import store
@@ -206,7 +206,7 @@ def test_a_model_that_no_profile_names_yet_is_asked_for(
     def answer_at_once(on: Box, name: str) -> None:
         asked.append(name)
         found = CheckpointFiles(config=models.LLAMA_8B, weights=int(16.1 * GB))
-        store.give(checkpoints.question(name, on), checkpoints.facts(found))
+        store.give(inventory.question(name, on), inventory.facts(found))
 
     monkeypatch.setattr("servers.tasks.ask_for_checkpoint", answer_at_once)
     sample(box, 94.0, 94.0)
@@ -245,7 +245,7 @@ def test_a_form_asks_again_where_the_answer_came_too_late_for_what_it_shows(
     def answered_meanwhile(*args: Any) -> checks.CheckReport:
         said = known(*args)
         found = CheckpointFiles(config=models.LLAMA_8B, weights=int(16.1 * GB))
-        store.give(checkpoints.question("org/new@main", box), checkpoints.facts(found))
+        store.give(inventory.question("org/new@main", box), inventory.facts(found))
         return said
 
     monkeypatch.setattr("servers.lifecycle.profiles.checks.check_start", answered_meanwhile)
@@ -265,7 +265,7 @@ def test_a_box_that_has_no_such_model_says_so_once(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nothing(on: Box, name: str) -> None:
-        store.give(checkpoints.question(name, on), {})
+        store.give(inventory.question(name, on), {})
 
     monkeypatch.setattr("servers.tasks.ask_for_checkpoint", nothing)
     launch = Launch(engine="vllm", image="x", checkpoint="org/none")

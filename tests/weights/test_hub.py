@@ -14,7 +14,7 @@ from servers.host.weights.hub import HubError, RemoteModel
 from servers.lifecycle.profiles import preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.models import Box, CheckpointFacts, Secret, Server
-from servers.watcher.weights import inventory as watcher
+from servers.watcher.weights import HubSizes, look_at_checkpoints
 from tests import factories
 from tests.weights.test_inventory import blob
 from tests.weights.test_inventory import hub as snapshot_of
@@ -179,9 +179,9 @@ def test_what_is_to_be_downloaded_is_judged_before_it_is(
     there: Hub, box: Box, settings: Any
 ) -> None:
     coder(there)
-    server, asking = place(box), watcher.HubSizes()
+    server, asking = place(box), HubSizes()
 
-    watcher.look_at_checkpoints(box, asking)
+    look_at_checkpoints(box, asking)
 
     kept = CheckpointFacts.objects.get()
     assert (kept.remote, kept.weights, kept.missing) == ("open", 63 * GIB, 63 * GIB)
@@ -194,11 +194,11 @@ def test_what_is_to_be_downloaded_is_judged_before_it_is(
 
     # Asked once, and what is on the disk outranks it.
     count = len(there.asked)
-    watcher.look_at_checkpoints(box, asking)
+    look_at_checkpoints(box, asking)
     assert len(there.asked) == count
     cache = settings.HOST_ROOT / "home/ada/.cache/huggingface/hub"
     blob(snapshot_of(cache, "Qwen/Coder"), "model.safetensors", 4096)
-    watcher.look_at_checkpoints(box, asking)
+    look_at_checkpoints(box, asking)
     kept = CheckpointFacts.objects.get()
     assert (kept.remote, kept.missing) == ("", 0)
     assert items(server)["checkpoint"][1] == "Qwen/Coder is on rtx8."
@@ -208,27 +208,27 @@ def test_what_is_to_be_downloaded_is_judged_before_it_is(
 @pytest.mark.usefixtures("own_redis")
 def test_a_licence_or_a_wrong_name_is_told_before_the_start(there: Hub, box: Box) -> None:
     server = place(box)
-    watcher.look_at_checkpoints(box, watcher.HubSizes())
+    look_at_checkpoints(box, HubSizes())
     level, says = items(server)["checkpoint"]
     assert level == "error"
     assert "shows no such model to requests without a token" in says
 
     coder(there)
     there.needs_token.add("Qwen/Coder")
-    watcher.look_at_checkpoints(box, watcher.HubSizes())
+    look_at_checkpoints(box, HubSizes())
     level, says = items(server)["token"]
     assert level == "error"
     assert "the engine is given no token" in says
 
     box.hf_token = Secret.seal("HF_TOKEN", "hf_other", None)
     box.save()
-    watcher.look_at_checkpoints(box, watcher.HubSizes())
+    look_at_checkpoints(box, HubSizes())
     assert items(server)["token"][0] == "warning"
     Secret.objects.filter(pk=box.hf_token.pk).delete()
     box.refresh_from_db()
     box.hf_token = Secret.seal("HF_TOKEN", "hf_accepted", None)
     box.save()
-    watcher.look_at_checkpoints(box, watcher.HubSizes())
+    look_at_checkpoints(box, HubSizes())
     assert "token" not in items(server)
 
 
@@ -236,13 +236,13 @@ def test_a_licence_or_a_wrong_name_is_told_before_the_start(there: Hub, box: Box
 @pytest.mark.usefixtures("own_redis")
 def test_an_offline_box_is_left_alone(box: Box, settings: Any) -> None:
     settings.HUB = "http://127.0.0.1:9"
-    server, asking = place(box), watcher.HubSizes()
-    watcher.look_at_checkpoints(box, asking)
+    server, asking = place(box), HubSizes()
+    look_at_checkpoints(box, asking)
     assert not CheckpointFacts.objects.exists()
     assert items(server)["checkpoint"][0] == "unknown"
 
     settings.HUB = ""
-    watcher.look_at_checkpoints(box, watcher.HubSizes())
+    look_at_checkpoints(box, HubSizes())
     assert not CheckpointFacts.objects.exists()
 
 
@@ -251,11 +251,11 @@ def test_an_offline_box_is_left_alone(box: Box, settings: Any) -> None:
 def test_what_the_hub_has_said_stays_while_it_is_away(there: Hub, box: Box, settings: Any) -> None:
     coder(there)
     place(box)
-    watcher.look_at_checkpoints(box, watcher.HubSizes())
+    look_at_checkpoints(box, HubSizes())
     settings.HUB = "http://127.0.0.1:9"
-    watcher.look_at_checkpoints(box, watcher.HubSizes())
+    look_at_checkpoints(box, HubSizes())
     assert CheckpointFacts.objects.get().remote == "open"
 
     settings.HUB = ""
-    watcher.look_at_checkpoints(box, watcher.HubSizes())
+    look_at_checkpoints(box, HubSizes())
     assert not CheckpointFacts.objects.exists()

@@ -15,7 +15,7 @@ from servers.host.docker.throwaway import ContainerCommand, ask
 from servers.judge.memory import orphans as judge
 from servers.judge.memory.orphans import Orphan
 from servers.lifecycle.jobs import actions
-from servers.lifecycle.memory import orphans as memory_orphans
+from servers.lifecycle.memory import look_for_orphans
 from servers.lifecycle.runs import creation
 from servers.models import AuditEntry, Box, Job, Run, Server
 from servers.models.jobs import JobKind
@@ -68,7 +68,7 @@ def orphan() -> Iterator[Callable[[str], int]]:
 
 
 def found(box: Box, kind: str = "") -> list[Orphan]:
-    return [each for each in memory_orphans.look(box, None) if each.kind == kind or not kind]
+    return [each for each in look_for_orphans(box, None) if each.kind == kind or not kind]
 
 
 def wanted(box: Box, kind: JobKind, left: Orphan) -> Job:

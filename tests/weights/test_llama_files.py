@@ -14,11 +14,11 @@ from servers.launch.engines import llamacpp
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.profiles import preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext
-from servers.lifecycle.weights import checkpoints as lifecycle
-from servers.lifecycle.weights import download_offers
+from servers.lifecycle.weights import fetch
+from servers.lifecycle.weights import inventory as lifecycle
 from servers.lifecycle.weights.downloads import DownloadRequest
 from servers.models import Box, CheckpointFacts, Download, ModelInventory, Server, User
-from servers.watcher.weights import inventory as watcher
+from servers.watcher.weights import HubSizes, look_at_checkpoints
 from tests import factories
 from tests.box_files import anywhere, on_box
 from tests.cases import table
@@ -88,7 +88,7 @@ def test_what_a_profile_needs_of_the_hub(root: Path, box: Box) -> None:
         checkpoint: str, *flags: str, engine: str = "llamacpp", **more: Any
     ) -> DownloadRequest | None:
         made = Launch(engine=engine, image="x", checkpoint=checkpoint, flags=flags, **more)
-        return download_offers.build_download_request(made, box)
+        return fetch.build_download_request(made, box)
 
     assert of("Qwen/Qwen3-8B", engine="vllm", revision="v1") == DownloadRequest(
         repository="Qwen/Qwen3-8B", revision="v1"
@@ -172,7 +172,7 @@ def test_a_gguf_that_is_not_here_is_offered_downloaded_and_found(
     with model_hub() as hub:
         settings.HUB = hub.url
         hub.has(REPOSITORY, content)
-        watcher.look_at_checkpoints(box, watcher.HubSizes())
+        look_at_checkpoints(box, HubSizes())
         facts = CheckpointFacts.objects.get()
         assert (facts.source, facts.remote) == (f"{REPOSITORY}:UD-Q2_K_XL@main", "open")
         assert (facts.weights, facts.missing) == (size, size)
@@ -191,13 +191,10 @@ def test_a_gguf_that_is_not_here_is_offered_downloaded_and_found(
     folder = root / CACHE / "models--unsloth--gemma-3-4b-it-GGUF/snapshots" / COMMIT
     there = {str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file()}
     assert there == {*PARTS, "README.md", "mmproj-F16.gguf"}
-    watcher.look_at_checkpoints(box, watcher.HubSizes())
+    look_at_checkpoints(box, HubSizes())
     facts = CheckpointFacts.objects.get()
     assert (facts.remote, facts.weights, facts.missing) == ("", size, 0)
-    assert (
-        download_offers.find_offer(LaunchContext(server.profile.launch, box, server.profile))
-        is None
-    )
+    assert fetch.find_offer(LaunchContext(server.profile.launch, box, server.profile)) is None
 
 
 @pytest.mark.django_db
@@ -212,8 +209,8 @@ def test_a_path_where_nothing_lies_is_offered_too(
         volumes=("/mnt/models:/models:ro",),
     )  # fmt: skip
     profile, made = server.profile, server.profile.launch
-    watcher.look_at_checkpoints(box, watcher.HubSizes())
-    assert download_offers.find_offer(LaunchContext(made, box, profile)) is None, (
+    look_at_checkpoints(box, HubSizes())
+    assert fetch.find_offer(LaunchContext(made, box, profile)) is None, (
         "the watcher has not had its time"
     )
     assert profile.current is not None
@@ -226,8 +223,8 @@ def test_a_path_where_nothing_lies_is_offered_too(
     path = root / "mnt/models" / REPOSITORY / "gemma-Q8_0.gguf"
     path.parent.mkdir(parents=True)
     path.write_bytes(header(QWEN))
-    watcher.look_at_checkpoints(box, watcher.HubSizes())
-    assert download_offers.find_offer(LaunchContext(made, box, profile)) is None
+    look_at_checkpoints(box, HubSizes())
+    assert fetch.find_offer(LaunchContext(made, box, profile)) is None
 
 
 @pytest.mark.django_db

@@ -24,7 +24,7 @@ from servers.models import (
     StoredCheckpoint,
 )
 from servers.models.runs.run import RunState
-from servers.watcher.weights.inventory import ModelScan
+from servers.watcher.weights import ModelScan
 from tests import factories
 from tests.weights.test_inventory import CONFIG, blob, folder, gguf, hub
 
@@ -39,7 +39,11 @@ def test_the_quantization_is_told_in_the_words_that_people_use() -> None:
     assert told(quant_method="modelopt", quant_algo="NVFP4") == "NVFP4"
     assert told(quant_method="modelopt", quant_algo="MIXED_PRECISION") == "ModelOpt"
     assert told(quant_method="compressed-tensors", format="nvfp4-pack-quantized") == "NVFP4"
-    assert told(quant_method="compressed-tensors", format="float-quantized") == "FP8"
+    packed = {"quant_method": "compressed-tensors"}
+    assert told(**packed, format="float-quantized") == "FP8 compressed-tensors"
+    four = {"group_0": {"weights": {"num_bits": 4, "type": "int"}}}
+    assert told(**packed, format="pack-quantized", config_groups=four) == "INT4 compressed-tensors"
+    assert told(**packed, config_groups="broken") == "compressed-tensors"
     assert told(quant_method="awq", bits=4) == "AWQ 4-bit"
     assert told(quant_method="mxfp4") == "MXFP4"
     assert told(quant_method="newest") == "newest"
@@ -134,7 +138,7 @@ def test_a_start_that_mounts_something_is_looked_after_and_many_are_not_without_
 ) -> None:
     folder(root / "mnt/models/one", "a.safetensors")
     now = [100.0]
-    monkeypatch.setattr("servers.watcher.weights.inventory.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("servers.watcher.weights.time.monotonic", lambda: now[0])
     watcher = ModelScan(box)
     assert watcher.look(go_on=lambda: True) is None
     mounts = factories.server(box, "mounts", mount_hf_cache=False, volumes=("/mnt:/mnt",))

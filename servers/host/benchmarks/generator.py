@@ -99,12 +99,7 @@ async def measure(
     Raises LoadLimitError where the budget ends before the point does.
     """
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=plan.concurrency)
-    made = httpx.AsyncClient(
-        timeout=httpx.Timeout(None, connect=connections.PROBE_TIMEOUT),
-        limits=limits,
-        **connections.options(),
-    )
-    async with connections.without_cookies(made) as client:
+    async with connections.make_client(limits) as client:
         sender = _PointSender(client, target, plan, report, state)
         if plan.warmups:
             await sender.warm_up()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from servers.host.benchmarks.requests import BenchmarkTarget
+from servers.host.http.wire import Way
 
 TIME_IS_UP = 3  # the status with which the process ends then
 
@@ -29,7 +30,9 @@ async def begin() -> tuple[BenchmarkTarget, LoadLimits]:
     ends = threading.Timer(limits.seconds, lambda: os._exit(TIME_IS_UP))
     ends.daemon = True
     ends.start()
-    return BenchmarkTarget(**said["target"]), limits
+    via = said["target"].pop("via")
+    way = Way(**via) if via is not None else None
+    return BenchmarkTarget(**said["target"], via=way), limits
 
 
 def follow(take: Callable[[dict[str, Any]], None]) -> None:

@@ -11,6 +11,7 @@ import httpx
 
 from servers.host.benchmarks.timings import RequestTiming
 from servers.host.http import connections
+from servers.host.http.wire import Way
 
 type Message = dict[str, str]
 
@@ -25,6 +26,18 @@ class BenchmarkTarget:
     url: str  # with /v1/chat/completions
     model: str
     headers: Mapping[str, str]
+    via: Way | None = None  # None: it is on this machine
+
+    def build_request(
+        self, client: httpx.AsyncClient, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> httpx.Request:
+        return client.build_request(
+            "POST",
+            self.url,
+            json=body,
+            headers={**self.headers, **headers},
+            extensions=dict(connections.lead(self.via)),
+        )
 
 
 def build_body(
@@ -52,9 +65,7 @@ async def send_timed(
 ) -> RequestTiming:
     """Never raises: a request that fails has its reason in `error`. `planned` None: now. `heard`
     gets the answer's text."""
-    request = client.build_request(
-        "POST", target.url, json=body, headers={**target.headers, "accept": "text/event-stream"}
-    )
+    request = target.build_request(client, body, {"accept": "text/event-stream"})
     stamps: list[float] = []
     counts: dict[str, int | None] = {}
     first_visible: float | None = None

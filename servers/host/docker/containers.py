@@ -29,9 +29,9 @@ from servers.host.docker.facts import (
     translate,
     unix_time,
 )
-from servers.host.images.builds import Builds
+from servers.host.images.images import Builds
 from servers.host.kernel.processes import listener
-from servers.host.logs.log_stream import LogStream, LogStreamError
+from servers.host.logs import LogStream, LogStreamError
 from servers.launch import numbers
 from servers.launch.spec import Mount, Port, Spec
 
@@ -82,7 +82,7 @@ class DockerContainers(Builds):
         somebody else is making it: an error that is undecided.
         """
         container = self.find(spec.labels)
-        container_id = container.id if container is not None else self._create(spec)
+        container_id = container.id if container is not None else self.create(spec)
         container = self.inspect(container_id)
         if container is not None and container.state != "created":
             return container
@@ -119,7 +119,7 @@ class DockerContainers(Builds):
         )
         made = None
         try:
-            made = self._create(trial)
+            made = self.create(trial)
             self.start(made)
         except ContainerError as error:
             if error.kind in ("daemon_down", "no_permission", "timeout"):
@@ -292,7 +292,8 @@ class DockerContainers(Builds):
         except LogStreamError as error:
             raise translate(str(error), doing="the container's log") from error
 
-    def _create(self, spec: Spec) -> str:
+    def create(self, spec: Spec) -> str:
+        """The id of a container that does not run yet. Raises ContainerError."""
         with translate_errors("to create the container"):
             try:
                 made = self._api.create_container(**creation(spec))

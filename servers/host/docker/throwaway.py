@@ -1,4 +1,4 @@
-"""Throwaway containers and trials: a command run in an image without network, mounts or GPUs."""
+"""Throwaway containers and trials: a command run in an image, by default without network, mounts or GPUs."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 from servers.host.docker.client import DockerResponse, DockerSocketError, translate_errors
 from servers.host.docker.containers import QUESTION, ContainerError, DockerContainers, Mount, Spec
 from servers.host.docker.facts import translate
-from servers.host.logs.log_stream import LogStreamError
+from servers.host.logs import LogStreamError
 
 _HEADER = struct.Struct(">BxxxL")
 _LOOK_EVERY = 0.5  # seconds
@@ -71,21 +71,50 @@ def ask(
     Without network, GPUs and capabilities, with no mounts but those it reads, on a read-only
     root, with limits; nothing is pulled and nothing is left. Raises ContainerError when Docker refuses.
     """
-    container_id = _create(docker, question)
+    return _listen_to(docker, _create(docker, question), question.seconds, question.longest, go_on)
+
+
+def ask_beside(
+    docker: DockerContainers,
+    spec: Spec,
+    *,
+    of: str,
+    seconds: float,
+    longest: int = 1 << 20,
+    go_on: Callable[[], bool] = lambda: True,
+) -> ContainerOutput:
+    """Run a container as it is asked for, and return what it said. `seconds` and `longest` (bytes
+    of output) as of a ContainerCommand; `of` is what drop_leftovers() knows it by.
+
+    Whoever calls has checked it against what the box allows. Nothing is left. Raises ContainerError
+    when Docker refuses.
+    """
+    labels = {"inferdash.install": docker.install, QUESTION: of}
+    made = docker.create(replace(spec, name="", labels=labels))
+    return _listen_to(docker, made, seconds, longest, go_on)
+
+
+def _listen_to(
+    docker: DockerContainers,
+    container_id: str,
+    seconds: float,
+    longest: int,
+    go_on: Callable[[], bool],
+) -> ContainerOutput:
     try:
-        with closing(_Listener(docker.host, container_id, question.longest)) as listener:
+        with closing(_Listener(docker.host, container_id, longest)) as listener:
             docker.start(container_id)
             listener.start()
             started = time.monotonic()
-            said = _follow(docker, container_id, listener, question, go_on)
+            said = _follow(docker, container_id, listener, seconds, go_on)
             return replace(said, took=time.monotonic() - started)
     finally:
         docker.remove(container_id)
 
 
-def drop_leftovers(docker: DockerContainers) -> int:
+def drop_leftovers(docker: DockerContainers, of: str = "yes") -> int:
     """Remove what a killed process of this install has left; how many. Raises ContainerError."""
-    labels = [f"inferdash.install={docker.install}", QUESTION]
+    labels = [f"inferdash.install={docker.install}", f"{QUESTION}={of}"]
     query = urlencode({"all": "1", "filters": json.dumps({"label": labels})})
     found = _json(docker.host, f"/containers/json?{query}", doing="a list of containers")
     for each in found:
@@ -136,7 +165,7 @@ def _follow(
     docker: DockerContainers,
     container_id: str,
     listener: "_Listener",
-    question: ContainerCommand,
+    seconds: float,
     go_on: Callable[[], bool],
 ) -> ContainerOutput:
     started = time.monotonic()
@@ -150,7 +179,7 @@ def _follow(
                 raise ContainerError("The container was removed by somebody.", kind="no_container")
             end: End = "memory" if container.oom_killed else "ended"
             return listener.build_output(end, exit_code=container.exit_code)
-        if _is_late(time.monotonic() - started, question.seconds):
+        if _is_late(time.monotonic() - started, seconds):
             return listener.build_output("late")
         if not go_on():
             return listener.build_output("given_up")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PurePosixPath
 from typing import BinaryIO, Self
 
-from servers.host.files import drafts, paths
+from servers.host.files import paths
 
 MOST_ENTRIES = 50_000  # of one folder
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -329,7 +329,7 @@ class BoxFiles:
         """A name beside it that becomes its own at the end: no reader sees half of it."""
         name = f".{path.name[:_NAMED]}.{os.getpid()}"
         with self._open_folder(path) as folder:
-            drafts.remove_stale(folder, name)
+            paths.remove_stale(folder, name)
             try:
                 yield folder, name
                 os.replace(name, path.name, src_dir_fd=folder, dst_dir_fd=folder)

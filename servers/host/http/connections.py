@@ -3,12 +3,14 @@
 import asyncio
 import atexit
 import threading
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from functools import cache
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
 import httpx
+
+from servers.host.http.wire import WAY, EngineTransport, Way
 
 # Seconds. A healthy engine answers these in milliseconds, also under full load.
 PROBE_TIMEOUT = 5.0
@@ -25,19 +27,29 @@ def client() -> httpx.AsyncClient:
     """The running event loop's."""
     loop = asyncio.get_running_loop()
     if loop not in _clients:
-        client = httpx.AsyncClient(
-            # A long prompt on a busy engine may take many minutes to its first token:
-            # people press Stop, not a clock.
-            timeout=httpx.Timeout(None, connect=PROBE_TIMEOUT),
-            # uvicorn, in which vLLM and SGLang run, closes idle connections after 5 s:
-            # let go before, or a request meets a connection that is being closed.
-            limits=httpx.Limits(
-                max_connections=None, max_keepalive_connections=32, keepalive_expiry=4
-            ),
-            **options(),
+        # uvicorn, in which vLLM and SGLang run, closes idle connections after 5 s:
+        # let go before, or a request meets a connection that is being closed.
+        _clients[loop] = make_client(
+            httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=4)
         )
-        _clients[loop] = without_cookies(client)
     return _clients[loop]
+
+
+def make_client(limits: httpx.Limits) -> httpx.AsyncClient:
+    """One that reaches engines, near ones and those behind a way."""
+    client = httpx.AsyncClient(
+        # A long prompt on a busy engine may take many minutes to its first token:
+        # people press Stop, not a clock.
+        timeout=httpx.Timeout(None, connect=PROBE_TIMEOUT),
+        transport=EngineTransport(limits),
+        **options(),
+    )
+    return without_cookies(client)
+
+
+def lead(via: Way | None) -> Mapping[str, Any]:
+    """The extensions of a request that goes by this way; None: straight."""
+    return {} if via is None else {WAY: via}
 
 
 async def forget(loop: asyncio.AbstractEventLoop) -> None:

@@ -7,7 +7,7 @@ level 2 keeps nothing, so that they are read again.
 import json
 import re
 import time
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,6 +20,7 @@ from servers.host.http import bounded, connections, prometheus
 from servers.host.http.bounded import BoundedResponse, BoundsError
 from servers.host.http.connections import PROBE_TIMEOUT
 from servers.host.http.prometheus import Exposed
+from servers.host.http.wire import Way, WireError
 
 _TOO_LONG = ("context size", "context length", "context window")
 # vLLM, of a model for texts alone and of --limit-mm-per-prompt; llama.cpp without a projector,
@@ -112,6 +113,7 @@ class Endpoint:
     address: str
     port: int
     key: str = field(default="", repr=False)  # what the engine wants as bearer token
+    via: Way | None = None  # None: it is on this machine
 
     def url(self, path: str) -> httpx.URL:
         if not path.startswith("/"):
@@ -123,6 +125,25 @@ class Endpoint:
     @property
     def headers(self) -> dict[bytes, bytes]:
         return {b"Authorization": b"Bearer " + _letters(self.key)} if self.key else {}
+
+    def build_request(
+        self,
+        method: str,
+        path: str,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+        *,
+        json: object = None,
+        content: bytes | None = None,
+    ) -> httpx.Request:
+        """For connections.send(), with the engine's key. Raises ValueError for a path that is none."""
+        return connections.client().build_request(
+            method,
+            self.url(path),
+            headers=[*headers, *self.headers.items()],
+            json=json,
+            content=content,
+            extensions=dict(connections.lead(self.via)),
+        )
 
 
 def _letters(key: str) -> bytes:
@@ -272,15 +293,12 @@ async def chat(
     every engine takes as "stop generating". Raises EngineError when the engine cannot be
     reached, refuses, or goes away before the answer is complete.
     """
-    request = connections.client().build_request(
-        "POST",
-        endpoint.url(path),
-        json=body,
-        headers=endpoint.headers
-        | {b"Accept": b"text/event-stream", b"Accept-Encoding": b"identity"},
-    )
+    wants = ((b"Accept", b"text/event-stream"), (b"Accept-Encoding", b"identity"))
+    request = endpoint.build_request("POST", path, wants, json=body)
     try:
         response = await connections.send(request)
+    except WireError as exc:
+        raise EngineError(f"{exc} The engine goes on meanwhile. Try again later.") from exc
     except httpx.ConnectError as exc:
         raise EngineError(
             "The engine does not answer on its port: it has just died or is stopping. "
@@ -342,6 +360,8 @@ def post(endpoint: Endpoint, path: str, body: object = None, *, within: float) -
     asking = _ask(endpoint, path, method="POST", json=body, within=within)
     try:
         got = connections.waited_for(asking)
+    except WireError as exc:
+        raise EngineError(str(exc)) from exc
     except httpx.ConnectError as exc:
         raise EngineError("Nothing listens on the engine's port any more.") from exc
     except httpx.TransportError as exc:
@@ -362,10 +382,9 @@ async def _ask(
     json: object = None,
     within: float = PROBE_TIMEOUT,
 ) -> BoundedResponse:
-    headers = endpoint.headers | {b"Accept-Encoding": b"identity"}
-    client = connections.client()
-    request = client.build_request(method, endpoint.url(path), headers=headers, json=json)
-    return await bounded.fetch(request, by=client, most=PROBE_LIMIT, within=within)
+    wants = ((b"Accept-Encoding", b"identity"),)
+    request = endpoint.build_request(method, path, wants, json=json)
+    return await bounded.fetch(request, by=connections.client(), most=PROBE_LIMIT, within=within)
 
 
 def fetch_json(endpoint: Endpoint, path: str) -> Any:

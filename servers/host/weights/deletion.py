@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from servers.host.files import paths
 from servers.host.files.box_files import BoxFiles, OtherDiskError, RefusedFileError
-from servers.host.kernel import shm
+from servers.host.kernel import resources
 from servers.host.weights import checkpoints, stored
 
 MOST_ENTRIES = 20_000  # a model has hundreds; more is somebody's home
@@ -142,7 +142,7 @@ def users(made: DeletionPlan, files: BoxFiles, *, proc: Path = Path("/proc")) ->
         with suppress(OSError):
             seen = files.file(path)
             wanted.add((seen.st_dev, seen.st_ino))
-    return shm.holders(wanted, proc)
+    return resources.holders(wanted, proc)
 
 
 def _repository(path: PurePosixPath) -> PurePosixPath | None:

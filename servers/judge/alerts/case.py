@@ -63,7 +63,14 @@ AFTER = {"floor": 10.0, "box": 60.0, "thermal": 10.0, "hardware": 5.0, "disk": 5
 CALM = {"floor": 60.0, "box": 30.0, "thermal": 120.0, "hardware": 120.0, "disk": 120.0}
 # Who tries again has not got it yet.
 CALM |= {"download": 60.0, "pull": 60.0}
-CALM |= {"leaked": 30.0, "residual": 30.0, "unhealthy": 30.0, "silent": 20.0, "answers": 30.0}
+CALM |= {
+    "leaked": 30.0,
+    "residual": 30.0,
+    "unhealthy": 30.0,
+    "silent": 20.0,
+    "answers": 30.0,
+    "slower": 30.0,
+}
 # What is over and comes back within so many seconds has never been over; nor was that told.
 AGAIN = 300.0
 COMES_BACK = frozenset(CALM)

@@ -1,7 +1,8 @@
-"""Results of other programs as ours: llama-benchy, `vllm bench serve` and SGLang's bench_serving.
+"""Results of other programs as ours: llama-benchy, `vllm bench serve`, SGLang's bench_serving, llama-bench.
 
 Sources: schemas/benchmark_report_schema.json of llama-benchy, vllm/benchmarks/serve.py,
-python/sglang/bench_serving.py. Their times are milliseconds, ours seconds.
+python/sglang/bench_serving.py, tools/llama-bench of llama.cpp. Their times are milliseconds
+(llama-bench's are tokens a second), ours seconds.
 """
 
 import json
@@ -30,7 +31,7 @@ from servers.judge.benchmarks.points import PointFigures, Spread
 _LONG = 1000  # tokens of a prompt that counts as a long one
 _NONE_OF_THEM = (
     "It is none of the files that can be read: a result card, or the JSON of llama-benchy, "
-    "vllm bench serve or SGLang’s bench_serving."
+    "vllm bench serve, SGLang’s bench_serving or llama-bench."
 )
 
 
@@ -44,6 +45,8 @@ def read_upload(data: bytes) -> UploadedResult:
         raise UploadError("It is a JSON export without a hash. Download the result’s card instead.")
     if "benchmarks" in first and "latency_mode" in first:
         return _read_benchy(first)
+    if all("avg_ts" in run and "n_gen" in run for run in runs):
+        return _read_llama_bench(runs)
     if all("median_e2e_latency_ms" in run or "input_throughput" in run for run in runs):
         return _read_runs(runs, source="sglang", title="SGLang bench_serving")
     if all("output_throughput" in run and "completed" in run for run in runs):
@@ -162,6 +165,69 @@ def _spread(
     if median is None:
         return None
     return Spread(median=median, p90=p90, p99=p99, worst=max(median, p90 or 0.0, p99 or 0.0))
+
+
+def _read_llama_bench(runs: Sequence[Mapping[str, Any]]) -> UploadedResult:
+    """A test reads a prompt or writes an answer; those behind the same length of text are a point."""
+    if len(runs) > MOST_POINTS:
+        raise UploadError(f"It has {len(runs)} tests, and at most {MOST_POINTS} are read.")
+    depths: dict[int, dict[str, Mapping[str, Any]]] = {}
+    for run in runs:
+        has_prompt, has_answer = read_count(run, "n_prompt"), read_count(run, "n_gen")
+        if bool(has_prompt) != bool(has_answer):  # a test of both tells neither
+            kind = "prompt" if has_prompt else "answer"
+            depths.setdefault(read_count(run, "n_depth") or 0, {}).setdefault(kind, run)
+    points = []
+    for depth, tests in sorted(depths.items()):
+        answer, prompt = tests.get("answer", {}), tests.get("prompt", {})
+        rates, reads = _list_samples(answer), _list_samples(prompt)
+        if not rates and not reads:
+            continue
+        length = depth + (read_count(prompt, "n_prompt") or 0)
+        rounds = [
+            build_figures(
+                requests=1,
+                output_rate=rates[at] if at < len(rates) else None,
+                user_rate=rates[at] if at < len(rates) else None,
+                prefill_rate=reads[at] if at < len(reads) else None,
+            )
+            for at in range(max(len(rates), len(reads)))
+        ]
+        points.append(
+            MeasuredPoint(
+                name=_name(1, length), concurrency=1, prompt_tokens=length,
+                output_tokens=read_count(answer, "n_gen") or 0, rounds=tuple(rounds), taints=(),
+            )
+        )  # fmt: skip
+    if not points:
+        raise UploadError("It is a file of llama-bench in which nothing was measured.")
+    first = runs[0]
+    model = read_text(first, "model_filename").rpartition("/")[2]
+    build = read_count(first, "build_number")
+    told = (
+        ("model", model),
+        ("engine", "llamacpp"),
+        ("engine_version", f"b{build}" if build else ""),
+    )
+    return UploadedResult(
+        source="llama-bench",
+        title="llama-bench",
+        subject=model or "llama-bench",
+        at=read_moment(first.get("test_time")),
+        preset="",
+        preset_version=0,
+        on={name: value for name, value in told if value},
+        points=tuple(points),
+    )
+
+
+def _list_samples(run: Mapping[str, Any]) -> list[float]:
+    """Tokens a second, a round each."""
+    told = read_list(run, "samples_ts", MOST_ROUNDS) if run else []
+    found = [read_number({"ts": each}, "ts") for each in told] or [
+        read_number(run, "avg_ts") if run else None
+    ]
+    return [each for each in found if each is not None]
 
 
 def _read_runs(runs: Sequence[Mapping[str, Any]], *, source: str, title: str) -> UploadedResult:

@@ -1,7 +1,7 @@
 """Verdicts on trials of upgrades: keep what is new, go back, or neither can be told."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from servers.judge.benchmarks.comparison import MeasuredPoint, SpeedChange, compare_speed
@@ -51,6 +51,18 @@ def judge_trial(
     code = "benchmarks.trial-kept" if answers == "pass" else "benchmarks.trial-kept-unchecked"
     says = say(code, change=change.words)
     return TrialVerdict(decision="keep", says=says, change=change)
+
+
+def pool_rounds(
+    first: Sequence[MeasuredPoint], second: Sequence[MeasuredPoint]
+) -> list[MeasuredPoint]:
+    """Points that were measured twice, with the rounds of both; of one that is not clean only the other's."""
+    found: dict[tuple[str, int, int, int], MeasuredPoint] = {}
+    for point in (*_keep_clean(first), *_keep_clean(second)):
+        known = found.get(point.key)
+        rounds = (*known.rounds, *point.rounds) if known else point.rounds
+        found[point.key] = replace(point, rounds=rounds)
+    return list(found.values())
 
 
 def _keep_clean(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from servers.host.canary.replies import CanaryQuestion
 from servers.judge.benchmarks.presets import read_book
-from servers.launch.yaml_files import load_yaml
+from servers.launch.tables import load_yaml
 
 type ItemKind = Literal[
     "language", "schema", "tool", "needle", "fingerprint", "arithmetic", "turns", "repetition"
@@ -108,6 +108,8 @@ def _expand_one(
     if "tool" in said:
         tool = {"type": "function", "function": said["tool"]}
         extra = {"tools": [tool], "tool_choice": "auto"}
+    if said.get("streams"):
+        extra |= {"stream": True, "stream_options": {"include_usage": True}}
     yield CanaryItem(
         key=said["key"] if "tokens" not in said or said["kind"] != "repetition"
         else f"{said['key']}-{said['tokens']}",

@@ -8,7 +8,7 @@ from typing import Any
 
 from servers.judge.profiles.conditions import Condition, compile_condition
 from servers.judge.profiles.facts import LaunchFacts
-from servers.launch.yaml_files import load_yaml
+from servers.launch.tables import load_yaml
 
 
 @dataclass(frozen=True, kw_only=True)

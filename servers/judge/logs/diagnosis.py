@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, Literal
 
 from servers.judge.logs import (
+    advice,
     circumstances,
     engine_hints,
     evidence,
@@ -22,6 +23,7 @@ from servers.judge.logs import (
 )
 from servers.judge.logs.evidence import EvidenceLine, EvidenceLog, Oom
 from servers.judge.logs.failure_catalog import RANKS, Failure
+from servers.judge.logs.hits import GIB, Hit, match_entry
 from servers.judge.logs.phases.progress import PhaseProgress
 from servers.judge.logs.phases.reader import Reader
 from servers.judge.logs.remedies import list_texts
@@ -38,13 +40,11 @@ LONGEST_LINE = 16_384  # characters; of a longer one, both ends: a bar redraws i
 # Exit codes of somebody's stop: Ctrl-C and SIGTERM; of one that served, SIGKILL after the grace.
 _STOPPED = (130, 143, -2, -15)
 _STOPPED_SERVING = (0, *_STOPPED, 137, -9)
-_GIB = 2**30
 # What a server that hangs goes on to say: that it was asked how it is, and that nothing moves.
 _IDLE = re.compile(
     r"\s*$|\S{1,60} - \"(?:GET|HEAD) /\S{0,200} HTTP/|"
     r"Engine \d{3}: Avg prompt throughput: 0\.0 tokens/s, Avg generation throughput: 0\.0 tokens/s"
 )
-_NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,21 +66,17 @@ class Ending:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """`cause` is an id of the catalogue; None: not recognised, or nothing to explain."""
+    """`cause` is an id of the catalogue; None: not recognised, or nothing to explain.
+
+    `place` is the id of an entry that only knows where it failed.
+    """
 
     outcome: Outcome
     summary: str
     cause: str | None = None
+    place: str | None = None
     evidence: tuple[Evidence, ...] = ()
     groups: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Hit:
-    failure: Failure
-    line: EvidenceLine
-    groups: Mapping[str, str]
-    log: EvidenceLog
 
 
 def head_and_tail(
@@ -135,7 +131,7 @@ def _is_after_ready(line: EvidenceLine, log: EvidenceLog, ending: Ending) -> boo
     return line.number > (ending.ready_line or 0)
 
 
-def _is_hang(hit: _Hit) -> bool:
+def _is_hang(hit: Hit) -> bool:
     return hit.failure.hangs is not None and bool(hit.failure.hangs.search(hit.line.text))
 
 
@@ -156,14 +152,16 @@ def _has_died(ending: Ending, lines: list[EvidenceLine], was_ready: bool, log: E
 
 def _hits(
     ending: Ending, log: EvidenceLog, lines: list[EvidenceLine], was_ready: bool
-) -> list[_Hit]:
-    found: list[_Hit] = []
+) -> list[Hit]:
+    found: list[Hit] = []
     index = matching.LineIndex([line.lower for line in lines])
     for failure in _possible(ending, was_ready):
         if failure.is_of_exception:
             continue
         may_be = index.find(failure.match)
-        mine = [hit for at in may_be if (hit := _hit(failure, lines[at], log, ending))]
+        mine = [
+            hit for at in may_be if (hit := match_entry(failure, lines[at], log, ending.unheld))
+        ]
         if len(mine) < failure.times:
             continue
         if failure.at_end and mine and not _is_at_end(mine[-1], log):
@@ -182,74 +180,25 @@ def _possible(ending: Ending, was_ready: bool) -> Iterable[Failure]:
             continue
         if failure.when is not None and (facts is None or failure.when(facts) is not True):
             continue
-        if failure.unheld_gib and (ending.unheld or 0) < failure.unheld_gib * _GIB:
+        if failure.unheld_gib and (ending.unheld or 0) < failure.unheld_gib * GIB:
             continue
         yield failure
 
 
-def _hit(failure: Failure, line: EvidenceLine, log: EvidenceLog, ending: Ending) -> _Hit | None:
-    if line.is_quiet and not failure.any_level:
-        return None
-    if failure.raised and not exceptions.names_one(line):
-        return None
-    for pattern in failure.match:
-        match = pattern.search(line.searched, line.lower)
-        if match is None or (failure.unless and failure.unless.search(line.searched)):
-            continue
-        if failure.room and not matching.has_room(*match.group(*failure.room)):
-            continue
-        if failure.frame and not any(map(failure.frame.search, exceptions.list_frames(line))):
-            continue
-        if failure.place and not failure.place.search(exceptions.explain_place(line)):
-            continue
-        if _lacks(failure, line, log):
-            return None
-        groups = {name: cut(said) for name, said in match.groupdict().items() if said}
-        return _Hit(failure=failure, line=line, groups=_more(groups, ending), log=log)
-    return None
-
-
-def _lacks(failure: Failure, line: EvidenceLine, log: EvidenceLog) -> bool:
-    """Whether what it wants of the lines before is not there."""
-    if not (failure.seen or failure.unseen or failure.twice or failure.seen_with):
-        return False
-    before = log.texts[: line.position]
-    for part, need in failure.seen_with:
-        if part.search(line.text) and not any(map(need.search, before)):
-            return True
-    if failure.unseen and any(map(failure.unseen.search, before)):
-        return True
-    if failure.twice and sum(1 for text in before if failure.twice.search(text)) < 2:
-        return True
-    return not all(any(map(each.search, before)) for each in failure.seen)
-
-
-def _more(groups: dict[str, str], ending: Ending) -> dict[str, str]:
-    """What follows from what the line says."""
-    free, total = (_NUMBER.fullmatch(groups.get(name, "")) for name in ("free", "total"))
-    if free and total and float(total[0]):
-        share = float(free[0]) / float(total[0]) - 0.01
-        if 0.05 <= share < 1:
-            groups["fits"] = f"{int(share * 100) / 100:.2f}"
-    if ending.unheld is not None:
-        groups["unheld"] = f"{ending.unheld / _GIB:.1f}"
-    return groups
-
-
-def _is_at_end(hit: _Hit, log: EvidenceLog) -> bool:
+def _is_at_end(hit: Hit, log: EvidenceLog) -> bool:
     later = (parsing.read(text).text for text in log.texts[hit.line.position + 1 :])
     return all(
         _IDLE.match(text) or any(p.regex.search(text) for p in hit.failure.match) for text in later
     )
 
 
-def _find_unexplained(lines: list[EvidenceLine], hits: list[_Hit]) -> list[EvidenceLine]:
+def _find_unexplained(lines: list[EvidenceLine], hits: list[Hit]) -> list[EvidenceLine]:
     """Exceptions of which the catalogue says nothing."""
     known = {hit.line.position for hit in hits if not hit.failure.is_guess}
     return [line for line in lines if exceptions.is_exception(line) and line.position not in known]
 
 
-def _best(hits: list[_Hit], unexplained: list[EvidenceLine], log: EvidenceLog) -> _Hit | None:
+def _best(hits: list[Hit], unexplained: list[EvidenceLine], log: EvidenceLog) -> Hit | None:
     """The first cause. None where an exception that nobody knows came before what is known."""
     fresh = [hit for hit in hits if not log.has_survived(hit.line)]
     final = [line for line in unexplained if not log.has_survived(line)]
@@ -278,15 +227,15 @@ def _best(hits: list[_Hit], unexplained: list[EvidenceLine], log: EvidenceLog) -
     return None
 
 
-def _is_followed(hit: _Hit, unexplained: list[EvidenceLine]) -> bool:
+def _is_followed(hit: Hit, unexplained: list[EvidenceLine]) -> bool:
     return any(line.position > hit.line.position for line in unexplained)
 
 
-def _order(hit: _Hit) -> tuple[int, int]:
+def _order(hit: Hit) -> tuple[int, int]:
     return (hit.line.position, -hit.failure.weight)
 
 
-def _outright(first: _Hit, causes: list[_Hit], log: EvidenceLog) -> _Hit:
+def _outright(first: Hit, causes: list[Hit], log: EvidenceLog) -> Hit:
     """The later hit that says more of the same: an exception raised from the first one."""
     for later in sorted(causes, key=_order):
         if first.failure.id not in later.failure.absorbs:
@@ -298,7 +247,7 @@ def _outright(first: _Hit, causes: list[_Hit], log: EvidenceLog) -> _Hit:
     return first
 
 
-def _conclude_known(best: _Hit, hits: list[_Hit]) -> Diagnosis:
+def _conclude_known(best: Hit, hits: list[Hit]) -> Diagnosis:
     failure = best.failure
     same = [hit.line for hit in hits if hit.failure is failure]
     return Diagnosis(
@@ -323,7 +272,7 @@ def _conclude_killed(ending: Ending, unexplained: list[EvidenceLine]) -> Diagnos
     )
 
 
-def _is_of_memory(best: _Hit | None) -> bool:
+def _is_of_memory(best: Hit | None) -> bool:
     """What the log knows of its own end counts for more: it may have died of that first."""
     if best is None:
         return True
@@ -388,8 +337,11 @@ def _conclude_exception(
     said = cut(exceptions.quote(fatal, log), 300)
     told = quote_lines([fatal, *pick(final)])
     place = exceptions.explain_place(fatal)
-    if hit := _find_of_exception(ending, fatal, log):
-        groups = {**hit.groups, "said": said, **({"place": place} if place else {})}
+    groups: dict[str, str] = {}
+    hit = _find_of_exception(ending, fatal, log)
+    if hit is not None:
+        groups = {"said": said, **advice.read(fatal, said), **hit.groups}
+        groups |= {"place": place} if place else {}
         sentence = hit.failure.sentence(groups)
         if hit.failure.rank == "family":
             return Diagnosis(
@@ -406,16 +358,24 @@ def _conclude_exception(
         if place
         else say("logs.unnamed", said=said)
     )
-    return Diagnosis(outcome="failed", summary=str(summary), evidence=told)
+    return Diagnosis(
+        outcome="failed",
+        place=hit.failure.id if hit else None,
+        summary=str(summary),
+        evidence=told,
+        groups=groups,
+    )
 
 
-def _find_of_exception(ending: Ending, fatal: EvidenceLine, log: EvidenceLog) -> _Hit | None:
+def _find_of_exception(ending: Ending, fatal: EvidenceLine, log: EvidenceLog) -> Hit | None:
     """The entry that knows its kind; else the one that knows its place."""
     possible = [
         each for each in _possible(ending, log.ready_at is not None) if each.is_of_exception
     ]
     possible.sort(key=lambda each: -RANKS[each.rank])
-    return next(filter(None, (_hit(each, fatal, log, ending) for each in possible)), None)
+    return next(
+        filter(None, (match_entry(each, fatal, log, ending.unheld) for each in possible)), None
+    )
 
 
 def report(lines: Iterable[str], *, exit_code: int | None = None) -> dict[str, Any]:
@@ -467,9 +427,10 @@ def _progress(lines: list[tuple[int, str]], engine: str = "") -> PhaseProgress:
 
 def fixes(found: Diagnosis, engine: str) -> list[str]:
     """In words, best first."""
-    if found.cause is None:
+    known_by = found.cause or found.place
+    if known_by is None:
         return []
-    known = failure_catalog.by_id()[found.cause].remedies
+    known = failure_catalog.by_id()[known_by].remedies
     return list(list_texts(known, engine, found.groups))
 
 

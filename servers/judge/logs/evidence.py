@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import takewhile
 from typing import Any, Literal
 
 from servers.judge.logs import parsing
@@ -22,7 +23,9 @@ insufficient|unbalanced|corrupt|illegal|overflow|incomplete|bus error|xid|aer_|d
 cublas|pcie|occupied|magic|dumped|gated|restricted|awaiting|ambiguous|trust_|duplicate|broken|nccl
 speculative|fallen|exit code|does not|is not|are not|not |no longer|no such|no |too old|larger than
 greater than|less than|smaller than|only support|crash|malformed|leak|lost|hang|fault|exited with|bootstrapping
-file "|file /|file ~""".replace("\n", "|").split("|")
+placement group|what():|/libllama|__cxa_throw|std::terminate|uncaught_|file "|file /|file ~""".replace(
+        "\n", "|"
+    ).split("|")
 )
 
 # What quotes other people's words: arguments, requests, the configuration in a dump.
@@ -44,8 +47,13 @@ _REPEATED = re.compile(
 _RAISE = re.compile(r"raise (?P<name>[A-Za-z_][\w.]{0,80})\((?P<rest>.*)")
 # The last one may be cut off.
 _QUOTED = re.compile(r"[fr]?\"([^\"]{1,400})(?:\"|$)|[fr]?'([^']{1,400})(?:'|$)")
+_IMPORT = re.compile(r"(?:from [\w.]{1,120} )?import [\w.*(]")
+_OF_MAIN = re.compile(r'/bin/[^"/]{1,60}", line \d+, in <module>|, in _run_module_as_main')
 # llama-server as a router puts the port of each of its servers before their lines.
 _ROUTER = re.compile(r"\[\d{4,5}\] (?=\S)")
+# What llama-server says of itself first: "build: 6710 (e29acf74) with cc …", "build_info: b8000-1a2b3c4".
+_BUILD = re.compile(r"\bbuild(?:_info)?: b?(\d{3,6})[ -]\(?[0-9a-f]{6,12}\b")
+_BEFORE_BUILD = re.compile(r"ggml_\w{1,40}_init|load_backend: ")
 # llama.cpp goes on with less memory: what it could not get before was no end.
 _RETRY = "retrying without pipeline parallelism"
 # Lines between a frame and what may follow it: its source, and marks under that.
@@ -67,7 +75,7 @@ DEATH = re.compile(
     r"WorkerProc (?:initialization failed|failed to start)|Background loop has errored|"
     r"Engine loop is not running|Fatal Python error|terminate called after throwing|"
     r"Segmentation fault|Illegal instruction|core dumped|GGML_ASSERT\(|ggml_abort|Bus error|^Killed$|"
-    r"exiting due to (?:model loading|HTTP server) error|scheduler (?:is dead|died)|"
+    r"exiting due to (?:model loading|HTTP server) error|scheduler (?:is dead|died)|ggml_uncaught_exception|std::terminate\(\)|"
     r"^\S+\.service: (?:Main process exited, code=(?:exited, status=[1-9]|dumped)|Failed with result)|"
     r"ChildFailedError|Error response from daemon|error: (?:unrecognized|ambiguous|argument|the "
     r"following|invalid argument)|Shutting down .{0,40}because .{0,40}died|"
@@ -152,6 +160,18 @@ class EvidenceLog:
     chains: list[int] = field(default_factory=list)  # positions
     ready_at: int | None = None  # position of the last line that says so
     stopped_at: int | None = None  # position of the first line of somebody's stop
+    build: str = ""  # the number of the llama.cpp that wrote the last lines; "": not told
+
+    def note_build(self, build: str) -> bool:
+        """Whether this is another build, whose start makes all that was read the past."""
+        is_other = self.build not in ("", build)
+        self.build = build
+        if is_other:
+            ahead = takewhile(lambda each: _BEFORE_BUILD.match(each.text), reversed(self.telling))
+            self.telling = list(ahead)[::-1]
+            self.milestones, self.chains = [], []
+            self.ready_at = self.stopped_at = None
+        return is_other
 
     def has_survived(self, line: EvidenceLine) -> bool:
         """Whether the same process has got further after it: then it was no end."""
@@ -187,6 +207,8 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
         for piece in _pieces(raw):
             position = len(log.texts)
             log.texts.append(piece)
+            if (told_build := _BUILD.search(piece)) and log.note_build(told_build[1]):
+                written, step, rank = {}, 0, ""
             lower = piece.lower()
             milestone = None if early in piece else _milestone(piece)
             if log.stopped_at is None and STOP.search(piece):
@@ -276,11 +298,14 @@ def _read_raise(
     at = told.at[-1] + 1
     below = [parsing.read(text).text.strip() for text in texts[at : at + 2 * _WITHIN]]
     found = _RAISE.match(below[0]) if below else None
-    if found is None:
+    if found is not None:
+        texts_said = _QUOTED.findall(" ".join([found["rest"], *below[1:]]))
+        message = "".join(double or single for double, single in texts_said)
+        said = f"{found['name']}: {message}" if message else found["name"]
+    elif below and _is_uncaught_import(told, below):
+        said = f"The log breaks off in a traceback, at “{below[0]}”"
+    else:
         return None
-    texts_said = _QUOTED.findall(" ".join([found["rest"], *below[1:]]))
-    message = "".join(double or single for double, single in texts_said)
-    said = f"{found['name']}: {message}" if message else found["name"]
     return EvidenceLine(
         number=told.number + 1,
         position=at,
@@ -294,6 +319,12 @@ def _read_raise(
         frames=tuple(told.frames),
         frames_at=tuple(told.at),
     )
+
+
+def _is_uncaught_import(told: _Traceback, below: Sequence[str]) -> bool:
+    """Whether the program itself ended at an import: nobody catches what its first file raises."""
+    is_mains = bool(_OF_MAIN.search(told.frames[0]))
+    return is_mains and bool(_IMPORT.match(below[0])) and not any(below[1:])
 
 
 def _pieces(raw: str) -> Sequence[str]:

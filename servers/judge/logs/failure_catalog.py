@@ -6,11 +6,13 @@ stage       where in a start it is met
 rank        specific (left out) | close | broad | follows | wrapper: which of two counts;
             family: only of the exception that ended it, where nothing else is recognised; its
             sentence has {said}, the exception with its message, and {place}, the engine's frame;
-            place: the same where only the place is known: it is told, and is no cause
+            place: the same where only the place is known: it is told, and is no cause.
+            Both have {advice}, {part_of} and {package}, see advice.py
 match       a pattern, or several of which one must be found in one line
 unless      a pattern that the same line must not hold
 level       any: lines that call themselves INFO or WARNING count too
-seen, unseen, twice, times   patterns of earlier lines; how often `match` must be met
+seen, unseen, twice, times   patterns of earlier lines; how often `match` must be met. Groups of
+            `seen` and `place` can be told like those of `match`
 seen_with   {part of the line: pattern of an earlier line that it then needs}
 raised      only a line that names an exception
 room        [group, group]: only where the first one's size is more than twice the second's
@@ -26,7 +28,7 @@ when        a condition on the launch, see conditions.py; without a launch it is
 absorbs     ids whose line only prepared this one
 outcome     hung: the log itself proves a standstill
 says        the cause in one sentence, with the patterns' named groups
-plainly     the same where a group is not told
+plainly     the same where a group is not told; or several, the first counts whose groups are told
 fixes       best first, see remedies.py
 source      names of rules/sources.yaml, owner/repository#issue, or plain words
 """
@@ -47,7 +49,7 @@ from servers.judge.logs.remedies import Remedy, fill
 from servers.judge.profiles import lint_rules
 from servers.judge.profiles.conditions import Condition, compile_condition
 from servers.judge.profiles.facts import RuleSource
-from servers.launch.yaml_files import load_yaml
+from servers.launch.tables import load_yaml
 
 SHORTEST = 4  # a shorter word is in too many lines
 
@@ -109,7 +111,7 @@ RANKS: dict[Rank, int] = {
 _ISSUE = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
 _BLANK = re.compile(r"\{(\w+)\}")
 # Told by the machinery, not by a pattern.
-_GIVEN = {"fits", "unheld", "said", "place"}
+_GIVEN = {"fits", "unheld", "said", "place", "advice", "part_of", "package"}
 
 
 class FailureError(Exception):
@@ -158,7 +160,7 @@ class Failure:
     absorbs: tuple[str, ...] = ()
     last: bool = False
     hangs: re.Pattern[str] | None = None
-    plainly: str = ""
+    plainly: tuple[str, ...] = ()
 
     @property
     def weight(self) -> int:
@@ -181,8 +183,9 @@ class Failure:
         return RANKS[self.rank] > RANKS["follows"]
 
     def sentence(self, groups: Mapping[str, str]) -> str:
-        is_told = set(_BLANK.findall(self.says)) <= set(groups)
-        return fill(self.says if is_told or not self.plainly else self.plainly, groups)
+        every = (self.says, *self.plainly)
+        told = (text for text in every if set(_BLANK.findall(text)) <= set(groups))
+        return fill(next(told, every[-1]), groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,13 +280,16 @@ def _failure(said: dict[str, Any]) -> Failure:
         seen_with=tuple((re.compile(part), re.compile(need)) for part, need in needs.items()),
         room=_pair(said.pop("room", None)),
         absorbs=tuple(said.pop("absorbs", ())),
+        plainly=tuple(_many(said.pop("plainly", []))),
         remedies=tuple(Remedy.from_data(each) for each in said.pop("fixes", [])),
         sources=tuple(_sources(said.pop("source"))),
         **said,
     )
     groups = {name for each in patterns for name in each.regex.groupindex} | _GIVEN
+    for each in (*made.seen, *filter(None, [made.place])):
+        groups |= each.groupindex.keys()
     given = groups | circumstances.GIVEN
-    for text in (made.says, made.plainly):
+    for text in (made.says, *made.plainly):
         if strange := set(_BLANK.findall(text)) - groups:
             raise ValueError(f"no pattern has a group {', '.join(strange)}")
     for remedy in made.remedies:

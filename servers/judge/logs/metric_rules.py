@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from servers.judge.logs.metrics import FIELDS, MetricRule
-from servers.launch.yaml_files import load_yaml
+from servers.launch.tables import load_yaml
 
 FOLDER = Path(__file__).with_name("meters")
 _KEYS = {"id", "near", "fields", "who", "scale", "examples"}

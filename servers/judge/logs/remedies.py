@@ -363,7 +363,8 @@ def _fill_groups(said: Mapping[str, Any], groups: Mapping[str, str]) -> dict[str
     if "drop_flags" in made:
         # An engine names what it does not know together with the values.
         words = [word for each in made["drop_flags"] for word in str(each).split()]
-        made["drop_flags"] = [word.partition("=")[0] for word in words if is_flag(word)]
+        flags = (word.partition("=")[0] for word in words if is_flag(word))
+        made["drop_flags"] = [flag for flag in flags if flag.strip("-")]
     return made
 
 

@@ -13,9 +13,9 @@ from typing import Any, Literal, Self
 
 from servers.host.docker.containers import Container
 from servers.host.kernel.processes import WorkerProcess, is_worker
-from servers.host.kernel.shm import SharedSegment
+from servers.host.kernel.resources import SharedSegment
 from servers.judge.messages import Sentence, say
-from servers.launch import durations
+from servers.launch import numbers
 
 type Kind = Literal["process", "shm", "container"]
 
@@ -234,7 +234,7 @@ def containers(found: Iterable[tuple[Container, ContainerRecord]]) -> Iterator[O
             what=say("memory.orphan-of-container", name=one.name).text,
             why="",
             size_of="disk",
-            since=durations.to_timestamp(moment),
+            since=numbers.to_timestamp(moment),
             container=one.id,
             server=known.server,
             is_running=is_running,

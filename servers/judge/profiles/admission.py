@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 
-from servers.judge.memory.room import GpuRoom
+from servers.judge.memory.pools import GpuRoom
 from servers.judge.messages import Sentence, say
 from servers.judge.profiles.conditions import OFF
 from servers.judge.profiles.facts import SEVERITIES, LaunchFacts, LintFinding

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from servers.judge.memory.room import GpuRoom
+from servers.judge.memory.pools import GpuRoom
 from servers.launch.engines import ENGINES, placement
 from servers.launch.engines.change import LaunchChange, split_flags
 from servers.launch.engines.flaglist import (

@@ -22,8 +22,7 @@ from servers.judge.profiles.facts import (
 )
 from servers.launch.engines import change
 from servers.launch.engines.change import FlagValue, LaunchChange
-from servers.launch.tables import freeze, read_table
-from servers.launch.yaml_files import FastLoader, load_yaml
+from servers.launch.tables import FastLoader, freeze, load_yaml, read_table
 
 
 @dataclass(frozen=True, kw_only=True)

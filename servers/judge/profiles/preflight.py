@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-from servers.judge.images import drivers
+from servers.judge.images.names import find_needed_cuda, first_for, satisfies
 from servers.judge.messages import Sentence, say
 from servers.judge.profiles.conditions import ON
 from servers.judge.profiles.facts import LaunchFacts, Subject
@@ -275,14 +275,14 @@ def _driver(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]
     if facts.launch.gpus == "none" or not found:
         return
     require = found.get("require") or ""
-    met, cuda = drivers.satisfies(driver, require), drivers.find_needed_cuda(require)
+    met, cuda = satisfies(driver, require), find_needed_cuda(require)
     if met is None:
         said = say(
             "profiles.driver-unknown", require=require[:80], driver=driver or "(not reported)"
         )
         yield item("driver", said)
     elif not met:
-        first = drivers.first_for(cuda)
+        first = first_for(cuda)
         branch = f" {first} or newer" if first else ""
         said = say("profiles.driver-too-old", cuda=cuda, driver=driver, branch=branch)
         yield item("driver", said)

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from servers.judge.memory import room
+from servers.judge.memory import pools
 from servers.judge.messages import Sentence, say
 
 # How long a fault lasts before it is one. A restart by hand inside the container is seconds of
@@ -291,7 +291,7 @@ def compute_wake_shortfall(
 ) -> int:
     """Bytes that its GPUs lack for it to have back what it gave; 0 where that is not known."""
     back = given_back(sleep_info)
-    free = room.compute_free(sample, gpus)
+    free = pools.compute_free(sample, gpus)
     if not back or back <= 0 or not free:
         return 0
     each = back // len(free)

@@ -215,6 +215,7 @@ def refusals(
     root: Path = Path("/"),
     own: Iterable[str] = (),
     manage: str = MANAGE,
+    beside: str = "",
 ) -> list[str]:
     """Why this box will not run this container: one sentence a reason, empty when it will.
 
@@ -224,6 +225,7 @@ def refusals(
     Checked on the resolved spec, as the last thing before Docker is asked. `root` is where
     this process sees the box's "/". `own` are paths on the box that no container gets,
     whatever the limits say: whoever has inferdash's keys or Docker's socket has the box.
+    `beside` is a container of inferdash's own whose network this one may share.
     """
     found = [
         mount_refusal(mount.source, limits, root=root, own=own, manage=manage)
@@ -251,7 +253,8 @@ def refusals(
         if asked and not allowed
     ]
     for name in ("network", "ipc", "pid"):
-        if getattr(spec, name).startswith("container:"):
+        is_beside = name == "network" and beside and spec.network == f"container:{beside}"
+        if getattr(spec, name).startswith("container:") and not is_beside:
             found.append(say("runs.limit-namespace", name=name).text)
     found += [
         f"{say(code, item=item)} {granted_by(manage, word, item)}"

@@ -25,7 +25,7 @@ import yaml
 
 from servers.host.http.prometheus import Exposed
 from servers.judge.memory.history import Point
-from servers.launch.yaml_files import load_yaml
+from servers.launch.tables import load_yaml
 
 FOLDER = Path(__file__).with_name("figures")
 _GAUGES, _COUNTED = {"running", "queued", "kv"}, {"prompt", "generation", "preemptions"}

@@ -14,7 +14,11 @@ _KEPT_OF_UNIFIED = 8 * GIB
 _DTYPES = {"bfloat16": "BF16", "float16": "FP16", "float32": "FP32", "half": "FP16"}
 _METHODS = {
     "fp8": "FP8", "awq": "AWQ", "gptq": "GPTQ", "mxfp4": "MXFP4", "gguf": "GGUF",
-    "bitsandbytes": "bitsandbytes", "compressed-tensors": "compressed", "modelopt": "ModelOpt",
+    "bitsandbytes": "bitsandbytes", "modelopt": "ModelOpt",
+}  # fmt: skip
+# Those of compressed-tensors that say the numbers by themselves.
+_FORMATS = {
+    "float-quantized": "FP8", "int-quantized": "INT8", "mxfp4-pack-quantized": "MXFP4",
 }  # fmt: skip
 
 
@@ -45,12 +49,32 @@ def quantization(config: Mapping[str, Any] | None) -> str:
     algorithm = str(said.get("quant_algo") or said.get("format") or "").upper().replace("_", "-")
     if "NVFP4" in algorithm:
         return "NVFP4"
-    if algorithm in ("FP8", "FLOAT-QUANTIZED"):
-        return "FP8"
     method = str(said.get("quant_method") or "").casefold()
+    if method == "compressed-tensors":
+        return f"{_number_format(said)} compressed-tensors".strip()
+    if algorithm == "FP8":
+        return "FP8"
     named = _METHODS.get(method, method)
     bits = said.get("bits") or said.get("w_bit")
     return f"{named} {bits}-bit" if isinstance(bits, int) else named
+
+
+def _number_format(said: Mapping[str, Any]) -> str:
+    """ "FP8", "INT4" of compressed-tensors, of the largest numbers; "" where it does not tell.
+
+    Source: compressed_tensors.quantization.QuantizationArgs, and the formats in its config/base.py.
+    """
+    groups = said.get("config_groups")
+    weights = [
+        each["weights"]
+        for each in (groups.values() if isinstance(groups, Mapping) else ())
+        if isinstance(each, Mapping) and isinstance(each.get("weights"), Mapping)
+    ]
+    bits = max((whole(each.get("num_bits")) for each in weights), default=0)
+    if bits:
+        of_it = next(each for each in weights if whole(each.get("num_bits")) == bits)
+        return f"{'FP' if of_it.get('type') == 'float' else 'INT'}{bits}"
+    return _FORMATS.get(str(said.get("format") or "").casefold(), "")
 
 
 def context(config: Mapping[str, Any] | None) -> int | None:

@@ -11,8 +11,8 @@ from servers.launch.commandline.engine_words import engine_start, wrappers
 from servers.launch.commandline.shell import END
 from servers.launch.commandline.text_boxes import VARIABLE, WordsError
 from servers.launch.commandline.tokens import Operator, Token, Word
-from servers.launch.engines import flagtext
-from servers.launch.engines.flagtext import FlagRow, Flags
+from servers.launch.engines import flaghelp
+from servers.launch.engines.flaghelp import FlagRow, Flags
 from servers.launch.tables import read_table
 
 _TOOL = r"(?:nvidia-docker|docker|podman|nerdctl)(?:\.exe)?"
@@ -265,9 +265,9 @@ class Environment:
 
 
 def comment_flags(text: str) -> Flags:
-    """As servers.launch.engines.flagtext reads it. Raises WordsError."""
+    """As servers.launch.engines.flaghelp reads it. Raises WordsError."""
     try:
-        return flagtext.flags(text)
+        return flaghelp.flags(text)
     except ValueError as error:
         raise WordsError(str(error)) from None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
-from servers.launch import durations
+from servers.launch import numbers
 from servers.launch.engines.launch import FIELDS, SPANS, Launch
 from servers.launch.numbers import format_size
 
@@ -294,7 +294,7 @@ def field_text(name: str, value: object) -> str | None:
     if kind == "size" and isinstance(value, int):
         return format_size(value) if value else None
     if kind in SPANS and isinstance(value, int):
-        return durations.format_duration(value) if value else None
+        return numbers.format_duration(value) if value else None
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from servers.launch import durations
+from servers.launch import numbers
 from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import FIELDS, MOST_PARAMETERS, SPANS, Launch, check_parameter
 from servers.launch.engines.placement import (
@@ -191,7 +191,7 @@ def _parse_list(
 _READERS: dict[str, Callable[[str], Any]] = {
     "size": read_size,
     "path": notation.path,
-    "span": durations.read,
+    "span": numbers.read,
     "hold": notation.parse_hold,
     "minutes": notation.minutes,
 }
@@ -267,7 +267,7 @@ def _goes_without_saying(key: str, value: Any, launch: Launch) -> bool:
 _WRITERS: dict[str, Callable[[Any], str]] = {
     "flags": notation.flags_text,
     "size": format_size,
-    **dict.fromkeys(SPANS, durations.format_duration),
+    **dict.fromkeys(SPANS, numbers.format_duration),
 }
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from servers.launch import durations
-from servers.launch.engines import flagtext
+from servers.launch import numbers
+from servers.launch.engines import flaghelp
 from servers.launch.engines.launch import LaunchField
 
 LONGEST_ALIAS, MOST_ALIASES = 200, 20
@@ -22,12 +22,12 @@ _PATH = re.compile(r"/[!-~]{0,199}")  # printable ASCII without blanks
 
 def flags(text: str) -> tuple[str, ...]:
     """Raises ValueError for a quotation mark that is never closed."""
-    return flagtext.flags(text).words
+    return flaghelp.flags(text).words
 
 
 def flags_text(words: tuple[str, ...]) -> str:
     """One flag with its values a line; `flags` reads it back."""
-    return flagtext.flags_text(words, {})
+    return flaghelp.flags_text(words, {})
 
 
 def number(text: str) -> int:
@@ -55,7 +55,7 @@ def choice(of: LaunchField, text: str) -> str:
 
 def minutes(text: str) -> int:
     """Seconds of 5m or 1h30m, at least a minute; 0 of an empty text. Raises ValueError."""
-    seconds = durations.read(text)
+    seconds = numbers.read(text)
     if 0 < seconds < SHORTEST:
         raise ValueError(f"“{text[:40]}” is shorter than a minute.")
     return seconds
@@ -77,7 +77,7 @@ def aliases(names: Iterable[str]) -> tuple[str, ...]:
 
 def parse_hold(text: str) -> int:
     """Seconds of 5m or 90s for which a request is held, an hour at most. Raises ValueError."""
-    seconds = durations.read(text)
+    seconds = numbers.read(text)
     if seconds > LONGEST_HOLD:
         raise ValueError(f"“{text[:40]}” is longer than an hour; no program waits for so long.")
     return seconds

@@ -6,9 +6,10 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from servers.judge.benchmarks import custom, replay
+from servers.judge.benchmarks import custom, engine_bench, replay
 from servers.judge.benchmarks.custom import CustomPoints
 from servers.judge.benchmarks.presets import load_presets
+from servers.launch.engines import ENGINES
 from servers.lifecycle.benchmarks.plans import build_replay
 from servers.lifecycle.benchmarks.subject import refuse
 from servers.lifecycle.jobs import commands
@@ -33,14 +34,26 @@ def ask(
     One that does not give way to people's requests, nor to another server's check-up, is an
     editor's to ask for. Raises BenchmarkRequestError.
     """
+    if preset == engine_bench.KEY:
+        return _ask_engine_bench(server, by=by, gives_way=gives_way)
     wanted = load_presets().get(preset)
     if wanted is None:
-        known = ", ".join(load_presets())
+        known = ", ".join([*load_presets(), engine_bench.KEY])
         raise BenchmarkRequestError(f"There is no check-up “{preset[:40]}”, only {known}.")
     return _ask(
         server, preset, wanted.title, wanted.version, by=by, gives_way=gives_way,
         after_start=after_start,
     )  # fmt: skip
+
+
+def _ask_engine_bench(server: Server, *, by: User | None, gives_way: bool) -> Benchmark:
+    run = server.run
+    bench = engine_bench.find_bench(ENGINES[run.version.launch.engine]) if run else None
+    if run is not None and bench is None:
+        title = ENGINES[run.version.launch.engine].title
+        raise BenchmarkRequestError(f"{title} brings no program that measures it.")
+    title = bench.title if bench else ""
+    return _ask(server, engine_bench.KEY, title, engine_bench.VERSION, by=by, gives_way=gives_way)
 
 
 def ask_custom(

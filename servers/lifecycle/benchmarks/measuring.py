@@ -19,6 +19,7 @@ from servers.host.benchmarks.generator import (
 from servers.host.benchmarks.orders import LoadLimits
 from servers.host.benchmarks.process import GeneratorError, LoadGenerator
 from servers.host.benchmarks.timings import RequestTiming
+from servers.judge.benchmarks import engine_bench
 from servers.judge.benchmarks.capacity import CapacityLimits, choose_next, list_steps
 from servers.judge.benchmarks.comparison import MeasuredPoint
 from servers.judge.benchmarks.points import summarise
@@ -31,6 +32,7 @@ from servers.judge.benchmarks.presets import (
 from servers.judge.benchmarks.replay import ReplayWriter, cut_replay
 from servers.lifecycle.benchmarks import in_flight
 from servers.lifecycle.benchmarks.conditions import CacheHits, ConditionWatch
+from servers.lifecycle.benchmarks.engine_bench import EngineMeasurement
 from servers.lifecycle.benchmarks.giving_way import has_gateway_requests, wait_for_calm
 from servers.lifecycle.benchmarks.plans import find_preset
 from servers.lifecycle.benchmarks.results import read_points
@@ -71,7 +73,12 @@ def measure(work: JobWork[BenchmarkJob]) -> str:
         sample = work.runner.read_sample()
         found = Benchmark.objects.filter(pk=benchmark.pk)
         found.update(begun_at=timezone.now(), measured_on=describe(run, sample))
-        measurement = _Measurement(work, benchmark, subject, preset)
+        measurement: _Measurement | EngineMeasurement
+        if preset.key == engine_bench.KEY:
+            benchmark.refresh_from_db()
+            measurement = EngineMeasurement(work, benchmark, subject)
+        else:
+            measurement = _Measurement(work, benchmark, subject, preset)
         try:
             measurement.measure_all()
         except LimitError as error:

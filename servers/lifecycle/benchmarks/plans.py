@@ -6,11 +6,12 @@ from datetime import datetime, timedelta
 from django.db.models import Count
 from django.db.models.functions import TruncHour
 
-from servers.judge.benchmarks import custom, replay
+from servers.judge.benchmarks import custom, engine_bench, replay
 from servers.judge.benchmarks.custom import CustomPoints
 from servers.judge.benchmarks.presets import BenchmarkPreset, load_presets
 from servers.judge.benchmarks.replay import PastRequest
-from servers.models import BenchmarkJob, Request
+from servers.launch.engines import ENGINES
+from servers.models import BenchmarkJob, Request, Run
 from servers.models.gateway.request import RequestQuerySet
 
 HOUR = timedelta(hours=1)
@@ -26,6 +27,10 @@ def find_preset(job: BenchmarkJob) -> BenchmarkPreset | None:
             job.what, datetime.fromisoformat(job.replay["hour"]), pace=job.replay["pace"],
             is_random=job.replay["is_random"],
         )  # fmt: skip
+    if job.preset == engine_bench.KEY:
+        run = Run.objects.filter(pk=job.run).select_related("version", "plan").first()
+        bench = engine_bench.find_bench(ENGINES[run.launch.engine]) if run else None
+        return engine_bench.build_preset(bench) if bench else None
     return load_presets().get(job.preset)
 
 

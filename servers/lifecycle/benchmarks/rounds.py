@@ -27,13 +27,23 @@ def keep_point(
     benchmark: Benchmark, place: int, point: PresetPoint, turn: int, taken: Sequence[TakenRound]
 ) -> None:
     """Of a conversation the point of one turn, from 0."""
-    BenchmarkPoint.objects.create(
-        benchmark=benchmark,
-        place=place,
+    keep_rounds(
+        benchmark, place, taken,
         name=f"Turn {turn + 1}" if point.turns > 1 else point.name,
         concurrency=point.concurrency,
         prompt_tokens=0 if point.turns > 1 else point.prompt_tokens,
         output_tokens=point.output_tokens,
+    )  # fmt: skip
+
+
+def keep_rounds(
+    benchmark: Benchmark, place: int, taken: Sequence[TakenRound], **shape: Any
+) -> None:
+    """As a point; `shape` by the names of its columns."""
+    BenchmarkPoint.objects.create(
+        benchmark=benchmark,
+        place=place,
+        **shape,
         rounds=[
             {
                 "at": each.at,

@@ -1,18 +1,24 @@
 """Check-ups after starts: begun while nobody uses the server, ended for whoever does, told on its page."""
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 
+from django.db.models import Max
 from django.utils import timezone
 
+from servers.judge.alerts.case import AlertCase
 from servers.judge.benchmarks.comparison import SpeedChange, compare_speed
 from servers.judge.benchmarks.facts import MeasuredFact, list_changes
+from servers.judge.messages import Sentence, say
 from servers.lifecycle.benchmarks import commands
 from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
 from servers.lifecycle.benchmarks.results import read_points
 from servers.lifecycle.benchmarks.subject import refuse
-from servers.models import Benchmark, Run
+from servers.models import Benchmark, Run, Server
+from servers.models.runs.run import RunState
 
 PRESET = "quick"
 WITHIN = timedelta(hours=1)  # of the start: later it says nothing of the start
@@ -78,11 +84,12 @@ class StartCheck:
 
 def find(run: Run) -> StartCheck | None:
     """Of this run; None where none was measured cleanly."""
-    whole = Benchmark.objects.filter_clean()
-    result = whole.filter(run=run.pk, after_start=True).first()
-    if result is None:
-        return None
-    earlier = whole.filter(
+    result = Benchmark.objects.filter_clean().filter(run=run.pk, after_start=True).first()
+    return None if result is None else _compare(result, run)
+
+
+def _compare(result: Benchmark, run: Run) -> StartCheck:
+    earlier = Benchmark.objects.filter_clean().filter(
         version__profile=run.version.profile_id, box=result.box_id, pk__lt=result.pk,
         preset=result.preset, preset_version=result.preset_version,
     ).exclude(run=run.pk)  # fmt: skip
@@ -94,4 +101,48 @@ def find(run: Run) -> StartCheck | None:
         before=before,
         change=compare_speed(read_points(before), read_points(result)),
         changed=tuple(list_changes(before.measured_on, result.measured_on)),
+    )
+
+
+def list_cases(servers: Sequence[Server]) -> Iterator[AlertCase]:
+    """Alert cases of servers of one box whose start made them slower, with their newest run.
+
+    Of each the newest clean check-up counts: a later one that is as fast as usual ends the alert.
+    """
+    ready = {each.run_id: each for each in servers if each.run and each.run.state == RunState.READY}
+    of_runs = Benchmark.objects.filter_clean().filter(run__in=ready, preset=PRESET)
+    checked = of_runs.filter(after_start=True).order_by().values("run")
+    newest = of_runs.filter(run__in=checked).order_by().values("run").annotate(last=Max("pk"))
+    for result in Benchmark.objects.filter(pk__in=newest.values("last")):
+        server = ready[result.run_id]
+        run = server.run
+        assert run is not None
+        if (said := _describe_slowness(result.pk, server.slug, server.box.slug)) is not None:
+            yield AlertCase.from_sentence(
+                said, kind="slower", subject=server.slug, run=run.pk,
+                began=result.ended_at.timestamp() if result.ended_at else None,
+            )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _describe_slowness(result: int, server: str, box: str) -> Sentence | None:
+    """None where it is as fast as usual. A result does not change, and is looked at every few
+    seconds."""
+    found = Benchmark.objects.select_related("run__version").get(pk=result)
+    assert found.run is not None
+    check = _compare(found, found.run)
+    if not check.is_slower or check.change is None or check.before is None:
+        return None
+    changes = ", ".join(f"{each.name} {' → '.join(each.short_values)}" for each in check.changed)
+    advice = (
+        say("benchmarks.slower-since", changes=changes)
+        if changes
+        else say("benchmarks.slower-unexplained")
+    )
+    return say(
+        "benchmarks.slower-than-usual",
+        run=f"{server} on {box}",
+        change=check.change.words,
+        before=f"{timezone.localtime(check.before.asked_at):%-d %b %H:%M}",
+        advice=advice.text,
     )

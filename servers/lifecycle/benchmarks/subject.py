@@ -13,7 +13,7 @@ from servers.judge.runs.health import cards_of
 from servers.launch import numbers
 from servers.launch.engines import other
 from servers.launch.engines.engine import flag_value
-from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs import starts
 from servers.models import Run
 from servers.models.runs.run import DesiredState, RunState
 
@@ -48,12 +48,14 @@ class BenchmarkSubject:
             for name, value in self.endpoint.headers.items()
         }
         url = str(self.endpoint.url(CHAT_PATH))
-        return BenchmarkTarget(url=url, model=self.run.served_name, headers=headers)
+        return BenchmarkTarget(
+            url=url, model=self.run.served_name, headers=headers, via=self.endpoint.via
+        )
 
 
 def find_subject(run: Run) -> BenchmarkSubject | None:
     """None before it has a port."""
-    endpoint = secret_env.find_endpoint(run)
+    endpoint = starts.find_endpoint(run)
     if endpoint is None:
         return None
     return BenchmarkSubject(run=run, endpoint=endpoint, longest=_find_longest(run, endpoint))

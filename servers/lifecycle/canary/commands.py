@@ -54,7 +54,7 @@ def ask(server: Server, canary_set: str, *, by: User | None, gives_way: bool = T
         )  # fmt: skip
 
 
-def stop(canary: Canary, *, by: User) -> bool:
+def stop(canary: Canary, *, by: User | None) -> bool:
     """Whether it was still going on. What was answered is kept."""
     return canary.job is not None and commands.cancel(canary.job, by=by)
 

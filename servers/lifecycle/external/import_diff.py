@@ -13,8 +13,8 @@ from servers.launch.commandline.inspect import keep_variables, without_python
 from servers.launch.engines import placement, usual_entrypoint
 from servers.launch.engines.placement import Site, VolumeError
 from servers.launch.spec import Spec
-from servers.lifecycle.runs import creation, hardening
-from servers.lifecycle.runs.secret_env import SecretsError
+from servers.lifecycle.runs import creation, starts
+from servers.lifecycle.runs.starts import SecretsError
 from servers.models import Box, ImageFacts, Profile, ProfileImport, ProfileVersion
 from servers.models.people.key import SecretError
 
@@ -114,7 +114,7 @@ def _spec(box: Box, made: Draft, entrypoint: tuple[str, ...], image: str) -> Spe
             kernels_volume=kernels_volume(image),
             known=ImageFacts.objects.flaglist_of(box, made.launch.engine, image),
         )
-        return hardening.harden(creation.docker(), spec, creation.read_limits())
+        return starts.harden(creation.docker(), spec, creation.read_limits())
     except (VolumeError, SecretError, SecretsError) as error:
         log.warning("What a profile would start cannot be compared: %s", error)
         return None

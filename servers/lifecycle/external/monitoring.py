@@ -30,7 +30,7 @@ from servers.lifecycle import external
 from servers.lifecycle.external import ExternalWorkload, WatchError, import_diff
 from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.logs import diagnoses
-from servers.lifecycle.runs import restart_policy, secret_env
+from servers.lifecycle.runs import restart_policy, starts
 from servers.lifecycle.runs.ownership import require_external, verb
 from servers.models import AuditEntry, Box, Profile, ProfileVersion, Run, Secret, Server, User
 from servers.models.people.key import SecretError, SecretValues
@@ -197,8 +197,8 @@ def _begin(
     run.save()
     # Before a line of its log is read: what it was given must not be kept from it.
     given = SecretValues(named=made.secrets, others=stranger.list_secrets(made))
-    secret_env.remember_given(run, given)
-    run.start.command = [secret_env.mask_secrets(run, word) for word in stranger.argv]
+    starts.remember_given(run, given)
+    run.start.command = [starts.mask_secrets(run, word) for word in stranger.argv]
     run.start.around = diagnoses.surroundings(run)
     run.start.save(update_fields=["command", "around"])
     Server.objects.filter(pk=server.pk).update(run=run)

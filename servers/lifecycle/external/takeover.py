@@ -37,11 +37,11 @@ from servers.lifecycle import external
 from servers.lifecycle.external import import_diff, monitoring
 from servers.lifecycle.external.monitoring import ProfileError
 from servers.lifecycle.jobs.runner import JobError
-from servers.lifecycle.runs import commands, creation, secret_env
+from servers.lifecycle.runs import commands, creation, starts
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import AuditEntry, Box, Job, Profile, Run, Server, User
 from servers.models.runs.run import ManagedRun, RunState
-from servers.state import box_samples
+from servers.state import samples
 
 # Seconds: what has not come back by then is a matter for a person.
 MEMORY_WITHIN = 240.0
@@ -197,7 +197,7 @@ def take_over(box: Box, job: Job, *, tell: Callable[[str], None]) -> str:
     run = _next_run(server, old, by)
     _rehearse(run, old)
     name = old.found.name
-    before = box_samples.newest(box.slug)
+    before = samples.newest(box.slug)
     said_before = server.took_over
     _note(server, old)
     job.write(server=server.slug, command=old.way_back)
@@ -293,7 +293,7 @@ def _rehearse(run: Run, old: _AnyOld) -> None:
     try:
         spec = placement.spec(
             launch,
-            secret_env.site(run),
+            starts.site(run),
             name=creation.container_name(run),
             labels={},
             host_port=launch.host_port,
@@ -303,7 +303,7 @@ def _rehearse(run: Run, old: _AnyOld) -> None:
         )
         creation.check(spec, "")
         _try_docker(spec, old)
-    except (secret_env.SecretsError, VolumeError) as error:
+    except (starts.SecretsError, VolumeError) as error:
         raise TakeOverError(
             f"{server.box} would refuse the profile {server.profile}: {error} Nothing was stopped."
         ) from error
@@ -322,7 +322,7 @@ def _try_docker(spec: Spec, old: _AnyOld) -> None:
     # NVIDIA's own hook may complain of the empty image that is tried with.
     if error is None or error.kind not in _TOLD_BY_TRIAL or "nvidia-container-cli" in error.detail:
         return
-    raise secret_env.SecretsError(str(error))
+    raise starts.SecretsError(str(error))
 
 
 def _note(server: Server, old: _AnyOld) -> None:
@@ -360,7 +360,7 @@ def _wait_for_memory(box: Box, old: _AnyOld, before: release.Held) -> None:
     since = time.time()
 
     def describe_missing() -> str:
-        sample = box_samples.newest(box.slug)
+        sample = samples.newest(box.slug)
         if sample is None:
             return ""  # nobody tells any more
         if float(sample.get("t") or 0) <= since:

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from django.utils import timezone
 
+from servers.host import logs
 from servers.host.docker.containers import ContainerError
 from servers.host.external.containers import (
     ASKED,
@@ -25,8 +26,7 @@ from servers.host.external.containers import (
 )
 from servers.host.kernel.proc import Kernel
 from servers.host.kernel.processes import ProcessId
-from servers.host.logs import log_stream
-from servers.host.logs.log_stream import LogProgress, PrintedError, ProcessStream
+from servers.host.logs import LogProgress, PrintedError, ProcessStream
 from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.judge.runs.health import is_orderly
 from servers.launch.commandline import engine_words, text_boxes
@@ -37,8 +37,8 @@ from servers.launch.engines import ENGINES
 from servers.launch.engines.engine import flag_value
 from servers.lifecycle.external import import_diff
 from servers.lifecycle.jobs.runner import JobError
-from servers.lifecycle.runs import creation, restart_policy, secret_env
-from servers.lifecycle.weights.checkpoints import hub_token
+from servers.lifecycle.runs import creation, restart_policy, starts
+from servers.lifecycle.weights.inventory import hub_token
 from servers.models import Box, LogChunk, ProfileVersion, Run
 from servers.models.logs import NOTE
 from servers.models.runs.run import RunState
@@ -150,7 +150,7 @@ class ExternalWorkload(ABC):
 
 
 def format_lines(run: Run, lines: list[str]) -> list[str]:
-    return [secret_env.mask_secrets(run, line)[:LONGEST_LAST_LINE] for line in lines]
+    return [starts.mask_secrets(run, line)[:LONGEST_LAST_LINE] for line in lines]
 
 
 BY_POLICY = (
@@ -372,7 +372,7 @@ class ProcessWorkload(ExternalWorkload):
 
     @property
     def _outlets(self) -> tuple[ProcessStream, ...]:
-        return log_stream.list_outlets(self.life.pid, self._kernel, own=own_log(self.life))
+        return logs.list_outlets(self.life.pid, self._kernel, own=own_log(self.life))
 
     def _unread(self) -> tuple[str, str]:
         """Why nothing that it prints can be read here, and what shows it; "" where it can be."""
@@ -380,7 +380,7 @@ class ProcessWorkload(ExternalWorkload):
         files = [each for each in outlets if each.kind == "file"]
         try:
             for each in files:
-                log_stream.open_stream(
+                logs.open_stream(
                     self.life.pid, each.number, self._kernel, start=self.life.start
                 ).close()
         except PrintedError as error:
@@ -476,7 +476,7 @@ def _last_lines(run: Run, life: ProcessId) -> list[str]:
     """From its files, which may be ahead of what is stored; else what is stored."""
     for said in run.log.files.values():
         try:
-            file = log_stream.reopen_stream(life.pid, life.start, LogProgress.from_row(said).inode)
+            file = logs.reopen_stream(life.pid, life.start, LogProgress.from_row(said).inode)
         except PrintedError:
             continue
         if file is None:

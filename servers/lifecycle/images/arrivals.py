@@ -10,20 +10,19 @@ from django.conf import settings
 
 from servers.host.docker.containers import ContainerError, DockerContainers, DockerFacts
 from servers.host.images import registry
-from servers.host.images.builds import BuildAnswer
-from servers.host.images.images import DockerStream, PullProgress, PullState
+from servers.host.images.images import BuildAnswer, DockerStream, PullProgress, PullState
 from servers.host.images.registry import RegistryError, familiar, parse
 from servers.host.kernel import resources
 from servers.judge.images import dockerfile
 from servers.judge.images import names as judge
 from servers.judge.memory.pools import GIB
 from servers.launch.redaction import mask_tokens
-from servers.lifecycle.images import credentials, inventory
+from servers.lifecycle.images import inventory
 from servers.lifecycle.images import work as images_work
 from servers.lifecycle.images.work import ImageWork
 from servers.lifecycle.jobs.runner import HeldError, JobError
 from servers.lifecycle.runs import creation
-from servers.lifecycle.runs.secret_env import SecretsError
+from servers.lifecycle.runs.starts import SecretsError
 from servers.models import JobLog, TagNews
 
 log = logging.getLogger(__name__)
@@ -117,7 +116,7 @@ def _is_for(docker: DockerContainers, source: str, architecture: str) -> bool:
 
 def _sizes(source: str, architecture: str) -> dict[str, int]:
     wanted = parse(source).registry
-    login = next((each for each in credentials.load_credentials() if each.registry == wanted), None)
+    login = next((each for each in inventory.load_credentials() if each.registry == wanted), None)
     try:
         found = registry.size(source, architecture, login, realms=_realms())
     except RegistryError as error:

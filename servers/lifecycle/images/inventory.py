@@ -1,7 +1,8 @@
-"""The image inventory of a box, who uses which image, which was built here, and which may be removed."""
+"""The image inventory of a box, who uses which image, which was built here, which may be removed; credentials."""
 
 import hashlib
 import json
+import logging
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -11,21 +12,24 @@ from typing import Any
 from django.conf import settings
 from django.core.validators import slug_re
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 
-from servers.host.docker.containers import Image
-from servers.host.images.builds import BUILT, PROFILE
-from servers.host.images.images import ImageDiskUsage, ImageUser, ListedImage
+from servers import events
+from servers.host.docker.client import RegistryAuth
+from servers.host.docker.containers import ContainerError, DockerContainers, Image
+from servers.host.images.images import BUILT, PROFILE, ImageDiskUsage, ImageUser, ListedImage
 from servers.host.images.registry import familiar
 from servers.judge.images import names as judge
 from servers.launch.engines.launch import Launch, fill_parameters
 from servers.models import (
+    AuditEntry,
     Box,
     ImageFacts,
     ImageInventory,
     ImageJob,
     Profile,
+    RegistryCredential,
     Run,
     Server,
     StoredImage,
@@ -33,6 +37,7 @@ from servers.models import (
     UpgradeTrial,
     User,
 )
+from servers.models.people.key import SecretError
 from servers.models.runs.run import ACTIVE
 
 _OF_PROFILE = "profile "
@@ -324,3 +329,50 @@ def name_build(slug: str, launch: Launch) -> str:
 def is_built_here(reference: str) -> bool:
     """Whether such a name is one that only a build here gives."""
     return bool(re.fullmatch(rf"{REPOSITORY}/[a-z0-9_-]+:[0-9a-f]{{{_HASH}}}", reference))
+
+
+log = logging.getLogger(__name__)
+
+
+def load_credentials() -> list[RegistryAuth]:
+    """In the clear, for the worker's eyes only; without those that cannot be read."""
+    found = []
+    for each in _list_readable():
+        try:
+            found.append(
+                RegistryAuth(registry=each.registry, username=each.username, password=each.password)
+            )
+        except SecretError as error:
+            log.warning("%s", error)
+    return found
+
+
+def _list_readable() -> QuerySet[RegistryCredential]:
+    """On a box of a hub those that the hub has given it."""
+    if settings.WIRE != "box":
+        return RegistryCredential.objects.all()
+    return RegistryCredential.objects.filter(copies__box__slug=settings.BOX)
+
+
+def ask_for_test(login: RegistryCredential, *, by: User) -> None:
+    RegistryCredential.objects.filter(pk=login.pk).update(test_wanted_at=timezone.now())
+    AuditEntry.note(by, "test registry credential", login)
+    for box in Box.objects.all():
+        events.wake_watcher(box.slug, events.Topic.IMAGES)
+    events.publish_change("jobs")
+
+
+def test_wanted(box: Box, docker: DockerContainers) -> None:
+    """Try those that somebody wants to have tried; the first box that looks does it."""
+    is_open = Q(tested_at=None) | Q(tested_at__lt=F("test_wanted_at"))
+    for each in _list_readable().filter(is_open, test_wanted_at__isnull=False):
+        mine = RegistryCredential.objects.filter(is_open, pk=each.pk)
+        if mine.update(tested_at=timezone.now(), tested_on=box, error="It is being tried.") != 1:
+            continue
+        try:
+            docker.check_login(each.registry, each.username, each.password)
+            said = ""
+        except (ContainerError, SecretError) as error:
+            said = str(error)
+        RegistryCredential.objects.filter(pk=each.pk).update(error=said, tested_at=timezone.now())
+        events.publish_change("jobs")

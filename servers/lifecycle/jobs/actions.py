@@ -15,21 +15,21 @@ from django.conf import settings
 from django.utils import timezone
 
 from servers.events import Topic
-from servers.host.kernel import processes, shm
+from servers.host.kernel import processes, resources
 from servers.host.kernel.processes import EndingError
-from servers.host.kernel.shm import SharedSegment, ShmError
+from servers.host.kernel.resources import SharedSegment, ShmError
 from servers.host.weights.deletion import DiscardError
 from servers.judge.external.engines import DiscoveredEngine
 from servers.judge.memory.orphans import Orphan
 from servers.launch.numbers import GIB, gib
-from servers.lifecycle.benchmarks import measuring
+from servers.lifecycle import memory
+from servers.lifecycle.benchmarks import engine_bench, measuring
 from servers.lifecycle.canary import asking
 from servers.lifecycle.external import monitoring, takeover
 from servers.lifecycle.images import arrivals
 from servers.lifecycle.images import work as images_work
 from servers.lifecycle.jobs import commands
 from servers.lifecycle.jobs.runner import JobError, JobRules, JobWork
-from servers.lifecycle.memory import orphans
 from servers.lifecycle.runs import creation, out_of_band
 from servers.lifecycle.weights import deletion, fetch
 from servers.models import (
@@ -120,7 +120,7 @@ def start_monitoring(work: ActionWork) -> str:
 
 def reclaim_memory(work: ActionWork) -> str:
     level = int(work.job.params.get("level") or 0)
-    said = orphans.reclaim(work.box, work.runner.read_sample(), level)
+    said = memory.reclaim(work.box, work.runner.read_sample(), level)
     work.runner.tell({"type": "reclaim", "level": level})
     return said
 
@@ -128,7 +128,9 @@ def reclaim_memory(work: ActionWork) -> str:
 def end_orphan(work: ActionWork) -> str:
     """Whatever it is that was left behind."""
     job = work.job
-    found = {each.key: each for each in orphans.look(work.box, work.runner.read_sample())}
+    found = {
+        each.key: each for each in memory.look_for_orphans(work.box, work.runner.read_sample())
+    }
     left = found.get(job.target)
     if left is None:
         raise JobError(GONE)
@@ -161,7 +163,7 @@ def _unlink(work: ActionWork, left: Orphan) -> str:
     wanted = [
         SharedSegment(path=path, bytes=0, mapped=False, inode=inode) for path, inode in left.files
     ]
-    count, size = shm.delete(wanted, settings.HOST_ROOT)
+    count, size = resources.delete(wanted, settings.HOST_ROOT)
     if not count:
         raise JobError(GONE)
     files = "1 file" if count == 1 else f"{count} files"
@@ -193,6 +195,13 @@ _VERBS: dict[JobKind, Callable[[ActionWork, Orphan], str]] = {
 
 
 _CUT = "inferdash was ended in the middle of it."
+
+
+def _cut_benchmark() -> str:
+    engine_bench.drop_leftovers()
+    return f"{_CUT} The points that were whole are kept."
+
+
 # Process ids are used again: what nobody has done by then is not done any more.
 GOOD_FOR = timedelta(seconds=60)
 
@@ -243,7 +252,7 @@ KINDS: Mapping[JobKind, JobRules] = {
         do=measuring.measure,
         lane="benchmarks",  # as many as were let in: one, unless an editor insisted
         good_for=timedelta(minutes=5),
-        cut=lambda: f"{_CUT} The points that were whole are kept.",
+        cut=_cut_benchmark,
     ),
     JobKind.CANARY: JobRules(
         model=CanaryJob,

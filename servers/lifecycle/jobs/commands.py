@@ -7,6 +7,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from servers import events
+from servers.lifecycle.links import sealing
 from servers.models import AuditEntry, Benchmark, Box, Job, ProfileVersion, Run, User
 from servers.models.jobs import OF_IMAGES, OVER, DesiredJobState, JobKind, JobState
 from servers.models.runs.run import RunState
@@ -33,6 +34,7 @@ def ask[J: Job](
                 box=box, kind=kind, asked_by=by, what=what[:500], target=target,
                 params=params or {}, version=version,
             )  # fmt: skip
+            sealing.seal_for(box)
             AuditEntry.note(by, job.verb, job.subject, box=box.slug, **audit)
     except IntegrityError:
         return None

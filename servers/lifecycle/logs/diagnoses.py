@@ -21,7 +21,7 @@ from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.models import Box, LogChunk, Run, User
 from servers.models.logs import NOTE
 from servers.models.runs.run import ACTIVE, RunState
-from servers.state import box_samples
+from servers.state import samples
 
 # Failed runs that are looked at in one round.
 AT_ONCE = 3
@@ -112,7 +112,7 @@ def surroundings(run: Run) -> dict[str, Any]:
         "boot": box.boot_id,
         "others": sorted(others.values_list("server__slug", flat=True)),
     }
-    free = [card.get("free") for card in (box_samples.newest(box.slug) or {}).get("gpus") or []]
+    free = [card.get("free") for card in (samples.newest(box.slug) or {}).get("gpus") or []]
     if free and None not in free:
         around["free"] = sum(free)
     return around
@@ -122,6 +122,7 @@ def _store_diagnosis(found: Diagnosis) -> dict[str, Any]:
     return {
         "outcome": found.outcome,
         "cause": found.cause,
+        "place": found.place,
         "summary": found.summary,
         "evidence": [[each.line, each.text] for each in found.evidence],
         "groups": dict(found.groups),
@@ -193,7 +194,7 @@ def explain_failure(run: Run, person: User) -> FailureReport:
 
 
 def list_cures(run: Run) -> list[str]:
-    """What to do about why it failed, in words, best first; [] where no cause is known."""
+    """What to do about why it failed, in words, best first; [] where nothing is known."""
     return [step.says for step in _steps(run)]
 
 
@@ -208,8 +209,8 @@ def find_first_change(run: Run) -> LaunchChange | None:
 
 
 def _steps(run: Run) -> Iterator[FixStep]:
-    """The remedies of its cause; none where that is not known."""
-    failure = failure_catalog.by_id().get(run.log.cause)
+    """The remedies of its cause, or of the part that failed; none where nothing is known."""
+    failure = failure_catalog.by_id().get(run.log.cause or run.log.place)
     if failure is None:
         return
     groups = run.log.diagnosis.get("groups", {})

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from servers import events
-from servers.launch import durations
+from servers.launch import numbers
 from servers.models import AuditEntry, Box, Claim, Run, Server, User
 from servers.models.people.claim import LONGEST
 
@@ -130,6 +130,6 @@ def is_claimed(run: Run) -> bool:
 
 def describe(found: Claim) -> str:
     """ "ada has claimed GPUs 0, 1 until 24 Nov 18:00 (“evaluation”)"; no full stop."""
-    until = durations.format_moment(timezone.localtime(found.until), timezone.localtime())
+    until = numbers.format_moment(timezone.localtime(found.until), timezone.localtime())
     note = f" (“{found.note}”)" if found.note else ""
     return f"{found.by} has claimed {found.what} until {until}{note}"

@@ -21,7 +21,7 @@ from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import Volume, VolumeError
 from servers.launch.recipes import document
 from servers.launch.recipes.document import Document
-from servers.lifecycle.runs.secret_env import SecretsError
+from servers.lifecycle.runs.starts import SecretsError
 from servers.models import Profile, Run, Secret, Server
 
 

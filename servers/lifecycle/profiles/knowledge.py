@@ -9,8 +9,8 @@ from typing import Any, Self
 from django.db.models import Max
 
 from servers.judge.external.engines import DiscoveredEngine
-from servers.judge.memory import holders, room
-from servers.judge.memory.room import GpuRoom
+from servers.judge.memory import holders, pools
+from servers.judge.memory.pools import GpuRoom
 from servers.judge.profiles.facts import BoxKind, Subject, TargetGpu
 from servers.judge.profiles.preflight import OtherWorkload
 from servers.launch.engines import ENGINES
@@ -18,7 +18,7 @@ from servers.launch.engines.launch import Launch, fill_parameters
 from servers.launch.engines.placement import Place
 from servers.lifecycle.profiles import path_reports
 from servers.lifecycle.runs import creation
-from servers.lifecycle.weights import checkpoints, inventory
+from servers.lifecycle.weights import inventory
 from servers.models import (
     Box,
     CheckpointFacts,
@@ -32,7 +32,7 @@ from servers.models import (
     StoredCheckpoint,
 )
 from servers.models.runs.run import RunState
-from servers.state import box_samples, store
+from servers.state import samples, store
 
 
 class LaunchContext:
@@ -88,7 +88,7 @@ class LaunchContext:
     def rooms(self) -> tuple[GpuRoom, ...]:
         """What each GPU has for this start, which replaces what runs of its server."""
         own = {run.container_id for run in self.replaced if run.container_id}
-        return room.rooms(self.sample, self.box.gpus or (), own=own)
+        return pools.rooms(self.sample, self.box.gpus or (), own=own)
 
     @property
     def image(self) -> ImageFacts | None:
@@ -97,7 +97,7 @@ class LaunchContext:
     @cached_property
     def source(self) -> str:
         """The name of its checkpoint's facts; "" for one that inferdash cannot find on a box."""
-        return checkpoints.source(self.launch, self.box)
+        return inventory.source(self.launch, self.box)
 
     @property
     def checkpoint(self) -> CheckpointFacts | None:
@@ -108,7 +108,7 @@ class LaunchContext:
         if found is not None:
             return found
         said = self.knowledge.answers.get(self.checkpoint_question)
-        return checkpoints.build_facts(self.source, self.box, said)
+        return inventory.build_facts(self.source, self.box, said)
 
     def find_stored(self) -> StoredCheckpoint | None:
         """What of the disks' inventory its checkpoint leads to."""
@@ -117,7 +117,7 @@ class LaunchContext:
 
     @property
     def checkpoint_question(self) -> str:
-        return checkpoints.question(self.source, self.box)
+        return inventory.question(self.source, self.box)
 
     @property
     def lacks_checkpoint_facts(self) -> bool:
@@ -197,7 +197,7 @@ class Knowledge:
 
     def sample(self, box: Box) -> dict[str, Any] | None:
         if box.slug not in self._samples:
-            self._samples[box.slug] = box_samples.newest(box.slug)
+            self._samples[box.slug] = samples.newest(box.slug)
         return self._samples[box.slug]
 
     def active(self, box: Box) -> list[Run]:

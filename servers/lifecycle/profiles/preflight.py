@@ -10,6 +10,7 @@ from typing import Any, Literal
 from django.utils import timezone
 
 from servers.host.docker.containers import kernels_volume
+from servers.judge.messages import say
 from servers.judge.profiles import admission
 from servers.judge.profiles.facts import LintFinding
 from servers.judge.profiles.preflight import (
@@ -30,7 +31,7 @@ from servers.launch.engines.placement import CardsError, Volume, VolumeError
 from servers.launch.spec import Spec
 from servers.lifecycle.profiles import checks, path_reports
 from servers.lifecycle.profiles.knowledge import LaunchContext, share_knowledge
-from servers.lifecycle.weights import checkpoints
+from servers.lifecycle.weights import inventory
 from servers.models import Box, HostResources, Profile
 from servers.models.people.key import mask
 
@@ -98,6 +99,9 @@ def list_refusals(context: LaunchContext) -> tuple[str, ...]:
     """Why the box would refuse its container, a sentence each; what it has not told yet refuses
     nothing, and neither do devices, of which only the box knows where they lead."""
     box = context.box
+    if twins := box.facts.get("twins"):
+        one, other = twins
+        return (say("links.twins-refusal", box=box, one=one, other=other).text,)
     told: dict[str, Any] = box.facts.get("limits") or {}
     try:
         spec = _build_spec(context)
@@ -195,10 +199,13 @@ class PreflightResult:
 
     @property
     def headline(self) -> str:
-        """ "2 errors, 1 warning"; "No errors"."""
+        """ "2 errors, 1 warning"; "No errors"; "Will not fit, 1 warning" where only the estimate says so."""
         levels = {"error": self.count.errors, "warning": self.count.warnings}
         said = [f"{n} {word}{'s' if n > 1 else ''}" for word, n in levels.items() if n]
-        return ", ".join(said if self.count.errors else ["No errors", *said])
+        if self.count.errors:
+            return ", ".join(said)
+        is_too_large = self.fit is not None and self.fit.verdict == "no"
+        return ", ".join(["Will not fit" if is_too_large else "No errors", *said])
 
     @property
     def summary(self) -> str:
@@ -375,4 +382,4 @@ def _was_looked_for(context: LaunchContext) -> bool:
     version = profile.current if profile is not None else None
     if version is None or box.is_silent or timezone.now() - version.created_at < LOOKED_WITHIN:
         return False
-    return checkpoints.source(fill_parameters(version.launch), box) == context.source
+    return inventory.source(fill_parameters(version.launch), box) == context.source

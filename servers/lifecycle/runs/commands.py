@@ -9,10 +9,11 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from servers import events
+from servers.lifecycle.links import sealing
 from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import AuditEntry, Run, Server, User
 from servers.models.runs.run import ACTIVE, DesiredState, ManagedRun, ManagedServer
-from servers.state import data_disk
+from servers.state import samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +33,13 @@ def start(
     like: Run | None = None,
     patience: QueueOptions | None = None,
     on_request: bool = False,
+    placed: str = "",
 ) -> ManagedRun | None:
     """Queue a run of the server's current profile version, or exactly what `like` was.
 
     `despite` is somebody's reason to start it although something about it is known to fail.
-    Without `patience` it starts at once, whoever is on its GPUs.
+    Without `patience` it starts at once, whoever is on its GPUs. `placed` says why on this box,
+    where inferdash has chosen it.
     None when it already runs or is about to: a second click starts nothing.
     """
     version = server.profile.current
@@ -52,6 +55,8 @@ def start(
         )
     )
     noted: dict[str, Any] = {}
+    if placed:
+        run.start.around, noted["placed"] = {"placed": placed}, placed
     if on_request:
         run.on_request, noted["for"] = True, "a request"
     if patience is not None:
@@ -91,11 +96,12 @@ def queue(run: ManagedRun, /, *, by: User | None, action: str, **detail: Any) ->
     """
     server = run.server
     require_managed(server)
-    data_disk.check_room()
+    samples.check_room()
     try:
         with transaction.atomic():
             run.save()
             Server.objects.filter(pk=server.pk).update(run=run, removed_at=None, held_back_by=None)
+            sealing.seal_for(server.box)
             AuditEntry.note(by, action, server, version=run.version.number, run=run.pk, **detail)
     except IntegrityError:
         # The database allows one active run a server. Anything else that is wrong with
@@ -129,10 +135,9 @@ def stop(
         .filter(pk=run.pk, wanted__in=before)
         .update(wanted=wish, stopped_by=by, stop_requested_at=timezone.now())
     )
-    if not asked:
-        # inferdash has given it up meanwhile: it is not to be started again either.
-        given_up = Run.objects.active().filter(pk=run.pk, stopped_by=None).exclude(given_up="")
-        asked = given_up.update(stopped_by=by)
+    if not asked and by is not None:
+        # inferdash is stopping it, or has given it up: nothing of its own is to follow either.
+        asked = Run.objects.active().filter(pk=run.pk, stopped_by=None).update(stopped_by=by)
     if asked:
         _hold_back(run.server, by)
         reason = {"why": why} if why else {}
@@ -171,6 +176,7 @@ def restart(server: ManagedServer, /, *, by: User | None, despite: str = "") -> 
     if run is None:
         return start(server, by=by, despite=despite)
     Run.objects.filter(pk=run.pk).write(restart_for=by, plan__restart_overridden_errors=despite)
+    sealing.seal_for(server.box)
     stop(run, by=by)
     return run
 

@@ -26,11 +26,11 @@ from servers.judge.runs import limits
 from servers.launch.engines import ENGINES, placement
 from servers.launch.engines.launch import Launch
 from servers.launch.engines.placement import CardsError, Gpu, VolumeError, resolve
-from servers.lifecycle.images import credentials, inventory
+from servers.lifecycle.images import inventory
 from servers.lifecycle.profiles import export_all
-from servers.lifecycle.runs import hardening
+from servers.lifecycle.runs import starts
 from servers.lifecycle.runs.ownership import verb
-from servers.lifecycle.runs.secret_env import SecretsError, mask_secrets, remember, site
+from servers.lifecycle.runs.starts import SecretsError, mask_secrets, remember, site
 from servers.models import Box, Claim, ImageFacts, Run
 from servers.models.runs.run import ACTIVE, ManagedRun
 
@@ -53,7 +53,7 @@ class CreatedContainer:
 
 @cache
 def docker() -> DockerContainers:
-    return DockerContainers(settings.INSTALL, logins=credentials.load_credentials)
+    return DockerContainers(settings.INSTALL, logins=inventory.load_credentials)
 
 
 def container_name(run: Run) -> str:
@@ -139,7 +139,7 @@ def create(run: ManagedRun, /) -> CreatedContainer:
             )
         except VolumeError as error:
             raise SecretsError(str(error)) from error
-        spec = hardening.harden(docker(), spec, read_limits())
+        spec = starts.harden(docker(), spec, read_limits())
         check(spec, kernels)
         export_all.check_files(spec, launch.digests)
         try:
@@ -225,11 +225,17 @@ def read_limits() -> limits.Limits:
         ) from None
 
 
-def check(spec: Spec, kernels: str) -> None:
-    """Raises Refused for what this box does not allow; `kernels` is the volume of inferdash's."""
+def check(spec: Spec, kernels: str, *, beside: str = "") -> None:
+    """Raises Refused for what this box does not allow; `kernels` is the volume of inferdash's, and
+    `beside` the container whose network this one may share."""
     limit = read_limits()
     refusals = limits.refusals(
-        spec, limit, root=settings.HOST_ROOT, own=own_paths(), manage=settings.MANAGE
+        spec,
+        limit,
+        root=settings.HOST_ROOT,
+        own=own_paths(),
+        manage=settings.MANAGE,
+        beside=beside,
     )
     if refusals:
         raise SecretsError(" ".join(refusals))

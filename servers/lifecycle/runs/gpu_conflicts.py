@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.kernel import resources
-from servers.judge.memory import holders, room
+from servers.judge.memory import holders, pools
 from servers.judge.profiles import admission
 from servers.judge.profiles.facts import LaunchFacts, Subject
 from servers.judge.runs import limits
@@ -26,15 +26,15 @@ from servers.judge.runs.gpu_conflicts import (
 )
 from servers.judge.weights.fit.result import on_this_box
 from servers.launch.engines.placement import CardsError
-from servers.lifecycle.memory import releases
+from servers.lifecycle import memory
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation
 from servers.lifecycle.runs.ownership import verb
-from servers.lifecycle.runs.secret_env import SecretsError
+from servers.lifecycle.runs.starts import SecretsError
 from servers.models import AuditEntry, Box, Run
 from servers.models.runs.run import ENDED, ManagedRun
-from servers.state import box_samples
+from servers.state import samples
 
 # What has not come back by then is a matter for the box's page, and no longer waited for.
 RETURNS_WITHIN = timedelta(minutes=10)
@@ -80,7 +80,7 @@ def _find_conflict(
 
 def _compute_shortfall(context: LaunchContext, known: checks.CheckReport) -> int:
     """Bytes of a shared pool that it lacks by the estimate, or by what its profile wants free."""
-    free, wanted = room.compute_free(context.sample, "all"), context.launch.free_memory
+    free, wanted = pools.compute_free(context.sample, "all"), context.launch.free_memory
     lacks = wanted - min(free.values()) if free and wanted else 0
     if known.fit is None or known.fit.verdict != "no":
         return max(0, lacks)
@@ -123,7 +123,7 @@ def _others(context: LaunchContext, run: Run | None) -> Iterator[OtherRun]:
         ended_at__gt=timezone.now() - RETURNS_WITHIN,
     )
     for other in ended.select_related(*_WITH):
-        if releases.read_release(other).outcome in ("", "releasing"):
+        if memory.read_release(other).outcome in ("", "releasing"):
             yield _other(other, box, "returning")
 
 
@@ -171,7 +171,7 @@ def short_of(run: Run) -> str:
         return ""
     gpus = creation.settle_gpus(run)
     found = (
-        None if gpus == "none" else room.compute_free(box_samples.newest(run.server.box.slug), gpus)
+        None if gpus == "none" else pools.compute_free(samples.newest(run.server.box.slug), gpus)
     )
     if found is None:
         return ""
@@ -197,7 +197,7 @@ def drop_cache(run: ManagedRun, /) -> None:
             f"{limits.granted_by(settings.MANAGE, 'reclaim')}. Or take it out of the profile."
         )
     # Pages of an engine's own files would have to be read again while it serves.
-    sample = box_samples.newest(run.server.box.slug)
+    sample = samples.newest(run.server.box.slug)
     if holders.others(sample or {}, ()):
         log.info("run %s: the page cache stays, as somebody is on a GPU", run.pk)
         return

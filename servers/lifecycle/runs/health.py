@@ -9,13 +9,13 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.runs.questions import CompletionResult
-from servers.judge.memory.room import GpuRoom
+from servers.judge.memory.pools import GpuRoom
 from servers.judge.runs.health import SERVES_OTHERS, Condition, HealthVerdict, describe_other_names
 from servers.judge.runs.smoke_test import FirstAnswer, slowness
-from servers.launch import durations
+from servers.launch import numbers
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.profiles.knowledge import LaunchContext
-from servers.lifecycle.runs import reconcile, restart_policy, secret_env, starts
+from servers.lifecycle.runs import reconcile, restart_policy, starts
 from servers.lifecycle.runs.ownership import verb
 from servers.lifecycle.runs.reconcile import advance
 from servers.models import Run, RunHealth
@@ -68,7 +68,7 @@ def _end_if_wanted(run: ManagedRun) -> None:
         if still.exclude(status_message=objection).update(status_message=objection):
             events.publish_change("server", run.server_id)
         return
-    shown = durations.format_duration(limit)
+    shown = numbers.format_duration(limit)
     sentence = f"Restarted by inferdash: unhealthy for {shown}: {run.health.unhealthy_because}."
     asked = {"wanted": DesiredState.STOPPED, "stop_requested_at": timezone.now()}
     if still.update(given_up=sentence, **asked):
@@ -86,8 +86,8 @@ def keep_first_answer(run: Run, answer: CompletionResult, *, alone: bool) -> Non
     """Judge and keep how it answered, unless somebody has stopped it meanwhile."""
     answer = replace(
         answer,
-        text=secret_env.mask_secrets(run, answer.text),
-        error=secret_env.mask_secrets(run, answer.error),
+        text=starts.mask_secrets(run, answer.text),
+        error=starts.mask_secrets(run, answer.error),
     )
     launch = run.version.launch
     found = FirstAnswer.judge(

@@ -16,7 +16,7 @@ from servers.launch import numbers
 from servers.launch.engines import ENGINES
 from servers.launch.engines.launch import Launch, fill_parameters
 from servers.lifecycle.jobs.runner import JobError
-from servers.lifecycle.runs import creation, restart_policy, secret_env
+from servers.lifecycle.runs import creation, restart_policy, starts
 from servers.models import AuditEntry, Box, ProfileVersion, Run, Server, User
 from servers.models.runs.run import ENDED, DesiredState, RunState
 
@@ -115,7 +115,7 @@ def _follow_again(run: Run, container: Container) -> None:
             again = Run.objects.filter(pk=run.pk)
             if not again.move(old=ENDED, new=RunState.STARTING, **fields):
                 return
-            secret_env.remember_again(run, container.env)
+            starts.remember_again(run, container.env)
             AuditEntry.note(None, "start outside inferdash", run.server, run=run.pk)
     except IntegrityError:
         # Somebody has pressed Start meanwhile: that run has the server.
@@ -179,7 +179,7 @@ def adopt(box: Box, container_id: str, *, by: User | None) -> Run:
         with transaction.atomic():
             run = _create_run(server, container, by, digest)
             # What it was given must not stand in its log.
-            secret_env.remember_again(run, container.env)
+            starts.remember_again(run, container.env)
             Server.objects.filter(pk=server.pk).update(run=run, removed_at=None)
     except IntegrityError as error:
         raise AdoptionError(

@@ -12,26 +12,26 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.docker.containers import Container, ContainerError
-from servers.judge.memory import room
-from servers.launch import durations
+from servers.judge.memory import pools
+from servers.launch import numbers
 from servers.launch.engines.placement import CardsError
+from servers.lifecycle import memory
 from servers.lifecycle.images import work
 from servers.lifecycle.logs import diagnoses
-from servers.lifecycle.memory import releases
 from servers.lifecycle.runs import (
     commands,
     creation,
     gpu_conflicts,
     out_of_band,
     restart_policy,
-    secret_env,
+    starts,
 )
 from servers.lifecycle.runs.creation import lock_creation
 from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import Box, Run
 from servers.models.jobs import JobState
 from servers.models.runs.run import DesiredState, ManagedRun, RunState
-from servers.state import box_samples
+from servers.state import samples
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ def advance(run: ManagedRun, /) -> None:
 def _begin(run: ManagedRun) -> None:
     try:
         image = creation.image(run)
-    except secret_env.SecretsError as refusal:
+    except starts.SecretsError as refusal:
         _fail(run, str(refusal))
         return
     except ContainerError as error:
@@ -150,10 +150,10 @@ def _make(run: ManagedRun, *, is_again: bool) -> bool:
         if not is_again or creation.find(run) is None:
             creation.remove_predecessors(run)
             gpu_conflicts.drop_cache(run)
-            sample = box_samples.newest(run.server.box.slug)
+            sample = samples.newest(run.server.box.slug)
         around = diagnoses.surroundings(run)
         made = creation.create(run)
-    except secret_env.SecretsError as refusal:
+    except starts.SecretsError as refusal:
         _fail(run, str(refusal))
         return False
     except ContainerError as error:
@@ -176,9 +176,9 @@ def _make(run: ManagedRun, *, is_again: bool) -> bool:
         port=made.port,
         served_name=made.served_name,
         started_at=made.container.started_at or timezone.now(),
-        start__unattributed_at_start=room.compute_unheld(sample),
-        start__memory_before=releases.measure_before(run, sample, made.container.started_at),
-        start__around=around,
+        start__unattributed_at_start=pools.compute_unheld(sample),
+        start__memory_before=memory.measure_before(run, sample, made.container.started_at),
+        start__around={**run.start.around, **around},
     )
 
 
@@ -214,7 +214,7 @@ def check_limit(run: ManagedRun, /) -> None:
     if timezone.now() - run.started_at <= timedelta(seconds=limit):
         return
     sentence = (
-        f"It was not ready within {durations.format_duration(limit)}, the limit of its profile, so inferdash "
+        f"It was not ready within {numbers.format_duration(limit)}, the limit of its profile, so inferdash "
         "stopped it. The log says how far it got; if it only needs longer, raise the limit."
     )
     still = Run.objects.filter(pk=run.pk, state=RunState.STARTING, wanted=DesiredState.RUNNING)
@@ -350,9 +350,7 @@ def _collect_ending(run: Run, container: Container, tail: list[str]) -> dict[str
     return {
         "exit_code": container.exit_code,
         "oom_killed": container.oom_killed,
-        "log__last_lines": [
-            secret_env.mask_secrets(run, line)[:LONGEST_LAST_LINE] for line in tail
-        ],
+        "log__last_lines": [starts.mask_secrets(run, line)[:LONGEST_LAST_LINE] for line in tail],
         "ended_at": container.finished_at or timezone.now(),
     }
 
@@ -424,8 +422,8 @@ def _fail(run: ManagedRun, sentence: str, *, detail: str = "", may_pass: bool = 
         run,
         old=[RunState.QUEUED, RunState.PULLING, RunState.CREATING],
         new=RunState.FAILED,
-        failure=secret_env.mask_secrets(run, sentence),
-        failure_detail=secret_env.mask_secrets(run, detail),
+        failure=starts.mask_secrets(run, sentence),
+        failure_detail=starts.mask_secrets(run, detail),
         ended_at=timezone.now(),
         **({"status_message": ""} | (restart_policy.plan(run) if may_pass else {})),
     )

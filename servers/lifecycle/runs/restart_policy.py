@@ -16,14 +16,14 @@ from django.utils import timezone
 from servers import events
 from servers.host.docker.containers import Container
 from servers.judge.external.engines import Origin
-from servers.judge.memory import room
+from servers.judge.memory import pools
 from servers.lifecycle.profiles import checks
 from servers.lifecycle.runs import commands
 from servers.lifecycle.runs.ownership import require_managed, verb
 from servers.models import Box, Run, Server
 from servers.models.runs.run import ACTIVE, STEADY, DesiredState, ManagedRun, RunState
-from servers.state import box_samples
-from servers.state.data_disk import DiskFullError
+from servers.state import samples
+from servers.state.samples import DiskFullError
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ def _waits_for(run: Run, box: Box) -> str:
     """What its end has not given back so far, on a box with one pool of memory for all."""
     if run.start.unattributed_at_start is None or was_before_boot(run, box.booted_at):
         return ""
-    now = room.compute_unheld(box_samples.newest(box.slug))
+    now = pools.compute_unheld(samples.newest(box.slug))
     if now is None:
         return f"It waits until {box} tells its memory again."
     more = now - run.start.unattributed_at_start

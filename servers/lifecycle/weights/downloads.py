@@ -28,7 +28,7 @@ from servers.launch.numbers import size
 from servers.lifecycle.jobs import commands
 from servers.lifecycle.runs import creation
 from servers.lifecycle.weights import inventory
-from servers.lifecycle.weights.checkpoints import hub_token
+from servers.lifecycle.weights.inventory import hub_token
 from servers.models import AuditEntry, Box, Download, User
 from servers.models.jobs import DesiredJobState, JobKind, JobState, key_of
 from servers.state import store

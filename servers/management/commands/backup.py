@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from servers.lifecycle.people.backups import backup
-from servers.lifecycle.people.backups.backup import TABLES
+from servers.lifecycle.people import backup
+from servers.lifecycle.people.backup import TABLES
 from servers.management import console
 from servers.management.console import format_counts
 from servers.management.database import DatabaseCommand

@@ -18,11 +18,9 @@ from servers.judge.logs import diagnosis, parsing
 from servers.judge.logs.diagnosis import readable, report
 from servers.judge.memory.pools import GIB
 from servers.judge.reports import document
-from servers.judge.reports.case import ReportedCase, make_case
-from servers.judge.reports.document import Report, ReportError
-from servers.judge.reports.failure import judge_failure
+from servers.judge.reports.document import Report, ReportError, list_readings
+from servers.judge.reports.failure import ReportedCase, judge_failure, make_case
 from servers.judge.reports.memory import judge_memory
-from servers.judge.reports.paste import list_readings
 
 _GZIP = b"\x1f\x8b"
 _UNREADABLE = 2  # the exit code for what cannot be read

@@ -7,9 +7,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from servers.lifecycle.people.backups import backup
-from servers.lifecycle.people.backups import restore as restoring
-from servers.lifecycle.people.backups.backup import TABLES, Archive
+from servers.lifecycle.people import backup
+from servers.lifecycle.people.backup import TABLES, Archive
+from servers.lifecycle.people.restore import check, list_missing, restore
 from servers.management import console
 from servers.management.console import format_counts, size
 from servers.management.database import DatabaseCommand
@@ -37,10 +37,8 @@ class Command(DatabaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             archive = backup.read_archive(options["file"])
-            checked = restoring.check(archive, passphrase=_passphrase(archive, options))
-            done = restoring.restore(
-                checked, replace=options["replace"], keep_boxes=options["keep_box"]
-            )
+            checked = check(archive, passphrase=_passphrase(archive, options))
+            done = restore(checked, replace=options["replace"], keep_boxes=options["keep_box"])
         except (backup.BackupError, backup.WrongPassphrase) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"Restored: {format_counts(TABLES, done.counts)}.")
@@ -59,7 +57,7 @@ class Command(DatabaseCommand):
 
     def _tell_lacks(self, archive: Archive) -> None:
         box = Box.objects.filter(slug=settings.BOX).first() or Box(slug=settings.BOX)
-        found = restoring.list_missing(box, archive.manifest.get("needs", {}))
+        found = list_missing(box, archive.manifest.get("needs", {}))
         for kind in ("image", "model"):
             lacks = [each for each in found if each.kind == kind]
             missing = [each for each in lacks if not each.why]

@@ -8,10 +8,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Self
+from pathlib import Path
+from typing import Any, Self
 from urllib.parse import quote
 
 from cryptography.fernet import Fernet, InvalidToken
+from django.apps import apps
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -19,6 +21,7 @@ from django.utils import timezone
 
 from servers.launch import redaction
 from servers.models.json_values import Json
+from servers.models.people.sealed_copies import CopyError, find_public_key, open_copy, seal_copy
 from servers.models.people.user import Permission, Role, User, lesser
 
 PREFIX = "ifd_"
@@ -198,6 +201,38 @@ def unseal_text(sealed: bytes, what: str) -> str:
         ) from error
 
 
+def reveal_copy(of: models.Model, what: str) -> str:
+    """The value of a secret or a credential from this box's own copy of it.
+
+    `what` begins the sentence of the SecretError that this raises.
+    """
+    copies: models.Manager[Any] = of.copies  # type: ignore[attr-defined]
+    found = copies.filter(box__slug=settings.BOX).first()
+    if found is None:
+        raise SecretError(
+            f"{what} was not given to this box: the hub gives it those that its profiles name. "
+            "Start the server from the page, which has it given."
+        )
+    try:
+        return open_copy(_read_seal_key(), bytes(found.sealed), bound_to=name_copy(of))
+    except (CopyError, OSError) as error:
+        raise SecretError(
+            f"{what} cannot be opened with this box's key: {error}. Start the server from the page, "
+            "which has it sealed anew; if that does not help, let the box join again."
+        ) from error
+
+
+def name_copy(of: models.Model) -> str:
+    """What a copy is bound to."""
+    return f"{of._meta.model_name} {of.pk}"
+
+
+def _read_seal_key() -> str:
+    # WireFiles.seal_key, which tables may not import.
+    path: Path = settings.DATA / "wire" / "seal.key"
+    return path.read_text().strip()
+
+
 class Secret(models.Model):
     name = models.CharField(max_length=100)  # the variable it becomes: HF_TOKEN
     sealed = models.BinaryField()
@@ -209,9 +244,24 @@ class Secret(models.Model):
 
     @classmethod
     def seal(cls, name: str, value: str, by: User | None) -> "Secret":
+        if settings.WIRE == "box":
+            return cls._seal_for_this_box(name, value, by)
         return cls.objects.create(
             name=name, sealed=_fernet().encrypt(value.encode()), created_by=by
         )
+
+    @classmethod
+    def _seal_for_this_box(cls, name: str, value: str, by: User | None) -> "Secret":
+        """Found in an engine here: nobody else can open it until somebody enters it on the hub."""
+        made = cls.objects.create(name=name, sealed=b"", created_by=by)
+        public_key = find_public_key(_read_seal_key())
+        copies: models.Manager[Any] = made.copies
+        copies.create(
+            box=apps.get_model("servers", "Box").objects.get(slug=settings.BOX),
+            sealed=seal_copy(public_key, value, bound_to=name_copy(made)),
+            sealed_to=public_key,
+        )
+        return made
 
     def replace(self, value: str, by: User | None) -> None:
         self.sealed = _fernet().encrypt(value.encode())
@@ -220,6 +270,8 @@ class Secret(models.Model):
 
     def reveal(self) -> str:
         """The plain value. Only a worker that starts a container has a use for it."""
+        if settings.WIRE == "box":
+            return reveal_copy(self, f"The secret {self.name}")
         if not self.sealed:
             raise SecretError(
                 f"The secret {self.name} came from a backup that had no values of secrets: enter it "

@@ -124,8 +124,8 @@ class RunLog(models.Model):
     # Of a process's log, a file a stream: {"o": {"path", "inode": [device, number], "offset"}}.
     files: Json[dict[str, Any]] = models.JSONField(default=dict)
     last_lines: Json[list[str]] = models.JSONField(default=list)
-    # {"outcome", "cause", "summary", "evidence": [[line, text]], "groups", "is_partial": only a
-    # part of the log was there}; empty: not looked at yet.
+    # {"outcome", "cause", "place", "summary", "evidence": [[line, text]], "groups", "is_partial":
+    # only a part of the log was there}; empty: not looked at yet.
     diagnosis: Json[dict[str, Any]] = models.JSONField(default=dict)
     # A judge.logs.evidence.Oom's: the kernel killed it, or a part of it, for want of main memory;
     # {}: not known.
@@ -138,6 +138,11 @@ class RunLog(models.Model):
     def cause(self) -> str:
         """An id of the catalogue; "": not recognised, or not looked at."""
         return self.diagnosis.get("cause") or ""
+
+    @property
+    def place(self) -> str:
+        """An id of the catalogue that knows only where it failed; "": not known."""
+        return self.diagnosis.get("place") or ""
 
 
 class RunHealth(models.Model):

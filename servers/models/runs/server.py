@@ -65,16 +65,18 @@ class ServerQuerySet[S: "Server"](models.QuerySet[S]):
 
     def _around_runs(self) -> list["models.Prefetch[str]"]:
         """Of each server's run, who talks to it (`lately`) and which wait for it (`waiters`); claims;
-        check-ups of the server that go on (`checkups`)."""
+        check-ups of the server that go on (`checkups`), and trials (`begun_trials`)."""
         uses = apps.get_model("servers", "ActiveUser")._default_manager.lately()
         waiting = apps.get_model("servers", "Run")._default_manager.filter(
             state__in=["queued", "pulling"]
         )
         claims = apps.get_model("servers", "Claim")._default_manager.active()
         checkups = apps.get_model("servers", "Benchmark")._default_manager.filter_open()
+        trials = apps.get_model("servers", "UpgradeTrial")._default_manager.filter_begun()
         return [
             models.Prefetch("box__claims", claims, to_attr="fetched_claims"),
             models.Prefetch("benchmarks", checkups.select_related("job", "by"), to_attr="checkups"),
+            models.Prefetch("trials", trials.select_related("by"), to_attr="begun_trials"),
             models.Prefetch("run__active_users", uses.select_related("by"), to_attr="lately"),
             models.Prefetch(
                 "run__waited_for_by",

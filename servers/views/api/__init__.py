@@ -9,10 +9,12 @@ from servers.views.api.boxes import router as boxes
 from servers.views.api.canaries import router as canaries
 from servers.views.api.downloads import router as downloads
 from servers.views.api.images import router as images
+from servers.views.api.links import router as links
 from servers.views.api.operations import BoundedParser, register
 from servers.views.api.profiles import router as profiles
 from servers.views.api.servers import router as servers
 from servers.views.api.servers import run_router as runs
+from servers.views.api.trials import router as trials
 
 __all__ = ["api", "urls"]
 
@@ -29,6 +31,7 @@ api = NinjaAPI(
     parser=BoundedParser(),
 )
 api.add_router("/boxes", boxes, tags=["boxes"])
+api.add_router("/links", links, tags=["links"])
 api.add_router("/servers", servers, tags=["servers"])
 api.add_router("/claims", claims, tags=["claims"])
 api.add_router("/runs", runs, tags=["runs"])
@@ -36,6 +39,7 @@ api.add_router("/profiles", profiles, tags=["profiles"])
 api.add_router("/downloads", downloads, tags=["downloads"])
 api.add_router("/benchmarks", benchmarks, tags=["benchmarks"])
 api.add_router("/canaries", canaries, tags=["canaries"])
+api.add_router("/trials", trials, tags=["trials"])
 api.add_router("", images, tags=["images"])
 register(api)
 

@@ -1,20 +1,26 @@
 """Check-ups of servers: asked for, followed, stopped, compared, exported."""
 
 from datetime import datetime
-from typing import Any
+from typing import Literal
 
 from django.db.models import Prefetch
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils import timezone
 from ninja import Schema, Status
 from pydantic import Field
 
+from servers.forms.benchmarks import CustomForm
 from servers.judge.benchmarks.comparison import FIGURES, MeasuredPoint, compare_points
+from servers.judge.benchmarks.custom import CustomPoints
 from servers.judge.messages import say
 from servers.lifecycle.benchmarks import commands, export
 from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
+from servers.lifecycle.benchmarks.plans import list_hours
 from servers.lifecycle.benchmarks.results import read_points, read_rows
-from servers.models import Benchmark, BenchmarkJob, BenchmarkPoint, Permission, Server
+from servers.models import Benchmark, BenchmarkJob, BenchmarkPoint, Permission, Server, User
+from servers.views.api.checkups import CREATED, MOST, CheckupIn, CheckupOut, conflict
 from servers.views.api.operations import (
+    UNPROCESSABLE,
     ApiError,
     KeyRouter,
     find_named,
@@ -22,17 +28,36 @@ from servers.views.api.operations import (
     person,
     wait_for_change,
 )
-from servers.views.api.schemas import RowOut
 
 router = KeyRouter("benchmarks")
-CREATED, CONFLICT = 201, 409
-MOST = 100
 
 
-class BenchmarkIn(Schema):
-    server: str = Field(max_length=80)
-    preset: str = Field(default="quick", max_length=40)
-    gives_way: bool = True  # to other people's requests; an editor's key may say false
+class CustomIn(Schema):
+    """Every length with every number of people, or with every rate: a point each."""
+
+    prompts: list[int] = Field(max_length=20)  # tokens
+    output: int = 128  # tokens
+    people: list[int] = Field(default=[], max_length=20)  # at once
+    rates: list[float] = Field(default=[], max_length=20)  # requests a second, instead of people
+    rounds: int = 3
+    seconds: int = 20  # a round
+
+
+class ReplayIn(Schema):
+    hour: datetime  # any moment of it
+    pace: Literal[1, 2, 4, 10] = 1  # times as fast as it was
+    is_random: bool = False  # arrivals at random moments
+
+
+class BenchmarkIn(CheckupIn):
+    preset: str = Field(default="quick", max_length=40)  # engine: the program of its image
+    custom: CustomIn | None = None  # instead of a preset; editors
+    replay: ReplayIn | None = None  # instead of a preset
+
+
+class HourOut(Schema):
+    hour: datetime
+    requests: int
 
 
 class FigureOut(Schema):
@@ -73,28 +98,15 @@ class PointOut(Schema):
         )
 
 
-class BenchmarkOut(RowOut):
-    id: int
-    server: str
+class BenchmarkOut(CheckupOut):
     box: str | None  # null: it came as a file
     preset: str
     title: str
-    state: str  # waiting, measuring, paused, stopping, done, stopped, limit reached, failed
-    is_open: bool
     is_clean: bool | None
-    says: str  # why it is not whole
     point: str  # that is being measured
-    done: int  # rounds
-    total: int | None
-    left: float | None  # seconds, about
-    asked_by: str | None
-    asked_at: datetime
-    ended_at: datetime | None
-    source: str  # card, llama-benchy, vllm, sglang; "": it was measured here
+    source: str  # card, llama-benchy, llama-bench, vllm, sglang; "": it was measured here
     after_start: bool  # the profile wanted it, nobody asked
-    measured_on: dict[str, Any]
     points: list[PointOut]
-    mark: str  # another text whenever people are shown something else
 
     @classmethod
     def from_benchmark(
@@ -102,19 +114,12 @@ class BenchmarkOut(RowOut):
     ) -> "BenchmarkOut":
         """Without points in a list of results."""
         job = BenchmarkJob.objects.filter(pk=found.job_id or 0).first() if found.is_open else None
-        return cls.from_same(
+        return cls.from_checkup(
             found,
-            id=found.pk,
-            server=found.server_name,
+            job,
             box=found.box.slug if found.box else None,
-            says=found.why,
             point=job.point if job else "",
-            done=job.done if job else 0,
-            total=job.total if job else None,
-            left=job.left if job else None,
-            asked_by=found.by.username if found.by else None,
             points=[PointOut.from_point(each) for each in points or []],
-            mark=f"{found.state} {job.changed_at.isoformat() if job else found.ended_at}",
         )
 
 
@@ -160,11 +165,57 @@ def benchmarks(
 def benchmark(request: HttpRequest, given: BenchmarkIn) -> Status[BenchmarkOut]:
     """Have a server measured. One at a time a box, unless it does not give way."""
     server = find_named(Server.objects.for_dashboard(), "server", given.server)
+    if given.custom and given.replay:
+        raise _invalid("Give custom or replay, not both.")
     try:
-        made = commands.ask(server, given.preset, by=person(request), gives_way=given.gives_way)
+        made = _ask(server, given, by=person(request))
     except BenchmarkRequestError as error:
-        raise ApiError(CONFLICT, "not_measured", str(error)) from error
+        raise conflict("not_measured", error) from error
     return Status(CREATED, BenchmarkOut.from_benchmark(_find(made.pk)))
+
+
+def _ask(server: Server, given: BenchmarkIn, *, by: User) -> Benchmark:
+    """Raises BenchmarkRequestError."""
+    how = {"by": by, "gives_way": given.gives_way}
+    if given.custom:
+        return commands.ask_custom(server, _read_points(given.custom), **how)
+    if given.replay:
+        at = given.replay.hour
+        hour = (at if at.tzinfo else timezone.make_aware(at)).replace(
+            minute=0, second=0, microsecond=0
+        )
+        pace, is_random = given.replay.pace, given.replay.is_random
+        return commands.ask_replay(server, hour, pace=pace, is_random=is_random, **how)
+    return commands.ask(server, given.preset, **how)
+
+
+def _read_points(given: CustomIn) -> CustomPoints:
+    """Within the limits of the form. Raises ApiError."""
+    said = {
+        name: ", ".join(map(str, value)) if isinstance(value, list) else value
+        for name, value in given.dict().items()
+    }
+    form = CustomForm(said)
+    if form.is_valid():
+        points: CustomPoints = form.cleaned_data["points"]
+        return points
+    raise _invalid(
+        "; ".join(
+            " ".join(errors) if name == "__all__" else f"{name}: {' '.join(errors)}"
+            for name, errors in form.errors.items()
+        )
+    )
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(UNPROCESSABLE, "invalid", message, "See openapi.json.")
+
+
+@router.serve("GET", "/hours/{server}", Permission.VIEW, list[HourOut], 404)
+def hours(request: HttpRequest, server: str) -> list[HourOut]:
+    """Hours whose requests can be replayed, the newest first."""
+    found = find_named(Server.objects.for_dashboard(), "server", server)
+    return [HourOut(hour=at, requests=count) for at, count in list_hours(found.slug)]
 
 
 @router.serve("GET", "/{pk}", Permission.VIEW, BenchmarkOut, 404)

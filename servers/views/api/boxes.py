@@ -8,7 +8,7 @@ from ninja import Schema, Status
 from pydantic import Field
 
 from servers import events
-from servers.contexts import pages
+from servers.contexts import links, pages
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.people import claims
 from servers.lifecycle.weights import deletion
@@ -26,12 +26,14 @@ class DeletedOut(Schema):
 
 @router.serve("GET", "", Permission.VIEW, list[BoxOut])
 def boxes(request: HttpRequest) -> list[BoxOut]:
-    return [BoxOut.from_panel(pages.panel(box)) for box in Box.objects.all()]
+    linked = links.find_linked()
+    return [BoxOut.from_panel(pages.panel(box), linked[box.slug]) for box in Box.objects.all()]
 
 
 @router.serve("GET", "/{slug}", Permission.VIEW, BoxOut, 404)
 def box(request: HttpRequest, slug: str) -> BoxOut:
-    return BoxOut.from_panel(pages.panel(find_named(Box.objects.all(), "box", slug)))
+    found = find_named(Box.objects.all(), "box", slug)
+    return BoxOut.from_panel(pages.panel(found), links.find_linked()[slug])
 
 
 @router.serve("GET", "/{slug}/models", Permission.VIEW, list[StoredOut], 404)

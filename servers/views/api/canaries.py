@@ -1,8 +1,5 @@
 """Canaries of servers: asked for, followed, stopped, accepted."""
 
-from datetime import datetime
-from typing import Any
-
 from django.http import HttpRequest
 from ninja import Schema, Status
 from pydantic import Field
@@ -10,6 +7,7 @@ from pydantic import Field
 from servers.lifecycle.canary import commands, results
 from servers.lifecycle.canary.commands import CanaryRequestError
 from servers.models import Canary, CanaryJob, Permission, Server
+from servers.views.api.checkups import CONFLICT, CREATED, MOST, CheckupIn, CheckupOut, conflict
 from servers.views.api.operations import (
     ApiError,
     KeyRouter,
@@ -18,17 +16,12 @@ from servers.views.api.operations import (
     person,
     wait_for_change,
 )
-from servers.views.api.schemas import RowOut
 
 router = KeyRouter("canaries")
-CREATED, CONFLICT = 201, 409
-MOST = 100
 
 
-class CanaryIn(Schema):
-    server: str = Field(max_length=80)
+class CanaryIn(CheckupIn):
     set: str = Field(default="quick", max_length=20)  # quick or full
-    gives_way: bool = True  # to other people's requests; only editors may say no
 
 
 class CanaryItemOut(Schema):
@@ -41,30 +34,17 @@ class CanaryItemOut(Schema):
     after: str
 
 
-class CanaryOut(RowOut):
-    id: int
-    server: str
+class CanaryOut(CheckupOut):
     box: str
     set: str
-    state: str  # waiting, measuring, stopping, done, stopped, failed
-    is_open: bool
     verdict: str  # pass, changed, wrong, unknown; "" before its end
     is_accepted: bool
-    says: str  # why it is not whole
     item: str  # that is being asked
-    done: int
-    total: int | None
-    left: float | None  # seconds, at most
     left_out: int  # items that there was no time for
     compared_with: int | None  # the canary
-    asked_by: str | None  # null: it began by itself
-    asked_at: datetime
-    ended_at: datetime | None
-    measured_on: dict[str, Any]
     changes: list[str]  # since the one that it was compared with
     reasons: list[str]  # that are known for such answers, with what to do
     items: list[CanaryItemOut]
-    mark: str  # another text whenever people are shown something else
 
     @classmethod
     def from_canary(cls, found: Canary, *, is_whole: bool = True) -> "CanaryOut":
@@ -72,20 +52,15 @@ class CanaryOut(RowOut):
         job = CanaryJob.objects.filter(pk=found.job_id or 0).first() if found.is_open else None
         verdicts = results.read_verdicts(found) if is_whole else []
         rules = results.find_rules(found) if is_whole else []
-        return cls.from_same(
+        return cls.from_checkup(
             found,
-            id=found.pk,
-            server=found.server_name,
+            job,
+            seen=found.accepted_at,
             box=found.box.slug,
             set=found.set_key,
             is_accepted=found.accepted_at is not None,
-            says=found.why,
             item=job.item if job else "",
-            done=job.done if job else 0,
-            total=job.total if job else None,
-            left=job.left if job else None,
             compared_with=found.compared_with_id,
-            asked_by=found.by.username if found.by else None,
             changes=[str(each) for each in results.find_changes(found)] if is_whole else [],
             reasons=[f"{rule.says} {rule.advice}" for rule in rules],
             items=[
@@ -100,7 +75,6 @@ class CanaryOut(RowOut):
                 )
                 for each in verdicts
             ],
-            mark=f"{found.state} {found.accepted_at} {job.changed_at.isoformat() if job else ''}",
         )
 
 
@@ -120,7 +94,7 @@ def canary(request: HttpRequest, given: CanaryIn) -> Status[CanaryOut]:
     try:
         made = commands.ask(server, given.set, by=person(request), gives_way=given.gives_way)
     except CanaryRequestError as error:
-        raise ApiError(CONFLICT, "not_checked", str(error)) from error
+        raise conflict("not_checked", error) from error
     return Status(CREATED, _look(made.pk))
 
 

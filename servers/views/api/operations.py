@@ -20,7 +20,7 @@ from servers import events
 from servers.events import wait_async
 from servers.models import Key, Permission, User
 from servers.models.people.user import name_roles
-from servers.state import data_disk
+from servers.state import samples
 
 LONGEST = 512 * 1024  # bytes; a profile's document has 100,000 characters at most
 DEEPEST = 20
@@ -115,7 +115,7 @@ def register(api: NinjaAPI) -> None:
 
     @api.exception_handler(OperationalError)
     def no_room(request: HttpRequest, error: OperationalError) -> HttpResponse:
-        said = data_disk.describe_full_disk(error)
+        said = samples.describe_full_disk(error)
         if not said:
             raise error
         return answer(request, UNAVAILABLE, Fault(code="disk_full", message=said))

@@ -7,21 +7,24 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import Schema, Status
 
+from servers import tasks
 from servers.forms import profile as values
 from servers.forms.profile import ProfileForm
 from servers.launch.recipes.document import Document
-from servers.models import Box, Permission, Profile
+from servers.lifecycle.runs import box_choice
+from servers.models import Box, Permission, Profile, Server
 from servers.models.profiles import ProfileFilter
 from servers.views.api import imports
 from servers.views.api.boxes import find_box
 from servers.views.api.operations import ApiError, KeyRouter, find_named, person
+from servers.views.api.schemas import ServerOut
 from servers.views.profiles import profile_form
 from servers.views.profiles import profiles as profiles_profiles
 from servers.views.profiles.paste import run_apart
 from servers.views.profiles.profiles import save_launch
 
 router = KeyRouter("profiles")
-CREATED, UNPROCESSABLE = 201, 422
+CREATED, CONFLICT, UNPROCESSABLE = 201, 409, 422
 
 
 class ProfileOut(Schema):
@@ -164,3 +167,24 @@ def _advice(form: ProfileForm) -> str:
 def _find(request: HttpRequest, slug: str) -> Profile:
     seen = Profile.objects.seen_by(person(request)).select_related("current", "owner")
     return find_named(seen, "profile", slug)
+
+
+class PlacedOut(ServerOut):
+    placed: str  # which box it became, and why
+
+    @classmethod
+    def from_placed(cls, server: Server, placed: str) -> "PlacedOut":
+        return cls(**ServerOut.from_server(server).dict(), placed=placed)
+
+
+@router.serve("POST", "/{slug}/start", Permission.OPERATE, PlacedOut, 404, 409)
+def start(request: HttpRequest, slug: str) -> PlacedOut:
+    """Start it on any box that fits: where there is room now, else where the queue is shortest."""
+    found = find_named(Profile.objects.seen_by(person(request)), "profile", slug)
+    try:
+        run = box_choice.start_anywhere(found, by=person(request))
+    except box_choice.BoxChoiceError as error:
+        raise ApiError(CONFLICT, "fits_nowhere", str(error)) from error
+    tasks.nudge(run)
+    server = Server.objects.for_dashboard().get(pk=run.server_id)
+    return PlacedOut.from_placed(server, str(run.start.around["placed"]))

@@ -5,14 +5,15 @@ from typing import Any, Self
 
 from ninja import Schema
 
+from servers.contexts.links import LinkedBox
 from servers.contexts.pages import Panel
 from servers.judge.memory import holders
 from servers.judge.weights import checkpoints
-from servers.lifecycle.gateway import scale_to_zero
-from servers.lifecycle.memory import releases
-from servers.lifecycle.runs import secret_env, starts
+from servers.lifecycle import gateway
+from servers.lifecycle.memory import describe_release, find_release_code
+from servers.lifecycle.runs import starts
 from servers.models import Claim, Run, Server, StoredCheckpoint
-from servers.state.engine_metrics import EngineMetrics, figures_of
+from servers.state.samples import EngineMetrics, figures_of
 
 
 class RowOut(Schema):
@@ -73,10 +74,10 @@ class RunOut(RowOut):
             phase=start.phase if start else "",
             percent=start.percent if start else None,
             unhealthy=run.health.unhealthy_because if run.is_unhealthy else "",
-            sleep=scale_to_zero.describe_sleep(run),
-            sleep_code=scale_to_zero.find_sleep_code(run),
-            memory=releases.describe_release(run),
-            memory_code=releases.find_release_code(run),
+            sleep=gateway.describe_sleep(run),
+            sleep_code=gateway.find_sleep_code(run),
+            memory=describe_release(run),
+            memory_code=find_release_code(run),
             failure=run.why if run.state == Run.State.FAILED else "",
             cause=run.log.cause,
             log_lines=run.log.lines,
@@ -176,7 +177,6 @@ class ServerOut(Schema):
     def from_server(cls, server: Server) -> "ServerOut":
         run, launch = server.run, server.launch
         lives = run is not None and run.is_active
-        where = secret_env.find_endpoint(run) if run is not None and lives else None
         shown = RunOut.from_run(run) if run else None
         told = figures_of(run)
         return cls(
@@ -188,7 +188,9 @@ class ServerOut(Schema):
             served_name=run.served_name if run else "",
             state=str(run.shown_state) if run else "never started",
             is_watched=server.is_watched,
-            base_url=f"http://{where.address}:{where.port}/v1" if where else None,
+            base_url=f"http://{run.address}:{run.port}/v1"
+            if run and lives and run.address and run.port
+            else None,
             requests_running=run.health.requests_running if run and lives else None,
             tokens_per_second=run.health.tokens_per_second if run and lives else None,
             last_request_at=run.health.last_request_at if run else None,
@@ -244,8 +246,16 @@ class GpuOut(RowOut):
         )
 
 
+class BoxLinkOut(RowOut):
+    state: str  # here, joined, away, waiting, revoked
+    since: datetime | None  # away or revoked
+    version: str  # of inferdash; "" where it has not said
+    clock_offset: float | None  # seconds ahead of the hub's clock
+
+
 class BoxOut(RowOut):
     slug: str
+    link: BoxLinkOut
     health: str  # ok, attention, silent
     seen_at: datetime | None
     docker: str  # its version; "" when it cannot be used
@@ -257,9 +267,10 @@ class BoxOut(RowOut):
     claims: list[ClaimOut]
 
     @classmethod
-    def from_panel(cls, panel: Panel) -> "BoxOut":
+    def from_panel(cls, panel: Panel, linked: LinkedBox) -> "BoxOut":
         return cls.from_same(
             panel,
+            link=BoxLinkOut.from_same(linked),
             problems=[what for what, _fix in panel.problems],
             gpus=[GpuOut.from_gpu(gpu) for gpu in panel.gpus],
             claims=[ClaimOut.from_claim(each) for each in panel.claims],

@@ -18,20 +18,19 @@ from django.utils import timezone
 from redis.exceptions import RedisError
 
 from servers.contexts import gateway
-from servers.forms.chat_messages import BODY_LIMIT
-from servers.forms.conversation import COLUMNS, Ask, AskError, read_chat
+from servers.forms.conversation import CHAT_LIMIT, COLUMNS, Ask, AskError, read_chat
 from servers.gateway import answers, calls
 from servers.gateway.calls import Call, event
 from servers.gateway.calls import error as told_error
 from servers.gateway.routes import why_not
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint, EngineError
-from servers.launch import durations
+from servers.launch import numbers
 from servers.launch.engines import sampling
-from servers.lifecycle.gateway import scale_to_zero
-from servers.lifecycle.gateway.scale_to_zero import NotStartedError
+from servers.lifecycle.gateway import NotStartedError, describe_sleep_clause
+from servers.lifecycle.links import ways
 from servers.lifecycle.profiles import checks
-from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs import starts
 from servers.lifecycle.runs.ownership import require_managed
 from servers.models import (
     ActiveUser,
@@ -106,7 +105,7 @@ def build_context(request: PersonRequest) -> dict[str, Any]:
     return {
         "servers": Server.objects.for_dashboard(),
         "preselected": request.GET.get("server", ""),
-        "here": settings.BOX,
+        "here": " ".join(ways.list_reachable()),
         "csrf_cookie": settings.CSRF_COOKIE_NAME,
         "parameters": sampling.PARAMETERS,
         "parameter_table": sampling.table(),
@@ -166,10 +165,10 @@ def _stream(events: AsyncGenerator[bytes]) -> StreamingHttpResponse:
 
 def _body(request: PersonRequest) -> bytes:
     """Not request.body, whose limit is one for forms: pictures are larger. Raises AskError."""
-    body = request.read(BODY_LIMIT + 1)
-    if len(body) > BODY_LIMIT:
+    body = request.read(CHAT_LIMIT + 1)
+    if len(body) > CHAT_LIMIT:
         raise AskError(
-            f"The conversation is larger than {BODY_LIMIT / 2**20:.0f} MiB. Start a new one, or "
+            f"The conversation is larger than {CHAT_LIMIT / 2**20:.0f} MiB. Start a new one, or "
             "remove earlier messages or pictures."
         )
     return body
@@ -204,19 +203,16 @@ def _target(run_id: int, person: User) -> ChatTarget:
     if run is None:
         raise AskError("This server was removed. Pick another one at the top, then retry.")
     server = run.server
-    if server.box.slug != settings.BOX:
+    if unreachable := ways.explain_unreachable(server.box):
         # Its address is one as seen from its own box: asked from here it is somebody else's.
-        raise AskError(
-            f"{server} runs on {server.box}, and the playground reaches only servers on "
-            f"{settings.BOX}. Pick one of those, or open inferdash on {server.box}."
-        )
+        raise AskError(f"{server} cannot be asked from here. {unreachable} Or pick another server.")
     if not run.version.launch.serves_models:
         raise AskError(
             f"{server} serves no model, so that nobody can talk to it. Pick another one."
         )
     if run.wanted != DesiredState.RUNNING:
         raise _NotReadyError(run, _describe_stopped(run))
-    endpoint = secret_env.find_endpoint(run)
+    endpoint = starts.find_endpoint(run)
     if run.state != RunState.READY or endpoint is None:
         raise _NotReadyError(run, _why_not(run, person))
     return ChatTarget(
@@ -286,10 +282,8 @@ async def _woken(target: ChatTarget, person: User) -> AsyncGenerator[bytes]:
         waking.cancel()
     run = await Run.objects.select_related("server").aget(pk=target.run_id)
     if run.sleeps:
-        waited = (
-            durations.format_duration(target.wakes_within) if target.wakes_within else "no time"
-        )
-        clause = scale_to_zero.describe_sleep_clause(run)
+        waited = numbers.format_duration(target.wakes_within) if target.wakes_within else "no time"
+        clause = describe_sleep_clause(run)
         late = f"{run.server} {clause}, and was not awake within {waited}."
         later = f"{late} Try again a little later."
         raise NotStartedError(

@@ -21,10 +21,10 @@ from servers.forms.image import RegistryCredentialForm
 from servers.judge.images import names
 from servers.judge.images.names import ARCHITECTURES
 from servers.launch.engines import ENGINES, flaglist
-from servers.lifecycle.images import credentials as verbs
 from servers.lifecycle.images import inventory, newer_builds
 from servers.lifecycle.images.inventory import Uses
 from servers.lifecycle.images.newer_builds import BuildForServer
+from servers.lifecycle.links import sealing
 from servers.models import (
     AuditEntry,
     Box,
@@ -297,6 +297,7 @@ def login_add(request: PersonRequest) -> HttpResponse:
     form.instance.created_by = me
     with transaction.atomic():
         login = form.save()
+        sealing.seal_anew()
         AuditEntry.note(me, "add registry credential", login, name=login.username)
     messages.success(
         request, f"The credential of {login} is saved. Press Test to see whether it works."
@@ -313,6 +314,7 @@ def login_edit(request: PersonRequest, pk: int) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
             form.save()
+            sealing.seal_anew()
             # Of a password the trail says that it was changed, and not to what.
             changed = ", ".join(form.changed_data)
             AuditEntry.note(request.user, "change registry credential", name, changed=changed)
@@ -335,5 +337,5 @@ def login_delete(request: PersonRequest, pk: int) -> HttpResponse:
 
 @post("settings/registries/<int:pk>/test/", Permission.ADMINISTER, name="registry_login_test")
 def login_test(request: PersonRequest, pk: int) -> HttpResponse:
-    verbs.ask_for_test(get_object_or_404(RegistryCredential, pk=pk), by=request.user)
+    inventory.ask_for_test(get_object_or_404(RegistryCredential, pk=pk), by=request.user)
     return respond_done()

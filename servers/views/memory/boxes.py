@@ -9,21 +9,19 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
 
-from servers.contexts import pages
-from servers.contexts.external import workloads
-from servers.contexts.memory import care
-from servers.contexts.memory.care import may
+from servers.contexts import external, pages
+from servers.contexts.memory import care_of, may
 from servers.forms.people import ClaimForm
 from servers.judge.memory import holders
 from servers.judge.memory.orphans import Orphan
 from servers.launch import numbers
+from servers.lifecycle import memory
 from servers.lifecycle.images import work
 from servers.lifecycle.jobs import actions
-from servers.lifecycle.memory import orphans
 from servers.lifecycle.people import claims
 from servers.models import Box, Claim, Permission, Server
 from servers.models.jobs import ACTIONS, JobKind
-from servers.state import box_samples
+from servers.state import samples
 from servers.templatetags.format import LIMITS
 from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.responses import ask_in_dialog, respond_done, respond_requested, respond_text
@@ -33,8 +31,8 @@ from servers.views.responses import ask_in_dialog, respond_done, respond_request
 def box(request: PersonRequest, slug: str) -> HttpResponse:
     found = get_object_or_404(Box, slug=slug)
     context = {
-        "care": care.care_of(found, request.user),
-        "others": workloads.others_of(found, request.user),
+        "care": care_of(found, request.user),
+        "others": external.others_of(found, request.user),
         "servers": Server.objects.for_dashboard().filter(box=found),
         "person": request.user,
     }
@@ -72,7 +70,7 @@ def box_history(request: PersonRequest, slug: str) -> JsonResponse:
     """The last 15 minutes of every GPU, one list a figure."""
     found = get_object_or_404(Box, slug=slug)
     return JsonResponse(
-        holders.columns(box_samples.chart_points(found.slug)), headers={"Cache-Control": "no-store"}
+        holders.columns(samples.chart_points(found.slug)), headers={"Cache-Control": "no-store"}
     )
 
 
@@ -85,9 +83,9 @@ def box_action_ask(request: PersonRequest, slug: str, kind: str, key: str) -> Ht
         level = _level(key)
         context |= {
             "level": level,
-            "objection": orphans.object_to_reclaim(box, box_samples.newest(box.slug)),
+            "objection": memory.object_to_reclaim(box, samples.newest(box.slug)),
             "is_allowed": bool(box.facts.get("limits", {}).get("reclaim")),
-            "command": orphans.reclaim_command(level),
+            "command": memory.reclaim_command(level),
         }
     elif wanted == JobKind.PULL:
         context["image"] = _find_server(box, key).launch.image
@@ -125,7 +123,7 @@ def _check_allowed(request: PersonRequest, slug: str, kind: str) -> tuple[Box, J
 
 def _level(key: str) -> int:
     word, _hyphen, number = key.partition("-")
-    if word != "level" or number not in map(str, orphans.LEVELS):
+    if word != "level" or number not in map(str, memory.LEVELS):
         raise Http404("There is no such level.")
     return int(number)
 

@@ -13,16 +13,25 @@ from django.shortcuts import aget_object_or_404, get_object_or_404, render
 from django.urls import reverse
 
 from servers.contexts import pages
-from servers.contexts.memory import history as chunks
+from servers.contexts.memory import (
+    ChunkTable,
+    find_newest,
+    find_oldest,
+    find_reach,
+    list_chunks,
+    list_keys,
+    read_gpu_points,
+    read_points,
+)
 from servers.judge.memory import history as judge
 from servers.judge.memory.history import Point, Times
 from servers.judge.runs import metrics
 from servers.judge.runs.metrics import FINEST, SCALES
-from servers.launch import durations
+from servers.launch import numbers
 from servers.lifecycle.runs import starts
 from servers.models import Alert, Box, FiguresChunk, HistoryChunk, Permission, Run, Server
 from servers.models.memory import Chunk
-from servers.state import box_samples
+from servers.state import samples
 from servers.views import responses
 from servers.views.access import PersonRequest, get
 
@@ -51,8 +60,8 @@ def history(request: PersonRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     gpus = _gpus(box)
     tables = (HistoryChunk, FiguresChunk)
-    oldest = [moment for each in tables if (moment := chunks.find_oldest(each, box))]
-    newest = [moment for each in tables if (moment := chunks.find_newest(each, box))]
+    oldest = [moment for each in tables if (moment := find_oldest(each, box))]
+    newest = [moment for each in tables if (moment := find_newest(each, box))]
     told = {"box": box, "panel": pages.panel(box), "tab": "history", "charts": CHARTS}
     told |= {"gpus": gpus, "spans": SPANS, "engines": _list_engines(box)}
     told |= {"oldest": min(oldest, default=0), "newest": max(newest, default=0)}
@@ -65,7 +74,7 @@ def _gpus(box: Box) -> list[tuple[str, str]]:
         str(each.get("uuid")): f"GPU {each['index']} {shorten(each.get('name') or '')}".strip()
         for each in box.gpus or []
     }
-    recorded = chunks.list_keys(HistoryChunk, box)
+    recorded = list_keys(HistoryChunk, box)
     here = sorted((key for key in recorded if key in titles), key=lambda key: titles[key])
     gone = sorted(key for key in recorded if key not in titles)
     return [
@@ -91,14 +100,14 @@ def history_points(request: PersonRequest, slug: str) -> JsonResponse:
     step, width = _plan(HistoryChunk, box, since, until, MOST_POINTS)
     begins = judge.slot(since, width)
     gpu = request.GET.get("gpu", "")
-    points = chunks.read_gpu_points(box, step, width, begins, until, gpu=gpu)
+    points = read_gpu_points(box, step, width, begins, until, gpu=gpu)
     points = {**_recent(box, gpu, begins, until, width), **points}
     found = {
         "from": since,
         "to": until,
         "now": now,
         "width": width,
-        "first": chunks.find_oldest(HistoryChunk, box),
+        "first": find_oldest(HistoryChunk, box),
         "runs": _runs(box, since, until),
         "alerts": _alerts(box, since, until),
         "reboots": _reboots(box, since, until),
@@ -112,7 +121,7 @@ def history_points(request: PersonRequest, slug: str) -> JsonResponse:
 
 def _recent(box: Box, gpu: str, since: int, until: int, width: int) -> Times:
     """The end of the range, where its points are not stored yet: that is done once a minute."""
-    body = box_samples.read_recent(box.slug)
+    body = samples.read_recent(box.slug)
     if body is None or until < time.time() - 2 * judge.SPANS[1]:
         return {}
     return judge.together_by(judge.unpack(body, gpu), since, until, width)
@@ -130,9 +139,9 @@ def _range(request: PersonRequest, now: float) -> tuple[int, int]:
     return ends
 
 
-def _plan(table: chunks.ChunkTable, box: Box, since: int, until: int, most: int) -> tuple[int, int]:
+def _plan(table: ChunkTable, box: Box, since: int, until: int, most: int) -> tuple[int, int]:
     unknown = {FINEST: since} if table is FiguresChunk else {}
-    reach, first = chunks.find_reach(table, box) or unknown, chunks.find_oldest(table, box)
+    reach, first = find_reach(table, box) or unknown, find_oldest(table, box)
     return judge.plan(since, until, reach=reach, first=first or until, most=most)
 
 
@@ -149,11 +158,11 @@ def _runs(box: Box, since: int, until: int) -> list[dict[str, Any]]:
             "server": run.server.slug,
             "url": reverse("run", args=[run.pk]),
             "state": run.state,
-            "start": durations.to_timestamp(run.started_at or run.created_at),
-            "ready": durations.to_timestamp(run.ready_at),
-            "end": durations.to_timestamp(run.ended_at),
+            "start": numbers.to_timestamp(run.started_at or run.created_at),
+            "ready": numbers.to_timestamp(run.ready_at),
+            "end": numbers.to_timestamp(run.ended_at),
             "phases": [
-                {"words": each.words, "at": durations.to_timestamp(each.began)}
+                {"words": each.words, "at": numbers.to_timestamp(each.began)}
                 for each in starts.list_stretches(run)
             ],
         }
@@ -169,8 +178,8 @@ def _alerts(box: Box, since: int, until: int) -> list[dict[str, Any]]:
             "title": alert.title,
             "severity": alert.severity,
             "url": reverse("run", args=[alert.run_id]) if alert.run_id else reverse("alerts"),
-            "start": durations.to_timestamp(alert.raised_at),
-            "end": durations.to_timestamp(alert.cleared_at),
+            "start": numbers.to_timestamp(alert.raised_at),
+            "end": numbers.to_timestamp(alert.cleared_at),
         }
         for alert in alerts.filter(raised_at__lte=began).order_by("-raised_at")[:MOST_ALERTS]
     ]
@@ -180,7 +189,7 @@ def _reboots(box: Box, since: int, until: int) -> list[dict[str, Any]]:
     within = (datetime.fromtimestamp(since, UTC), datetime.fromtimestamp(until, UTC))
     return [
         {
-            "at": durations.to_timestamp(each.booted_at),
+            "at": numbers.to_timestamp(each.booted_at),
             "words": f"{box.slug} restarts",
             "url": reverse("box", args=[box.slug]),
         }
@@ -195,11 +204,11 @@ async def history_csv(request: PersonRequest, slug: str) -> StreamingHttpRespons
     box = await aget_object_or_404(Box, slug=slug)
     since, until = _range(request, time.time())
     is_of_servers = request.GET.get("of") == "servers"
-    table: chunks.ChunkTable = FiguresChunk if is_of_servers else HistoryChunk
+    table: ChunkTable = FiguresChunk if is_of_servers else HistoryChunk
     step, _width = await sync_to_async(_plan)(table, box, since, until, 2**31)
     kind = "servers-" if is_of_servers else ""
     name = f"{slug}-{kind}{datetime.fromtimestamp(since, UTC):%Y%m%d-%H%M}-{step}s.csv"
-    found = chunks.list_chunks(table, box, step, since, until)
+    found = list_chunks(table, box, step, since, until)
     if is_of_servers:
         head, key = ["time", "server", *_list_titles()], request.GET.get("server", "")
         lines = _lines(found, key, since, until, head, _list_engine_cells)
@@ -321,9 +330,9 @@ def read_engine_points(box: Box, since: int, until: int, most: int, server: str)
 
 def _list_engines(box: Box) -> list[str]:
     """Whose engines the newest points tell of."""
-    body = box_samples.read_recent(box.slug, of="figures")
+    body = samples.read_recent(box.slug, of="figures")
     recent = judge.unpack(body) if body else {}
-    return sorted({*chunks.list_keys(FiguresChunk, box), *recent})
+    return sorted({*list_keys(FiguresChunk, box), *recent})
 
 
 def _build_columns(times: Times, since: int, until: int, width: int) -> dict[str, Any]:
@@ -343,9 +352,9 @@ def _build_columns(times: Times, since: int, until: int, width: int) -> dict[str
 def _read_engine_times(
     box: Box, step: int, width: int, since: int, until: int, server: str
 ) -> dict[str, Times]:
-    found = chunks.read_points(FiguresChunk, box, step, width, since, until, key=server)
+    found = read_points(FiguresChunk, box, step, width, since, until, key=server)
     # What is not stored yet: that is done once a minute.
-    body = box_samples.read_recent(box.slug, of="figures")
+    body = samples.read_recent(box.slug, of="figures")
     if body is not None and until >= time.time() - 2 * judge.SPANS[1]:
         for slug, times in judge.unpack(body, server).items():
             within = {t: point for t, point in times.items() if since <= t < until}

@@ -1,6 +1,7 @@
 """Metrics of boxes, GPUs and servers, for Prometheus."""
 
 import time
+from collections import Counter
 from collections.abc import Iterable
 
 from django.conf import settings
@@ -11,11 +12,21 @@ from django.utils.crypto import constant_time_compare
 from servers.host.http.prometheus import CONTENT_TYPE, Families
 from servers.judge.benchmarks.comparison import FIGURES
 from servers.judge.memory import exported
-from servers.launch import durations
+from servers.launch import numbers
 from servers.lifecycle.benchmarks.results import read_rows
-from servers.models import Alert, Benchmark, BenchmarkPoint, Box, Key, Permission, Run, Server
+from servers.models import (
+    Alert,
+    Benchmark,
+    BenchmarkPoint,
+    Box,
+    Canary,
+    Key,
+    Permission,
+    Run,
+    Server,
+)
 from servers.models.runs.run import RunState
-from servers.state import box_samples, engine_metrics
+from servers.state import samples
 from servers.views.access import serve_public
 
 UNAUTHORIZED = 401
@@ -60,7 +71,7 @@ def _text() -> str:
     slugs = dict(held.values_list("container_id", "server__slug"))
     for box in boxes:
         _box(into, box, now)
-        if (sample := box_samples.newest(box.slug)) is not None:
+        if (sample := samples.newest(box.slug)) is not None:
             exported.box(into, box.slug, sample, now=now)
             exported.cards(into, box.slug, sample, slugs)
     servers = Server.objects.present().select_related(
@@ -69,6 +80,7 @@ def _text() -> str:
     _servers(into, servers.order_by("slug"))
     _runs(into)
     _results(into)
+    _answers(into)
     open_ones = Alert.objects.open().order_by().values_list("box__slug", "severity")
     for box_slug, severity, count in open_ones.annotate(count=Count("pk")):
         into.gauge("inferdash_alerts_open", "Alerts that are still so.").add(
@@ -81,7 +93,7 @@ def _box(into: Families, box: Box, now: float) -> None:
     into.gauge("inferdash_box_up", "Whether the box gives signs of life.").add(
         float(not box.is_silent), box=box.slug
     )
-    seen = durations.to_timestamp(box.seen_at)
+    seen = numbers.to_timestamp(box.seen_at)
     into.gauge("inferdash_box_seen_age_seconds", "Time since the box's last sign of life.").add(
         None if seen is None else max(0.0, now - seen), box=box.slug
     )
@@ -92,7 +104,7 @@ def _box(into: Families, box: Box, now: float) -> None:
 
 def _servers(into: Families, servers: Iterable[Server]) -> None:
     servers = list(servers)
-    told = engine_metrics.figures_by_run(server.run for server in servers)
+    told = samples.figures_by_run(server.run for server in servers)
     for server in servers:
         labels = {"server": server.slug, "box": server.box.slug}
         run = server.run
@@ -140,7 +152,7 @@ def _run(into: Families, run: Run, labels: dict[str, str]) -> None:
         ),
         (
             "last_request_timestamp_seconds",
-            durations.to_timestamp(run.health.last_request_at),
+            numbers.to_timestamp(run.health.last_request_at),
             "When its last request was seen.",
         ),
         ("start_timestamp_seconds", run.created_at.timestamp(), "When it was requested."),
@@ -192,6 +204,25 @@ def _results(into: Families) -> None:
                 into.gauge(f"inferdash_server_checkup_{name}", words).add(
                     estimated.mean / unit if estimated else None, **labels, **shape
                 )
+
+
+def _answers(into: Families) -> None:
+    """The newest whole canary of each server, of each set."""
+    for canary in Canary.objects.filter_newest_whole().select_related("box"):
+        labels = {"server": canary.server_name, "box": str(canary.box), "set": canary.set_key}
+        into.gauge(
+            "inferdash_server_canary_timestamp_seconds",
+            "When the newest whole canary of a server was requested.",
+        ).add(canary.asked_at.timestamp(), **labels)
+        found = Counter(each.get("verdict") for each in canary.verdicts)
+        for verdict in ("pass", "changed", "wrong", "unknown"):
+            into.gauge("inferdash_server_canary_items", "Items of it with each verdict.").add(
+                found[verdict], **labels, verdict=verdict
+            )
+            into.gauge(
+                "inferdash_server_canary_verdict",
+                "1 for the verdict of the whole, which a person may have accepted.",
+            ).add(int(canary.verdict == verdict), **labels, verdict=verdict)
 
 
 _FIGURES = {

@@ -1,14 +1,19 @@
-"""Pages of settings: you, secrets, boxes, and about this inferdash."""
+"""Pages of settings: you, secrets, one box, encryption, and about this inferdash."""
 
+import hashlib
+import ssl
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cryptography import x509
 from django.conf import settings as configured
 from django.contrib import messages
 from django.db import transaction
 from django.db.models import Count, Sum
-from django.http import HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
 
 from servers import tasks
@@ -16,7 +21,8 @@ from servers.forms.notifications import NotificationChoicesForm
 from servers.forms.people import BoxForm, SecretForm, SecretValueForm
 from servers.launch import numbers
 from servers.launch.engines.placement import resolve
-from servers.lifecycle.alerts.alerts import choose
+from servers.lifecycle.alerts import choose
+from servers.lifecycle.links import sealing
 from servers.models import (
     AuditEntry,
     Box,
@@ -28,9 +34,50 @@ from servers.models import (
     Secret,
 )
 from servers.models.alerts import find_choices
-from servers.views.access import PersonRequest, get, get_or_post, post
-from servers.views.people import encryption
+from servers.views.access import PersonRequest, get, get_or_post, post, serve_public
 from servers.views.responses import render_form
+
+ENDS_SOON = 14  # days: whoever renews by a program does so 30 days before
+
+
+@dataclass(frozen=True, kw_only=True)
+class Authority:
+    certificate: str  # PEM
+    fingerprint: str  # SHA-256, as browsers write it
+
+
+def show_authority() -> Authority | None:
+    """None where inferdash has none."""
+    if configured.OWN_TLS is None:
+        return None
+    text = (configured.OWN_TLS / "ca.crt").read_text()
+    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(text)).digest()
+    return Authority(certificate=text, fingerprint=digest.hex(":").upper())
+
+
+def days_left() -> int | None:
+    """Until the certificate of TLS_CERT ends, where that is soon; None: it is not, or there is none.
+
+    One of the machine's own is renewed by itself. Below 0: it has ended.
+    """
+    if not configured.TLS_CERT:
+        return None
+    try:
+        data = Path(configured.TLS_CERT).read_bytes()
+        certificate = x509.load_pem_x509_certificate(data)
+    except (OSError, ValueError):
+        return None  # it is being put in place: the log tells what is wrong with it
+    left = (certificate.not_valid_after_utc - timezone.now()).days
+    return left if left < ENDS_SOON else None
+
+
+# A browser that warns of the certificate comes before any login.
+@serve_public("ca.crt", "GET", name="authority")
+def download_authority(_request: HttpRequest) -> HttpResponse:
+    found = show_authority()
+    if found is None:
+        raise Http404("This inferdash has no authority of its own.")
+    return HttpResponse(found.certificate, content_type="application/x-x509-ca-cert")
 
 
 @get("settings/secrets/", Permission.ADMINISTER, name="settings_secrets")
@@ -66,6 +113,7 @@ def secret_replace(request: PersonRequest, pk: int) -> HttpResponse:
         me = request.user
         with transaction.atomic():
             secret.replace(form.cleaned_data["value"], me)
+            sealing.seal_anew()
             AuditEntry.note(me, "replace secret", secret)
         messages.success(request, f"{secret} is replaced. Servers get it at their next start.")
         return redirect("settings_secrets")
@@ -132,14 +180,8 @@ def save_notifications(request: PersonRequest) -> HttpResponse:
 
 
 def _show_you(request: PersonRequest, form: NotificationChoicesForm) -> HttpResponse:
-    context = {"authority": encryption.show_authority(), "form": form, "port": configured.PORT}
+    context = {"authority": show_authority(), "form": form, "port": configured.PORT}
     return render(request, "people/settings/you.html", context)
-
-
-@get("settings/boxes/", Permission.ADMINISTER, name="settings_boxes")
-def list_boxes(request: PersonRequest) -> HttpResponse:
-    boxes = Box.objects.select_related("hf_token")
-    return render(request, "people/settings/boxes.html", {"boxes": boxes})
 
 
 @get_or_post("settings/boxes/<slug:slug>/", Permission.ADMINISTER)

@@ -28,7 +28,7 @@ from servers.launch.recipes import document
 from servers.lifecycle.profiles import attempts, preflight
 from servers.lifecycle.profiles.export_all import document_of, without_keys
 from servers.lifecycle.profiles.knowledge import LaunchContext
-from servers.lifecycle.weights import checkpoints, download_offers
+from servers.lifecycle.weights import fetch, inventory
 from servers.models import (
     AuditEntry,
     Benchmark,
@@ -109,6 +109,7 @@ def profile(request: PersonRequest, slug: str) -> HttpResponse:
             "servers": [{"server": server, **_build_known(found, server)} for server in servers],
             # What holds everywhere, for one that is on no box.
             "checked": preflight.anywhere(found.launch) if not servers else None,
+            "has_choice": Box.objects.count() > 1 and not found.launch.parameters,
             # One more server of the same box says something only with values of its own.
             "free_boxes": Box.objects.all()
             if found.launch.parameters
@@ -136,7 +137,7 @@ def _build_known(found: Profile, server: Server) -> dict[str, Any]:
         "findings": checked.findings,
         "fit": checked.fit,
         "image": context.image,
-        "offer": download_offers.find_offer(context),
+        "offer": fetch.find_offer(context),
     }
 
 
@@ -171,7 +172,7 @@ def save_launch(
             found.claim(saves=found.saves)
             version = found.save_version(launch, by=by, message=message)
             AuditEntry.note(by, action, found, version=version.number)
-            checkpoints.look_soon(found)
+            inventory.look_soon(found)
     except Stale:
         raise BadRequest(
             f"Somebody else has just saved {found}. Look at it and try again."

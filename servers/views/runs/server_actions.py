@@ -9,7 +9,7 @@ from django.shortcuts import get_object_or_404
 from servers import lifecycle
 from servers.forms.profile import opens_the_box
 from servers.launch.engines.launch import fill_parameters
-from servers.lifecycle.gateway import scale_to_zero
+from servers.lifecycle import gateway
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.people import claims
 from servers.lifecycle.profiles.knowledge import LaunchContext
@@ -83,14 +83,14 @@ def server_stop(request: PersonRequest, slug: str) -> HttpResponse:
 @post("servers/<slug:slug>/keep/", Permission.OPERATE)
 def server_keep(request: PersonRequest, slug: str) -> HttpResponse:
     """Nobody's request stops it from now on, and no idleness."""
-    scale_to_zero.keep(_find(slug), by=request.user)
+    gateway.keep(_find(slug), by=request.user)
     return respond_done()
 
 
 @post("servers/<slug:slug>/let/", Permission.OPERATE)
 def server_let(request: PersonRequest, slug: str) -> HttpResponse:
     """Let requests start what somebody has stopped."""
-    scale_to_zero.let(_find(slug), by=request.user)
+    gateway.let(_find(slug), by=request.user)
     return respond_done()
 
 

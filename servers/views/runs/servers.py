@@ -7,22 +7,23 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
+from django.contrib import messages
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import transaction
 from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import aget_object_or_404, get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils.text import slugify
 
-from servers import events
+from servers import events, tasks
 from servers.contexts import alerts, pages, server_page
 from servers.contexts import dashboard as dashboard_context
 from servers.forms.profile import opens_the_box
 from servers.judge.logs import parsing
 from servers.launch import numbers
 from servers.launch.engines.launch import check_parameter
+from servers.lifecycle.runs import box_choice
 from servers.lifecycle.runs.ownership import require_managed
-from servers.lifecycle.weights import checkpoints
+from servers.lifecycle.weights import inventory
 from servers.models import (
     AuditEntry,
     Box,
@@ -36,9 +37,9 @@ from servers.models import (
 )
 from servers.models.logs import MOST_CHUNKS
 from servers.models.runs.run import PARTS
-from servers.state import box_samples
+from servers.state.samples import newest
 from servers.views.access import PersonRequest, get, post
-from servers.views.people import encryption
+from servers.views.people.settings import days_left
 from servers.views.profiles.profiles import find, mark_favourite
 from servers.views.responses import respond_done, send_file
 from servers.views.runs import starts
@@ -65,7 +66,7 @@ def dashboard(request: PersonRequest) -> HttpResponse:
     if not request.user.may_view:
         return redirect("chat")
     boxes = list(Box.objects.all())
-    samples = {box.slug: box_samples.newest(box.slug) for box in boxes}
+    samples = {box.slug: newest(box.slug) for box in boxes}
     servers = list(Server.objects.for_dashboard().for_person(request.user))
     return render(
         request,
@@ -79,7 +80,7 @@ def dashboard(request: PersonRequest) -> HttpResponse:
             "recent": dashboard_context.list_recent(request.user),
             "reboots": dashboard_context.list_reboots(),
             "is_open_unencrypted": settings.IS_OPEN_UNENCRYPTED,
-            "certificate_days": encryption.days_left(),
+            "certificate_days": days_left(),
         },
     )
 
@@ -119,10 +120,13 @@ def profile_place(request: PersonRequest, slug: str) -> HttpResponse:
     if values or not found.servers.filter_managed().filter(box=box).exists():
         said = next(iter(values.values()), "").rstrip("/").rpartition("/")[2] or box.slug
         made = Server.objects.create(
-            profile=found, box=box, slug=_free_slug(f"{found.slug}-{said}"), values=values
+            profile=found,
+            box=box,
+            slug=box_choice.find_free_slug(f"{found.slug}-{said}"),
+            values=values,
         )
         AuditEntry.note(request.user, "place", made, **values)
-        checkpoints.look_soon(found)
+        inventory.look_soon(found)
         events.publish_change("servers")
     return redirect("profile", slug=found.slug)
 
@@ -164,11 +168,18 @@ def _values(request: PersonRequest, found: Profile) -> dict[str, str]:
     return values
 
 
-def _free_slug(wanted: str) -> str:
-    base = slugify(wanted)[:76]
-    taken = set(Server.objects.filter(slug__startswith=base).values_list("slug", flat=True))
-    names = [base, *(f"{base}-{number}" for number in range(2, len(taken) + 3))]
-    return next(name for name in names if name not in taken)
+@post("profiles/<slug:slug>/start/", Permission.OPERATE, name="profile_start")
+def start_anywhere(request: PersonRequest, slug: str) -> HttpResponse:
+    """On any box that fits; its page says why on that one."""
+    found = find(request, slug)
+    try:
+        run = box_choice.start_anywhere(found, by=request.user)
+    except box_choice.BoxChoiceError as error:
+        messages.error(request, str(error))
+        return redirect("profile", slug=found.slug)
+    tasks.nudge(run)
+    messages.success(request, str(run.start.around["placed"]))
+    return redirect("server", slug=run.server.slug)
 
 
 @get("servers/<slug:slug>/", Permission.VIEW)

@@ -18,7 +18,7 @@ from servers.launch.engines import SERVING
 from servers.launch.engines.engine import Engine
 from servers.lifecycle.runs import creation
 from servers.models import Box, Run
-from servers.state import box_samples
+from servers.state import samples
 from servers.watcher.runs.probes import MOST_REQUESTS, Questions
 
 LONGEST_VERSION = 60
@@ -210,7 +210,7 @@ class ExternalUsage:
 
     def counts(self, found: Mapping[str, tuple[DiscoveredEngine, str]]) -> dict[str, Count]:
         """By key, of those that serve; `found` are they with what their callers are asked for."""
-        if not box_samples.is_looked_at(self.box.slug):
+        if not samples.is_looked_at(self.box.slug):
             return {}
         watched = set(Run.objects.active().filter_external().values_list("container_id", flat=True))
         for key, (each, secret) in found.items():

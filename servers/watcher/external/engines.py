@@ -13,7 +13,7 @@ from servers.host.external.containers import NO_WISH, ExternalContainer
 from servers.host.kernel import processes
 from servers.host.kernel.proc import Kernel
 from servers.judge.external.engines import DiscoveredEngine, Origin
-from servers.launch import durations
+from servers.launch import numbers
 from servers.launch.commandline import engine_words
 from servers.launch.commandline.engine_words import split_engine_words
 from servers.launch.commandline.inspect import command_of
@@ -28,7 +28,7 @@ from servers.lifecycle.external import (
     monitoring,
 )
 from servers.lifecycle.runs import creation
-from servers.lifecycle.runs.secret_env import find_key_in
+from servers.lifecycle.runs.starts import find_key_in
 from servers.models import Box, Run
 from servers.models.runs.run import ENDED, RunState
 from servers.watcher.external.discovery import (
@@ -39,9 +39,13 @@ from servers.watcher.external.discovery import (
     ExternalUsage,
     Life,
 )
-from servers.watcher.external.other_workloads import OtherWorkloadsMonitor
+from servers.watcher.external.other_workloads import (
+    NOBODY,
+    OtherWorkloadsMonitor,
+    SystemdOwner,
+    SystemdOwners,
+)
 from servers.watcher.external.processes import BareEngines, EndedEngines, ProcessTree
-from servers.watcher.external.systemd_owners import NOBODY, SystemdOwner, SystemdOwners
 from servers.watcher.logs import follower
 
 log = logging.getLogger(__name__)
@@ -235,7 +239,7 @@ class ExternalEngines:
                 models=heard.models,
                 address=heard.address,
                 port=heard.port,
-                started_at=durations.to_timestamp(began),
+                started_at=numbers.to_timestamp(began),
                 removes_itself=other.removes_itself,
                 origin=Origin.from_labels(
                     other.container.labels,

@@ -23,7 +23,7 @@ from servers.host.kernel.processes import ProcessId, unit
 from servers.judge.external.engines import DiscoveredEngine, Origin
 from servers.judge.logs.diagnosis import Ending, diagnose
 from servers.judge.profiles.facts import Subject
-from servers.launch import durations
+from servers.launch import numbers
 from servers.launch.commandline import engine_words
 from servers.launch.commandline.clusters import ray_start
 from servers.launch.commandline.engine_words import split_engine_words
@@ -36,7 +36,7 @@ from servers.lifecycle.external import ContainerWorkload
 from servers.lifecycle.external.workloads import WatchError
 from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.lifecycle.runs import creation
-from servers.lifecycle.runs.secret_env import find_key_in
+from servers.lifecycle.runs.starts import find_key_in
 from servers.models import Box, Run
 from servers.models.people.key import mask
 from servers.watcher.external.discovery import DiscoveredLife, Ways
@@ -172,8 +172,8 @@ def _inspect(other: ExternalContainer) -> DiscoveredEngine | None:
         answer="ended",
         models=find_ended_model(said.checkpoint),
         port=said.port_number or ENGINES[command.engine].default_port,
-        started_at=durations.to_timestamp(container.started_at),
-        ended_at=durations.to_timestamp(container.finished_at),
+        started_at=numbers.to_timestamp(container.started_at),
+        ended_at=numbers.to_timestamp(container.finished_at),
         exit_code=container.exit_code,
         oom_killed=container.oom_killed,
         origin=Origin.from_labels(container.labels, other.policy),

@@ -24,11 +24,11 @@ from io import RawIOBase
 from typing import Any
 
 from servers import events
+from servers.host import logs
 from servers.host.docker.containers import Container, DockerContainers
 from servers.host.kernel import processes
 from servers.host.kernel.processes import ProcessId
-from servers.host.logs import log_stream
-from servers.host.logs.log_stream import (
+from servers.host.logs import (
     LONGEST,
     Line,
     LogProgress,
@@ -203,6 +203,7 @@ class Follower(LogWriter):
         """From when to read, and what of that is stored already."""
         last = LogChunk.objects.tail(self.run_id, 1)
         if not last:
+            self._tell_placed()
             return "", RecordOrder([], datetime.now(UTC))
         newest = last[0].at
         since = earlier(newest)
@@ -215,6 +216,13 @@ class Follower(LogWriter):
         if oldest is not None and stamp(oldest) > newest and last[0].stream != NOTE:
             self._store([note(newest, _gap(newest, stamp(oldest)))])
         return since, RecordOrder(stored, datetime.now(UTC))
+
+    def _tell_placed(self) -> None:
+        """Why it runs on this box, where inferdash has chosen it: the log's first line."""
+        run = Run.objects.select_related("start").get(pk=self.run_id)
+        if said := run.start.around.get("placed"):
+            at = run.started_at or datetime.now(UTC)
+            self._store([note(f"{at:%Y-%m-%dT%H:%M:%S}.000000000Z", f"… {said}")])
 
     def _oldest(self) -> bytes | None:
         """The first line that Docker still has."""
@@ -377,7 +385,7 @@ class FileFollower(LogWriter):
         """Its files; one that it has changed for another is read to its end first."""
         if not self._has_asked:
             self._own, self._has_asked = own_log(self.life), True
-        told = log_stream.list_outlets(self.life.pid, own=self._own)
+        told = logs.list_outlets(self.life.pid, own=self._own)
         outlets = [each for each in told if each.kind == "file"]
         if not self.life.is_running():
             self._reopen()
@@ -393,7 +401,7 @@ class FileFollower(LogWriter):
             self._begin(outlet)
 
     def _begin(self, outlet: ProcessStream) -> None:
-        source = log_stream.open_stream(self.life.pid, outlet.number, start=self.life.start)
+        source = logs.open_stream(self.life.pid, outlet.number, start=self.life.start)
         said = os.fstat(source.fileno())
         inode = (said.st_dev, said.st_ino)
         known = LogProgress.from_row(self._known.get(outlet.stream))
@@ -416,7 +424,7 @@ class FileFollower(LogWriter):
                 continue
             known = LogProgress.from_row(said)
             try:
-                source = log_stream.reopen_stream(self.life.pid, self.life.start, known.inode)
+                source = logs.reopen_stream(self.life.pid, self.life.start, known.inode)
                 words = f"… {known.path} is another file by now: lines may be missing."
             except PrintedError as error:
                 source, words = None, f"… {error} Lines may be missing."

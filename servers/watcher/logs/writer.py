@@ -24,13 +24,13 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.docker.containers import ContainerError
-from servers.host.logs.log_stream import LogStream, LogStreamError, PrintedError
+from servers.host.logs import LogStream, LogStreamError, PrintedError
 from servers.launch.redaction import mask_tokens
 from servers.models import Box, LogChunk, Run, RunLog
 from servers.models.logs import NOTE, LogMovedError, StoredLine
 from servers.models.people.key import MASK, shapes
 from servers.models.runs.run import ENDED
-from servers.state import data_disk
+from servers.state import samples
 
 log = logging.getLogger(__name__)
 
@@ -257,7 +257,7 @@ class LogWriter(threading.Thread, ABC):
         except LogMovedError:
             self._tell_once("another watcher stores the same log; is inferdash running twice?")
         except (DatabaseError, InterfaceError) as error:
-            self._tell_once(data_disk.describe_full_disk(error) or f"the database is away: {error}")
+            self._tell_once(samples.describe_full_disk(error) or f"the database is away: {error}")
             close_old_connections()
         else:
             self._trouble = ""

@@ -15,21 +15,21 @@ from django.utils import timezone
 
 from servers import events
 from servers.host.docker.containers import ContainerError
-from servers.host.kernel import shm
-from servers.host.kernel.shm import SharedSegment
+from servers.host.kernel import resources
+from servers.host.kernel.resources import SharedSegment
 from servers.judge.memory import history, holders
 from servers.judge.memory.hardware.judge import HardwareJudge
 from servers.judge.memory.history import SPANS, Point, Series
-from servers.judge.memory.room import GuardThresholds, MemoryGuard
+from servers.judge.memory.pools import GuardThresholds, MemoryGuard
 from servers.judge.memory.verdicts import Judge
 from servers.judge.reports.memory import reduce_snapshot
-from servers.launch import durations
-from servers.lifecycle.memory import orphans, releases
+from servers.launch import numbers
+from servers.lifecycle import memory
 from servers.lifecycle.runs import health
 from servers.models import Box, HistoryChunk, HostResources, Run
 from servers.models.memory import Chunk
 from servers.models.runs.run import ACTIVE, PARTS, DesiredState, RunState, is_managed
-from servers.state import box_samples
+from servers.state import samples
 
 log = logging.getLogger(__name__)
 
@@ -185,7 +185,7 @@ def snapshot_disks(box: Box, *, not_before: datetime | None = None) -> dict[str,
 
 
 def shared_memory() -> list[dict[str, Any]]:
-    found = shm.segments(settings.HOST_ROOT)
+    found = resources.segments(settings.HOST_ROOT)
     return [{"path": each.path, "bytes": each.bytes, "mapped": each.mapped} for each in found]
 
 
@@ -202,7 +202,7 @@ def snapshot_containers(box: Box) -> list[dict[str, Any]]:
             "run": run.pk,
             "ours": True,
             "state": "exited" if run.ended_at else "running",
-            "stopped_at": durations.to_timestamp(run.ended_at),
+            "stopped_at": numbers.to_timestamp(run.ended_at),
         }
         for run in (*active, *ended)
     ]
@@ -273,7 +273,7 @@ class SnapshotRecorder:
         # What was done to the memory is told once, and a replay must hear of it.
         if is_due or snapshot.get("events") or now != self._before:
             self._recorded_at, self._before = time.monotonic(), now
-            box_samples.record(self.box.slug, reduce_snapshot(snapshot, verdicts))
+            samples.record(self.box.slug, reduce_snapshot(snapshot, verdicts))
 
 
 NAMES_EVERY = 5.0
@@ -284,7 +284,7 @@ class HistoryRecorder(Rollups):
 
     def __init__(self, box: Box) -> None:
         super().__init__(
-            box, HistoryChunk, finest=1, show=lambda body: box_samples.keep_recent(box.slug, body)
+            box, HistoryChunk, finest=1, show=lambda body: samples.keep_recent(box.slug, body)
         )
         self._names, self._named_at = self._servers(), time.monotonic()
 
@@ -340,9 +340,9 @@ class OrphanMonitor:
         """`at_all`: at shared memory too, because something was done."""
         if at_all or time.monotonic() - self._looked_at > SHM_EVERY:
             self._looked_at = time.monotonic()
-            self._segments = shm.segments(settings.HOST_ROOT)
+            self._segments = resources.segments(settings.HOST_ROOT)
         try:
-            looked = orphans.look(self.box, sample, self._segments)
+            looked = memory.look_for_orphans(self.box, sample, self._segments)
             found = [each.to_json() for each in looked]
         except ContainerError as error:
             log.warning("What engines left behind is not known: %s", error)
@@ -380,16 +380,16 @@ class ReleaseMonitor:
 
     def see(self, snapshot: Mapping[str, Any]) -> None:
         """`snapshot` is a sample with the box's shared memory, where that is the GPU's too."""
-        runs = releases.list_watched_runs(self.box)
+        runs = memory.list_watched_runs(self.box)
         if snapshot.get("shm") and any(_is_on_its_way(run) for run in runs):
             snapshot = {**snapshot, "shm": self._shared_memory()}
         self._seen = {run.pk: self._seen.get(run.pk, _Seen()) for run in runs}
         for run in runs:
             before = self._seen[run.pk]
-            found = releases.look(run, snapshot, before.pids)
+            found = memory.look_at_release(run, snapshot, before.pids)
             if run.ended_at is not None:
                 held = max((size for _t, size in before.held), default=None)
-                releases.note(run, found, held=held)
+                memory.note(run, found, held=held)
             elif found is not None:
                 self._remember(run, before, found.t, found.size)
                 before.pids |= _pids(snapshot, run.container_id)
@@ -413,7 +413,7 @@ def _pids(snapshot: Mapping[str, Any], container: str) -> set[int]:
 
 
 def _is_on_its_way(run: Run) -> bool:
-    return run.ended_at is not None and releases.read_release(run).outcome in ("", "releasing")
+    return run.ended_at is not None and memory.read_release(run).outcome in ("", "releasing")
 
 
 class LoadMonitor:

@@ -15,8 +15,8 @@ from servers.judge.runs import metrics
 from servers.judge.runs.metrics import FINEST, STALE, WINDOW, EngineReading, Figures, MetricMap
 from servers.models import Box, FiguresChunk, LogChunk, Run
 from servers.models.logs import NOTE
-from servers.state import box_samples, engine_metrics
-from servers.state.engine_metrics import LINE, LOG, METRICS, EngineMetrics
+from servers.state import samples
+from servers.state.samples import LINE, LOG, METRICS, EngineMetrics
 from servers.watcher.memory.monitor import Rollups
 from servers.watcher.runs.probes import StatusProbe
 
@@ -105,7 +105,7 @@ class EngineFigures:
             box,
             FiguresChunk,
             finest=FINEST,
-            show=lambda body: box_samples.keep_recent(box.slug, body, of="figures"),
+            show=lambda body: samples.keep_recent(box.slug, body, of="figures"),
         )
 
     def take_reading(
@@ -136,7 +136,7 @@ class EngineFigures:
         kept.told = EngineMetrics(
             at=time.time(), source=source, figures=figures, line=tuple(kept.line)
         )
-        engine_metrics.keep_figures(run.pk, kept.told)
+        samples.keep_figures(run.pk, kept.told)
         before, kept.shown = kept.shown, (source, figures.round())
         return kept.shown != before
 
@@ -154,7 +154,7 @@ class EngineFigures:
 
     def _find_state(self, run: Run) -> _Kept:
         if run.pk not in self._kept:
-            before = engine_metrics.figures_kept(run.pk)  # by an earlier watcher
+            before = samples.figures_kept(run.pk)  # by an earlier watcher
             line = before.line if before and not before.is_stale else ()
             self._kept[run.pk] = _Kept(server=run.server_id, line=deque(line, maxlen=LINE))
         return self._kept[run.pk]

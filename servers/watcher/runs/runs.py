@@ -23,11 +23,11 @@ from servers.judge.runs import metrics
 from servers.judge.runs.health import compute_wake_shortfall
 from servers.judge.runs.metrics import EngineReading, compute_figures, is_speed
 from servers.launch.engines import ENGINES, Engine, other
+from servers.lifecycle import gateway
 from servers.lifecycle.benchmarks import in_flight, start_checks
-from servers.lifecycle.gateway import scale_to_zero
 from servers.lifecycle.logs import diagnoses
 from servers.lifecycle.people import claims
-from servers.lifecycle.runs import health, secret_env
+from servers.lifecycle.runs import health, starts
 from servers.models import Box, Run, RunHealth
 from servers.models.runs.run import (
     ENDED,
@@ -39,7 +39,7 @@ from servers.models.runs.run import (
     Sleep,
     is_managed,
 )
-from servers.state import box_samples
+from servers.state import samples
 from servers.watcher.error_isolation import ErrorIsolation
 from servers.watcher.logs import follower
 from servers.watcher.runs import probes
@@ -85,11 +85,11 @@ class EngineSleeper:
         self._looked: dict[int, float] = {}
 
     def step(self) -> None:
-        for run in scale_to_zero.idle_on(self.box):
+        for run in gateway.idle_on(self.box):
             if (
                 run.sleeps
-                or not scale_to_zero.may_sleep(run)
-                or (endpoint := secret_env.find_endpoint(run)) is None
+                or not gateway.may_sleep(run)
+                or (endpoint := starts.find_endpoint(run)) is None
             ):
                 continue
             if _move(run, old=Sleep.AWAKE, new=Sleep.FALLING):
@@ -101,17 +101,17 @@ class EngineSleeper:
             "server__box", "version", "plan", "health"
         )
         for run in on_its_way.fetch_any():
-            if not self._questions.is_open(run.pk) and (endpoint := secret_env.find_endpoint(run)):
+            if not self._questions.is_open(run.pk) and (endpoint := starts.find_endpoint(run)):
                 self._go_on(run, endpoint)
         for run_id, outcome in self._questions.answers(until=time.monotonic()):
             _keep(run_id, outcome)
 
     def _go_on(self, run: ManagedRun, endpoint: Endpoint) -> None:
         if run.sleep == Sleep.ASLEEP and run.wake_wanted_at is not None:
-            if timezone.now() - run.wake_wanted_at > scale_to_zero.WAITS:
+            if timezone.now() - run.wake_wanted_at > gateway.WAITS:
                 Run.objects.filter(pk=run.pk).update(wake_wanted_at=None)
             elif compute_wake_shortfall(
-                run.health.sleep_info, box_samples.newest(self.box.slug), run.gpus or "all"
+                run.health.sleep_info, samples.newest(self.box.slug), run.gpus or "all"
             ):
                 pass  # room is being made for it
             elif _move(run, old=Sleep.ASLEEP, new=Sleep.WAKING):
@@ -144,7 +144,7 @@ def _fall(run: ManagedRun, endpoint: Endpoint) -> Outcome:
     ):
         return Outcome(sleep=Sleep.AWAKE)
     level = run.version.launch.sleep_level
-    held = _sum_held(run, box_samples.newest(run.server.box.slug))
+    held = _sum_held(run, samples.newest(run.server.box.slug))
     try:
         host_probes.sleep(endpoint, level)
     except EngineError as error:
@@ -159,7 +159,7 @@ def _fall(run: ManagedRun, endpoint: Endpoint) -> Outcome:
 
 def _is_busy(run: Run) -> bool:
     """Whether it says so itself, of requests that came past inferdash."""
-    endpoint, engine = secret_env.find_endpoint(run), ENGINES[run.version.launch.engine]
+    endpoint, engine = starts.find_endpoint(run), ENGINES[run.version.launch.engine]
     names = (engine.running_metric, engine.waiting_metric)
     told = host_probes.metrics(endpoint, names, engine.metrics_path) if endpoint else {}
     return any(told.values())
@@ -205,7 +205,7 @@ def _sample_since(run: Run, moment: float) -> Mapping[str, Any] | None:
         return sample is not None and sample["t"] > moment + 1
 
     sample = wait(
-        lambda: box_samples.newest(box.slug),
+        lambda: samples.newest(box.slug),
         is_new,
         groups=[events.LIVE],
         seconds=MEASURED_WITHIN,
@@ -253,7 +253,7 @@ def _keep(run_id: int, outcome: Outcome) -> None:
     events.publish_change("server", run.server_id)
     if was == Sleep.FALLING and outcome.trouble and outcome.sleep == Sleep.AWAKE:
         log.warning("%s does not go to sleep, and is stopped: %s", run.server, outcome.trouble)
-        scale_to_zero.stop_as_idle(run, because=outcome.trouble)
+        gateway.stop_as_idle(run, because=outcome.trouble)
 
 
 # So long after it became ready its first answer still tells of the start.
@@ -300,7 +300,7 @@ class Runs:
             Q(server__box=self.box) & ~Q(container_id="") & Q(log__is_complete=False)
         ).select_related("server__box__hf_token", "version", "plan")
         for run in unread.fetch_any():
-            follower.follow(run.pk, run.container_id, masks=secret_env.secret_values(run))
+            follower.follow(run.pk, run.container_id, masks=starts.secret_values(run))
 
     def read_starts(self) -> None:
         """Bring the progress of starts to where their logs are."""
@@ -332,7 +332,7 @@ class Runs:
         now = time.monotonic()
         lifecycle.start_due(self.box)
         claims.expire(self.box)
-        scale_to_zero.stop_idle(self.box)
+        gateway.stop_idle(self.box)
         self._sleeping.step()
         diagnoses.look(self.box)
         self._hear_answers()
@@ -383,7 +383,7 @@ class Runs:
         self._figures.write()
 
     def _ask_starting(self, run: Run) -> None:
-        if self._questions.is_open(run.pk) or (endpoint := secret_env.find_endpoint(run)) is None:
+        if self._questions.is_open(run.pk) or (endpoint := starts.find_endpoint(run)) is None:
             return
         engine = ENGINES[run.version.launch.engine]
         path = run.version.launch.ready_path or engine.health_path
@@ -400,7 +400,7 @@ class Runs:
         self._questions.ask(run.pk, lambda: (run, ask()))
 
     def _ask_ready(self, run: Run) -> None:
-        if self._questions.is_open(run.pk) or (endpoint := secret_env.find_endpoint(run)) is None:
+        if self._questions.is_open(run.pk) or (endpoint := starts.find_endpoint(run)) is None:
             return
         self._asked[run.pk] = time.monotonic()
         engine = ENGINES[run.version.launch.engine]
@@ -436,7 +436,7 @@ class Runs:
 
     def _question(self, run: Run) -> None:
         """Ask an idle engine what its profile wants to have asked."""
-        launch, endpoint = run.version.launch, secret_env.find_endpoint(run)
+        launch, endpoint = run.version.launch, starts.find_endpoint(run)
         if endpoint is None or run.ready_at is None or not other.can_chat(launch):
             return
         if run.sleeps or in_flight.is_measured(run.pk):
@@ -459,7 +459,7 @@ class Runs:
 
     def _first_answer(self, said: ProbeResult) -> None:
         run, answer = said.run, said.answer
-        endpoint = secret_env.find_endpoint(run) if said.kind == "first" and said.alone else None
+        endpoint = starts.find_endpoint(run) if said.kind == "first" and said.alone else None
         if endpoint is not None and health.is_slow(run, answer):
             self._slow_answers[run.pk] = answer
             self._asking.repeat(run, endpoint)

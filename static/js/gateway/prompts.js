@@ -13,7 +13,7 @@ import { fetchPart, quietly } from "../page/fetch-part.js";
 import { byId, find, partsOf, told } from "../page/parts.js";
 
 /**
- * A round, as the server tells of it (servers/views/gateway/prompts.py).
+ * A round, as the server tells of it (servers/views/gateway/conversations.py).
  * @typedef {{
  *   id: number,
  *   prompts: string[],

@@ -118,6 +118,8 @@ export class Readout {
     for (const { item, layer } of this.items) {
       const value = layer?.values[place(view.t, layer.values, at)] ?? null;
       const figure = item.querySelector("strong");
+      // What had none then stands back.
+      item.classList.toggle("is-none", layer !== null && !value);
       if (figure) figure.textContent = layer ? (value === null ? "–" : gib(value)) : "";
     }
     for (const { cell, unit, times, values } of this.cells) {

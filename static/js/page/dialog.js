@@ -45,7 +45,7 @@ dialog.addEventListener("cancel", (event) => {
 // Escape closes a dialog, and ends nothing on the page below it. index.js comes before a page's own
 // scripts, so that this is asked first.
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && document.querySelector("dialog:modal")) event.stopImmediatePropagation();
+  if (event.key === "Escape" && document.querySelector("dialog:is(:modal, :popover-open)")) event.stopImmediatePropagation();
 });
 
 // An answer was given, and heard. What the dialog itself asks for, to show it, is none.

@@ -3,7 +3,7 @@
 
 import "./connection.js";
 import "./notifications.js";
-import "./palette.js";
+import "./palette-keys.js";
 import "./sidebar.js";
 import { relative, span } from "./ago.js";
 import { copy } from "./clipboard.js";

@@ -1,6 +1,6 @@
 // @ts-check
 // <command-palette>: pages, things and actions, listed while one types. The field keeps the focus;
-// aria-activedescendant tells which hit is meant. It opens with "/", Ctrl+K, ⌘K and buttons.
+// aria-activedescendant tells which hit is meant. palette-keys.js opens it.
 
 import { all, around, byId, find } from "./parts.js";
 
@@ -33,10 +33,10 @@ class CommandPalette extends HTMLElement {
     this.field.addEventListener("input", () => this.later());
     this.field.addEventListener("keydown", (event) => this.key(event));
     // The event may come after it was opened again: what is asked then is not to be stopped.
-    this.dialog.addEventListener("close", () => this.dialog?.open || this.stop());
+    this.dialog.addEventListener("toggle", () => this.dialog?.matches(":popover-open") || this.stop());
     this.dialog.addEventListener("click", (event) => {
-      // A click on the backdrop is one on the dialog itself.
-      if (event.target === this.dialog) this.dialog?.close();
+      // It covers the page: beside the card one presses the dialog itself.
+      if (event.target === this.dialog) this.dialog?.hidePopover();
     });
     // Pressing must not take the focus from the field; the click is the link's own.
     this.list.addEventListener("mousedown", (event) => event.preventDefault());
@@ -47,7 +47,7 @@ class CommandPalette extends HTMLElement {
     this.list.addEventListener("click", (event) => {
       const option = around(event, "[role=option]", HTMLAnchorElement);
       if (!option || event.ctrlKey || event.metaKey || event.shiftKey) return;
-      this.dialog?.close();
+      this.dialog?.hidePopover();
       if (option.dataset.post || option.dataset.ask) {
         event.preventDefault();
         this.act(option);
@@ -55,11 +55,8 @@ class CommandPalette extends HTMLElement {
     });
   }
 
-  open() {
-    if (this.dialog?.open || document.querySelector("dialog:modal")) return;
+  begin() {
     this.stop();
-    this.dialog?.showModal();
-    this.field?.select();
     this.isBehind = true;
     this.list?.replaceChildren();
     this.mark(-1);
@@ -167,6 +164,8 @@ class CommandPalette extends HTMLElement {
 
   /** @param {KeyboardEvent} event */
   key(event) {
+    // There is nothing else to go to.
+    if (event.key === "Tab") event.preventDefault();
     if (event.altKey || event.metaKey || event.ctrlKey || event.isComposing) return;
     if (!["ArrowDown", "ArrowUp", "Enter"].includes(event.key)) return;
     if (this.isBehind) this.held.push(event.key);
@@ -198,21 +197,8 @@ function pages() {
 }
 
 customElements.define("command-palette", CommandPalette);
-const palette = document.querySelector("command-palette");
-const isMac = /Mac|iPhone|iPad/.test(navigator.platform);
-if (isMac) for (const each of all(document, "kbd[data-mac]", HTMLElement)) each.textContent = each.dataset.mac ?? "";
 
-document.addEventListener("keydown", (event) => {
-  if (!(palette instanceof CommandPalette) || event.defaultPrevented || event.altKey) return;
-  const isCommand = (isMac ? event.metaKey : event.ctrlKey) && event.key.toLowerCase() === "k";
-  const isSlash =
-    event.key === "/" && !event.ctrlKey && !event.metaKey &&
-    !around(event, "input, textarea, select, [contenteditable]", HTMLElement) && !document.querySelector("run-log.is-page");
-  if (!isCommand && !isSlash) return;
-  event.preventDefault();
-  palette.open();
-});
-
-document.addEventListener("click", (event) => {
-  if (palette instanceof CommandPalette && around(event, "[data-palette]", HTMLElement)) palette.open();
-});
+// It has been opened.
+export function begin() {
+  find(document, "command-palette", CommandPalette).begin();
+}

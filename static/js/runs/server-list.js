@@ -1,5 +1,5 @@
 // @ts-check
-// <server-list>: the cards of servers: filtered by state and by words, as cards or as a table that is sorted, and
+// <server-list>: the cards of servers: filtered by state, by box and by words, as cards or as a table that is sorted, and
 // selected for one action on several. Live parts change the cards; what was chosen here holds for what comes.
 
 import { compare } from "../page/list-order.js";
@@ -13,6 +13,7 @@ const WORDS = ["name", "state", "where"];
 class ServerList extends HTMLElement {
   group = "";
   words = "";
+  box = "";
   /** @type {{key: string, way: 1 | -1} | null} */
   sorted = null;
   observer = new MutationObserver(() => this.arrange());
@@ -22,7 +23,7 @@ class ServerList extends HTMLElement {
     if (!cards) return;
     this.addEventListener("click", (event) => this.press(event));
     this.addEventListener("input", (event) => this.type(event));
-    this.addEventListener("change", () => this.count());
+    this.addEventListener("change", (event) => this.pick(event));
     this.addEventListener("keydown", (event) => this.escape(event));
     this.addEventListener("htmx:after:request", (event) => this.settle(event));
     this.observer.observe(cards, {
@@ -86,7 +87,9 @@ class ServerList extends HTMLElement {
   }
 
   reset() {
-    this.group = this.words = "";
+    this.group = this.words = this.box = "";
+    const boxes = this.querySelector(".server-box");
+    if (boxes instanceof HTMLSelectElement) boxes.value = "";
     find(this, ".server-filter", HTMLInputElement).value = "";
     this.arrange();
     find(this, ".chip[data-show='']", HTMLElement).focus();
@@ -97,6 +100,14 @@ class ServerList extends HTMLElement {
     const field = around(event, ".server-filter", HTMLInputElement);
     if (!field) return;
     this.words = field.value;
+    this.arrange();
+  }
+
+  /** @param {Event} event */
+  pick(event) {
+    const field = around(event, ".server-box", HTMLSelectElement);
+    if (!field) return this.count();
+    this.box = field.value;
     this.arrange();
   }
 
@@ -128,8 +139,9 @@ class ServerList extends HTMLElement {
     const cards = this.cards.filter((card) => !card.hidden);
     let shown = 0;
     for (const card of cards) {
-      const { group = "", words: text = "" } = card.dataset;
-      const matches = (!this.group || group === this.group) && words.every((word) => text.toLowerCase().includes(word));
+      const { group = "", box = "", words: text = "" } = card.dataset;
+      const isThere = (!this.group || group === this.group) && (!this.box || box === this.box);
+      const matches = isThere && words.every((word) => text.toLowerCase().includes(word));
       card.toggleAttribute("data-unmatched", !matches);
       shown += Number(matches);
     }

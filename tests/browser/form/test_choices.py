@@ -1,5 +1,7 @@
 """GPUs and models are chosen from what the box has, and an unsaved form survives a reload."""
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -72,3 +74,16 @@ def test_gpus_and_models_are_chosen_and_what_is_typed_survives_a_reload(
     page.reload()
     expect(page.locator("#check")).to_contain_text("Still to be filled in")
     expect(page.locator("#restored")).to_be_empty()
+
+    # --- a reload of what was the answer to a paste ---
+    page.goto(f"{stack.url}/profiles/paste/")
+    page.get_by_label("Command or compose file").fill("vllm serve /mnt/models/GLM-5 --seed 7")
+    page.get_by_role("button", name="Import", exact=True).click()
+    fill_profile(page, {"name": "Pasted", "env": "OTHER=2"})
+    expect(page.locator("#summary-environment")).to_contain_text("OTHER=2")
+    page.reload()
+    page.wait_for_url("**/profiles/new/")
+    expect(page.locator("#restored")).to_contain_text("Restored your unsaved changes.")
+    expect(page.locator("#id_name")).to_have_value("Pasted")
+    expect(model).to_have_value("/mnt/models/GLM-5")
+    expect(page.locator("#id_flags")).to_have_value(re.compile("--seed"))

@@ -63,6 +63,7 @@ PAGES = (
     "/settings/secrets/",
     "/settings/secrets/add/",
     "/settings/boxes/",
+    "/settings/links/add/",
     f"/settings/boxes/{BOX}/",
     "/settings/registries/",
     "/settings/registries/add/",

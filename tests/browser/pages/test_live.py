@@ -174,7 +174,7 @@ def test_a_box_that_falls_silent_is_marked_without_a_reload(busy: WebStack, page
 
     busy.run("Box.objects.filter(slug='spark-1').update(seen_at=None)")
 
-    silent = page.get_by_role("link", name="spark-1 (silent)")
+    silent = page.get_by_role("link", name="spark-1 (away)")
     expect(silent).to_be_visible()
     expect(page.locator("#attention")).to_contain_text("spark-1")
 

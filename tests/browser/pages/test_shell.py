@@ -14,6 +14,14 @@ from tests.web_stack import WebStack
 
 pytestmark = pytest.mark.browser
 
+STOCK = """
+from django.utils import timezone
+from servers.models import ModelInventory
+box = Box.objects.get(slug="rtx8")
+factories.observation(ModelInventory, box, looked_at=timezone.now())
+factories.stored(box, "Qwen/Qwen3-Coder-30B-A3B-Instruct")
+"""
+
 
 def test_the_keyboard_reaches_the_search_and_the_content(busy: WebStack, page: Page) -> None:
     page.goto(busy.url)
@@ -141,8 +149,8 @@ def test_an_end_of_the_palette_that_is_told_late_stops_no_new_search(
 
     page.evaluate(
         """() => {
-            document.getElementById("palette").close();
-            document.querySelector("command-palette").open();
+            document.getElementById("palette").hidePopover();
+            document.querySelector("[data-palette]").click();
         }"""
     )
 
@@ -266,7 +274,8 @@ def test_a_table_is_sorted_filtered_and_walked_and_keeps_that_in_live_parts(
 def test_paper_gets_light_pages_without_tools_and_with_whole_tables(
     busy: WebStack, page: Page
 ) -> None:
-    for path in ("/boxes/rtx8/hardware/", "/servers/minimax-m27/runs/"):
+    busy.run(STOCK)
+    for path in ("/boxes/rtx8/hardware/", "/servers/minimax-m27/runs/", "/models/"):
         page.emulate_media(media="screen", color_scheme="dark")
         page.goto(busy.url + path)
         dark = page.evaluate("getComputedStyle(document.body).color")
@@ -279,6 +288,10 @@ def test_paper_gets_light_pages_without_tools_and_with_whole_tables(
             expect(page.locator(hidden).first).to_be_hidden()
         cut = "all => all.filter((each) => each.scrollWidth > each.clientWidth).length"
         assert page.locator(".table-wrap, main").evaluate_all(cut) == 0, path
+        # No word of a head is broken: its columns would be a letter wide.
+        heads = page.locator("thead th:visible")
+        height = "all => Math.max(...all.map((each) => each.clientHeight))"
+        assert heads.evaluate_all(height) < 60, path
 
 
 def test_the_chosen_colours_are_kept(busy: WebStack, page: Page) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from servers.state import box_samples
+from servers.state import samples
 from tests.chaos.place import ChaosSite
 from tests.external.monitoring.hands import WORDS, Hands
 
@@ -18,11 +18,11 @@ def test_the_page_says_why_and_how_many_requests_there_are(place: ChaosSite, han
     ended = hands.run("over")
     hands.sees(ended)
 
-    box_samples.note_look(place.box.slug)
-    assert box_samples.is_looked_at("rtx8")
+    samples.note_look(place.box.slug)
+    assert samples.is_looked_at("rtx8")
 
     def counted() -> bool:
-        box_samples.note_look(place.box.slug)
+        samples.note_look(place.box.slug)
         found = hands.found(ended)
         return found is not None and found.running == 0
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from servers.contexts.external import workloads as cluster_context
+from servers.contexts.external import with_others
 from servers.launch.commandline.clusters import ray_start, read_rank, uses_ray, works_for
 from servers.launch.engines.launch import Launch
 from servers.lifecycle.runs.starts import list_ray_heads
@@ -96,7 +96,7 @@ def test_the_follower_stands_on_the_card_of_its_head() -> None:
     assert card.endswith(" hidden")
     page = client.get("/servers/glm-rank-1/").content.decode()
     assert "Rank 1 of the cluster whose rank 0 is" in page
-    assert cluster_context.with_others([follower.server_id]) == {follower.server_id, head.server_id}
+    assert with_others([follower.server_id]) == {follower.server_id, head.server_id}
 
 
 @table(

@@ -10,9 +10,9 @@ import pytest
 from django.db.models import Model
 
 from servers import lifecycle
+from servers.lifecycle import gateway
 from servers.lifecycle.external import ProcessWorkload, monitoring
-from servers.lifecycle.gateway import scale_to_zero
-from servers.lifecycle.gateway.scale_to_zero import NotStartedError
+from servers.lifecycle.gateway import NotStartedError
 from servers.lifecycle.images import work
 from servers.lifecycle.runs import (
     commands,
@@ -53,9 +53,9 @@ VERBS: dict[str, Callable[[ExternalServer, ExternalRun], object]] = {
     "runs.restart_policy.plan": lambda _, run: restart_policy.plan(run),  # type: ignore[arg-type]
     "runs.gpu_conflicts.drop_cache": lambda _, run: gpu_conflicts.drop_cache(run),  # type: ignore[arg-type]
     "runs.health.stop_load": lambda _, run: health.stop_load(run, ""),  # type: ignore[arg-type]
-    "gateway.scale_to_zero.stop_as_idle": lambda _, run: scale_to_zero.stop_as_idle(run),  # type: ignore[arg-type]
-    "gateway.scale_to_zero.keep": lambda server, _: scale_to_zero.keep(server, by=ADA()),  # type: ignore[arg-type]
-    "gateway.scale_to_zero.let": lambda server, _: scale_to_zero.let(server, by=ADA()),  # type: ignore[arg-type]
+    "gateway.scale_to_zero.stop_as_idle": lambda _, run: gateway.stop_as_idle(run),  # type: ignore[arg-type]
+    "gateway.scale_to_zero.keep": lambda server, _: gateway.keep(server, by=ADA()),  # type: ignore[arg-type]
+    "gateway.scale_to_zero.let": lambda server, _: gateway.let(server, by=ADA()),  # type: ignore[arg-type]
 }
 # The few that there are for what somebody else has started.
 LOOKS: dict[str, Callable[[ManagedServer, ManagedRun], object]] = {
@@ -108,7 +108,7 @@ def test_every_verb_is_tried() -> None:
 def test_a_request_does_not_start_it_either(theirs: ExternalRun) -> None:
     Run.objects.update(state="stopped")
     with pytest.raises(NotStartedError, match="started by whoever else runs it"):
-        scale_to_zero.ask(theirs.server, by=None, passing=())
+        gateway.ask(theirs.server, by=None, passing=())
     Run.objects.update(state="ready")
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from servers.host import logs
 from servers.host.external.containers import find_started_process
 from servers.host.kernel import processes
 from servers.host.kernel.proc import Kernel
 from servers.host.kernel.processes import ProcessId
-from servers.host.logs import log_stream
-from servers.host.logs.log_stream import PrintedError
+from servers.host.logs import PrintedError
 from servers.judge.runs.health import is_orderly
 from servers.lifecycle import external
 from servers.models import LogChunk, Run, Server
@@ -45,9 +45,9 @@ def test_files_are_told_by_their_streams(tmp_path: Path) -> None:
     out, errors = tmp_path / "out.log", tmp_path / "err.log"
     with out.open("wb") as first, errors.open("ab") as second:
         with sleeping(stdout=first, stderr=second) as pid:
-            one, other = log_stream.list_outlets(pid)
+            one, other = logs.list_outlets(pid)
         with sleeping(stdout=first, stderr=subprocess.STDOUT) as pid:
-            both = log_stream.list_outlets(pid)
+            both = logs.list_outlets(pid)
 
     assert (one.stream, one.kind, one.path, one.is_appended) == ("o", "file", str(out), False)
     assert (other.stream, other.path, other.is_appended) == ("e", str(errors), True)
@@ -59,7 +59,7 @@ def test_names_that_are_no_text_can_be_told_all_the_same(tmp_path: Path) -> None
     folder = tmp_path / os.fsdecode(b"\xe4")
     folder.mkdir()
     with (folder / "out.log").open("wb") as out, sleeping(stdout=out, cwd=folder) as pid:
-        (outlet, *_others) = log_stream.list_outlets(pid)
+        (outlet, *_others) = logs.list_outlets(pid)
         life = Kernel().life(pid)
         assert life is not None
         where = find_started_process(pid, start=life.start).folder
@@ -70,16 +70,16 @@ def test_names_that_are_no_text_can_be_told_all_the_same(tmp_path: Path) -> None
 
 def test_what_cannot_be_read_is_told_as_what_it_is() -> None:
     with sleeping(stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as pid:
-        assert [each.kind for each in log_stream.list_outlets(pid)] == ["pipe", "nothing"]
+        assert [each.kind for each in logs.list_outlets(pid)] == ["pipe", "nothing"]
         with pytest.raises(PrintedError, match="not go to a file"):
-            log_stream.open_stream(pid, 1)
+            logs.open_stream(pid, 1)
     master, slave = os.openpty()
     with sleeping(stdout=slave, stderr=slave) as pid:
-        (outlet,) = log_stream.list_outlets(pid)
+        (outlet,) = logs.list_outlets(pid)
         assert (outlet.kind, outlet.path[:9]) == ("terminal", "/dev/pts/")
     os.close(master)
     os.close(slave)
-    assert log_stream.list_outlets(2**22 - 3) == ()
+    assert logs.list_outlets(2**22 - 3) == ()
 
 
 def test_a_file_that_the_engine_itself_writes_is_told_where_its_streams_are_none(
@@ -89,16 +89,16 @@ def test_a_file_that_the_engine_itself_writes_is_told_where_its_streams_are_none
     with log.open("wb") as file:
         elsewhere = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
         with sleeping(**elsewhere, pass_fds=[file.fileno()]) as pid:
-            (own,) = log_stream.list_outlets(pid, own=f"{tmp_path}/x/../llama.log")
+            (own,) = logs.list_outlets(pid, own=f"{tmp_path}/x/../llama.log")
             log.rename(tmp_path / "llama.log.1")
-            (moved,) = log_stream.list_outlets(pid, own=str(tmp_path / "llama.log.1"))
-            unnamed = log_stream.list_outlets(pid, own=str(tmp_path / "another.log"))
-            with log_stream.open_stream(pid, own.number) as opened:
+            (moved,) = logs.list_outlets(pid, own=str(tmp_path / "llama.log.1"))
+            unnamed = logs.list_outlets(pid, own=str(tmp_path / "another.log"))
+            with logs.open_stream(pid, own.number) as opened:
                 file.write(b"a line")
                 file.flush()
                 assert opened.read() == b"a line"
         with sleeping(stdout=file, pass_fds=[file.fileno()]) as pid:
-            (stream, _errors) = log_stream.list_outlets(pid, own=own.path)
+            (stream, _errors) = logs.list_outlets(pid, own=own.path)
 
     assert (own.kind, own.path, own.is_own) == ("file", str(log), True)
     assert moved.inode == own.inode
@@ -115,14 +115,14 @@ def test_a_file_that_is_not_its_users_is_not_read_to_people(tmp_path: Path) -> N
 
     with private.open("ab") as file, sleeping(stdout=file, **as_nobody) as pid:
         with pytest.raises(PrintedError, match="belongs to somebody else"):
-            log_stream.open_stream(pid, 1)
+            logs.open_stream(pid, 1)
         os.chown(private, NOBODY, NOBODY)
-        log_stream.open_stream(pid, 1).close()
+        logs.open_stream(pid, 1).close()
     # A descriptor that names a file without the right to read it.
     private.chmod(0o644)
     handle = os.open(private, os.O_PATH)
     with sleeping(stdout=handle) as pid, pytest.raises(PrintedError):
-        log_stream.open_stream(pid, 1)
+        logs.open_stream(pid, 1)
     os.close(handle)
 
 
@@ -136,7 +136,7 @@ def life_of(pid: int) -> tuple[int, int]:
 def printing_to(path: Path) -> Iterator[tuple[int, int]]:
     """A process whose output goes there, once it was opened through it; its number and start."""
     with path.open("ab") as file, sleeping(stdout=file) as pid:
-        log_stream.open_stream(pid, 1).close()
+        logs.open_stream(pid, 1).close()
         yield life_of(pid)
 
 
@@ -152,7 +152,7 @@ def test_after_its_end_a_process_is_believed_what_it_was_seen_to_print_to(tmp_pa
     with printing_to(own) as life, printing_to(of_another) as other:
         pass
 
-    again = log_stream.reopen_stream(*life, inode(own))
+    again = logs.reopen_stream(*life, inode(own))
     assert again is not None
     again.close()
     for whose, which in (
@@ -163,14 +163,14 @@ def test_after_its_end_a_process_is_believed_what_it_was_seen_to_print_to(tmp_pa
         (life, (0, 0)),
     ):
         with pytest.raises(PrintedError, match="nobody can tell any more"):
-            log_stream.reopen_stream(*whose, which)
+            logs.reopen_stream(*whose, which)
 
 
 def test_another_process_that_has_its_number_by_now_is_not_read(tmp_path: Path) -> None:
     with printing_to(tmp_path / "out.log") as (pid, start):
-        log_stream.open_stream(pid, 1, start=start).close()
+        logs.open_stream(pid, 1, start=start).close()
         with pytest.raises(PrintedError, match="ended while it was looked at"):
-            log_stream.open_stream(pid, 1, start=start - 1)
+            logs.open_stream(pid, 1, start=start - 1)
 
 
 def test_another_file_under_the_name_of_the_one_that_was_read_is_told(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_another_file_under_the_name_of_the_one_that_was_read_is_told(tmp_path: 
     path.rename(tmp_path / "out.log.1")
     path.write_bytes(b"a new one\n")
 
-    assert log_stream.reopen_stream(*life, was) is None
+    assert logs.reopen_stream(*life, was) is None
 
 
 @as_root
@@ -191,10 +191,10 @@ def test_one_that_may_have_taken_the_number_of_a_removed_one_is_not_read(tmp_pat
         pass
 
     path.chmod(0o600)
-    assert log_stream.reopen_stream(*life, inode(path)) is None, "it was public"
+    assert logs.reopen_stream(*life, inode(path)) is None, "it was public"
     path.chmod(0o644)
     os.chown(path, NOBODY, NOBODY)
-    assert log_stream.reopen_stream(*life, inode(path)) is None, "it had another owner"
+    assert logs.reopen_stream(*life, inode(path)) is None, "it had another owner"
 
 
 @pytest.mark.django_db

@@ -10,8 +10,8 @@ from docker.types import LogConfig
 from servers import lifecycle, tasks
 from servers.host.docker.containers import ContainerError
 from servers.judge.external.engines import DiscoveredEngine
+from servers.lifecycle import memory
 from servers.lifecycle.jobs import actions
-from servers.lifecycle.memory import orphans
 from servers.lifecycle.runs import starts
 from servers.models import AuditEntry, Box, ExternalEngine, Role, Run, Secret, Server
 from servers.models.runs.run import DesiredState, RunState
@@ -244,5 +244,5 @@ def test_a_restart_of_the_box_starts_nothing(place: ChaosSite, hands: Hands) -> 
     assert run.status_message.startswith("The box was restarted. Docker starts it again")
     assert not Run.objects.exclude(pk=run.pk).exists()
     # Other tests' engines end on this machine, too.
-    left = orphans.look(place.box, None)
+    left = memory.look_for_orphans(place.box, None)
     assert [each for each in left if each.container == container or each.server] == []

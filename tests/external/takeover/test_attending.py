@@ -9,7 +9,7 @@ from servers.host.docker.facts import Container
 from servers.host.external.containers import ExternalContainer
 from servers.host.kernel.proc import Kernel
 from servers.judge.external.engines import Origin
-from servers.watcher.external.systemd_owners import NOBODY, SystemdOwner, SystemdOwners
+from servers.watcher.external.other_workloads import NOBODY, SystemdOwner, SystemdOwners
 from tests import proc
 from tests.cases import table
 

@@ -17,7 +17,7 @@ from servers.launch.engines import SERVING
 from servers.lifecycle.runs import creation
 from servers.models import Box, ImageFacts, Server
 from servers.models.runs.run import RunState
-from servers.watcher.images.inspection import ImageInspector, has_room, list_images, may_ask
+from servers.watcher.images import ImageInspector, has_room, list_images, may_ask
 from servers.watcher.loop import Watcher
 from tests import factories
 from tests.base_images import BASE, ENGINE

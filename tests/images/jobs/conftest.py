@@ -9,7 +9,7 @@ from docker import APIClient
 from docker.errors import APIError, ImageNotFound
 
 from servers.host.docker.containers import DockerContainers
-from servers.lifecycle.images import credentials
+from servers.lifecycle.images import inventory
 from servers.lifecycle.runs import creation
 from servers.models import Box
 from tests import factories
@@ -19,7 +19,7 @@ from tests.registry import Registry, registry
 @pytest.fixture(autouse=True)
 def _worker(docker: DockerContainers, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.INSTALL = docker.install
-    docker.logins = credentials.load_credentials
+    docker.logins = inventory.load_credentials
     monkeypatch.setattr(creation, "docker", lambda: docker)
 
 

@@ -15,7 +15,7 @@ from servers.launch.engines.launch import Launch
 from servers.lifecycle.images import inventory, work
 from servers.lifecycle.jobs import commands
 from servers.lifecycle.runs import creation
-from servers.lifecycle.runs.secret_env import SecretsError
+from servers.lifecycle.runs.starts import SecretsError
 from servers.models import (
     Box,
     ImageJob,

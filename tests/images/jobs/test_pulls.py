@@ -7,14 +7,14 @@ from servers.host.docker.containers import DockerContainers
 from servers.host.images import registry as remote
 from servers.host.images.registry import RegistryError
 from servers.judge.images import names as judge
-from servers.lifecycle.images import credentials, work
+from servers.lifecycle.images import inventory, work
 from servers.lifecycle.jobs import commands
 from servers.models import (
     AuditEntry,
     Box,
     ImageJob,
 )
-from servers.watcher.images.inspection import ImageInventories
+from servers.watcher.images import ImageInventories
 from tests import factories, jobs, shelves
 from tests.images.jobs.steps import done
 from tests.registry import Registry, pull, registry
@@ -149,8 +149,8 @@ def test_a_log_in_that_is_kept_opens_a_registry(
     assert "credentials" in refused.said
 
     login = shelves.registry_login(place)
-    credentials.ask_for_test(login, by=ada)
-    credentials.test_wanted(box, docker)
+    inventory.ask_for_test(login, by=ada)
+    inventory.test_wanted(box, docker)
     login.refresh_from_db()
     assert (login.error, login.tested_on) == ("", box)
     assert done(commands.ask_again(refused, by=ada)).is_whole
@@ -163,7 +163,7 @@ def test_a_log_in_that_is_kept_opens_a_registry(
 
     login.keep("wrong-password")
     login.save()
-    credentials.ask_for_test(login, by=ada)
+    inventory.ask_for_test(login, by=ada)
     ImageInventories(box).step()
     login.refresh_from_db()
     assert "does not take this name and password" in login.error
@@ -171,8 +171,7 @@ def test_a_log_in_that_is_kept_opens_a_registry(
     assert "wrong-password" not in kept
     assert "ghp_" not in kept
     assert "ghp_" not in repr(
-        credentials.load_credentials()
-        + [RegistryAuth(registry="x", username="y", password="ghp_z")]
+        inventory.load_credentials() + [RegistryAuth(registry="x", username="y", password="ghp_z")]
     )
 
 

@@ -19,7 +19,7 @@ from servers.models import (
     StoredImage,
 )
 from servers.models.runs.run import RunState
-from servers.watcher.images.inspection import ImageInventories
+from servers.watcher.images import ImageInventories
 from tests import factories, shelves
 from tests.images.jobs.steps import done, look
 from tests.registry import Registry, pull, registry

@@ -1,4 +1,4 @@
-// The list of an image's flags and variables (servers/views/profiles/choices.py), and what the form makes of it.
+// The list of an image's flags and variables (servers/views/profiles/profile_form.py), and what the form makes of it.
 
 declare namespace Flags {
   interface Flag {

@@ -184,6 +184,12 @@ def list_captures() -> list[tuple[str, str]]:
     return [(name, text) for name, case in cases.items() for text in case["is"]] + whole
 
 
+def test_a_flag_is_left_out_by_its_name_alone() -> None:
+    log = 'vllm: error: unrecognized arguments: --plum-config {"end": " -- over"} --pear=3 --'
+
+    assert cures(log).split("\n")[0] == "Remove --plum-config and --pear."
+
+
 def test_no_cure_prints_a_placeholder() -> None:
     """Over all cures with all captures, for every engine that may have written them."""
     wrong = []

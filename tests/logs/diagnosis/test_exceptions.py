@@ -130,6 +130,16 @@ _CASES = {
         [STARTED, FRAME, '    raise IndexError("plum is "', '                     "over")'],
         f"IndexError: plum is over. {PLACE}",
     ),
+    "the program's own import, cut": (
+        [
+            STARTED,
+            '  File "/usr/local/bin/vllm", line 3, in <module>',
+            "    main()",
+            FRAME,
+            "    import plum",
+        ],
+        f"The log breaks off in a traceback, at “import plum”. {PLACE}",
+    ),
     "of the start, in a file of requests": (
         [STARTED, SETS_UP, "    x()", SERVES, "    y()", "IndexError: plum"],
         "IndexError: plum. Raised in vllm/entrypoints/openai/serving_models.py, line 9, in load. "
@@ -154,6 +164,39 @@ def test_an_unknown_exception_is_told_by_message_and_place(
 
     assert (told["outcome"], told["cause"], told["summary"]) == ("failed", None, summary), name
     assert told["evidence"]
+
+
+_WITHOUT = {
+    "of a place": (
+        "v1/spec_decode/plum.py",
+        "IndexError: plum",
+        "Remove --speculative-config. Without it answers are the same, and slower.",
+    ),
+    "of a check": (
+        "distributed/kv_transfer/kv_connector/plum.py",
+        "AssertionError: plum",
+        "Remove --kv-transfer-config. Without the connector.",
+    ),
+    "its own advice": (
+        "v1/core/plum.py",
+        "AssertionError: No plum is left, please raise --max-plums to 4. See the manual.",
+        "Do what the message says: please raise --max-plums to 4.",
+    ),
+    "not what only tells more": (
+        "v1/core/plum.py",
+        "AssertionError: No plum. Consider passing CUDA_LAUNCH_BLOCKING=1",
+        "Use another image: a newer one, or the one that worked.",
+    ),
+}
+
+
+@table(("name", "path", "said", "fix"), [(name, *case) for name, case in _WITHOUT.items()])
+def test_the_part_that_failed_and_the_message_tell_what_to_do(
+    name: str, path: str, said: str, fix: str
+) -> None:
+    frame = f'  File "/usr/lib/python3/dist-packages/vllm/{path}", line 7, in step'
+
+    assert report([STARTED, frame, "    x()", said])["fix"][0] == fix, name
 
 
 def test_what_may_end_a_server_does_where_nothing_comes_after_it() -> None:

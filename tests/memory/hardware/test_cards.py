@@ -1,10 +1,15 @@
 """What is said of a card, after how long, and what is no fault."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from servers.judge.memory.hardware.judge import HardwareJudge
 from tests.memory.hardware.scenes import UUID, HardwareScene, T, card, gb10, idle, xid
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
 
 
 @pytest.mark.parametrize(
@@ -347,3 +352,14 @@ def test_a_restart_of_the_box_ends_what_was_said() -> None:
     scene.values["boot_id"] = "two"
     scene.cards = [card()]
     assert scene.pass_(1) == []
+
+
+def test_a_recorded_h100_has_nothing_wrong_but_the_xid_that_a_program_caused() -> None:
+    lines = (RECORDINGS / "discrete-h100.jsonl").read_text().splitlines()
+    judge = HardwareJudge()
+
+    told = [judge.step(json.loads(line)) for line in lines]
+
+    assert told[:8] == [[]] * 8
+    assert [(each.rule, each.severity) for each in told[-1]] == [("xid", "info")]
+    assert "XID 31" in told[-1][0].title

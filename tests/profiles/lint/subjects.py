@@ -4,7 +4,7 @@ import re
 import shlex
 from typing import Any
 
-from servers.judge.memory.room import GpuRoom
+from servers.judge.memory.pools import GpuRoom
 from servers.judge.profiles.facts import Subject, TargetGpu
 from servers.launch.engines.launch import Launch
 

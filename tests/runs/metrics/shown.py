@@ -8,8 +8,8 @@ from servers.judge.runs import metrics
 from servers.judge.runs.metrics import FINEST, Figures
 from servers.models import Run
 from servers.models.memory import FiguresChunk
-from servers.state import box_samples, engine_metrics
-from servers.state.engine_metrics import LINE, EngineMetrics
+from servers.state import samples
+from servers.state.samples import LINE, EngineMetrics
 from servers.watcher.memory.monitor import Rollups
 
 
@@ -41,7 +41,7 @@ def tell(run: Run, *, busy: float = 1.0, ago: float = 0.0, source: str = "metric
     at = time.time() - ago
     line = [figures(at - (LINE - n) * FINEST, busy).generation for n in range(LINE)]
     told = EngineMetrics(at=at, source=source, figures=figures(at, busy), line=tuple(line))
-    engine_metrics.keep_figures(run.pk, told)
+    samples.keep_figures(run.pk, told)
 
 
 def past(run: Run, *, hours: float = 1.0, busy: float = 1.0) -> None:
@@ -51,7 +51,7 @@ def past(run: Run, *, hours: float = 1.0, busy: float = 1.0) -> None:
         box,
         FiguresChunk,
         finest=FINEST,
-        show=lambda body: box_samples.keep_recent(box.slug, body, of="figures"),
+        show=lambda body: samples.keep_recent(box.slug, body, of="figures"),
     )
     until = history.slot(time.time(), FINEST)
     for t in range(until - int(hours * 3600), until, FINEST):

@@ -12,8 +12,8 @@ from django.test import Client
 from servers.host.http.prometheus import totals
 from servers.judge.runs.metrics import Figures
 from servers.models import Key, Profile, Role, Run
-from servers.state import engine_metrics
-from servers.state.engine_metrics import EngineMetrics
+from servers.state import samples
+from servers.state.samples import EngineMetrics
 from servers.templatetags.figures import latency, share, small_line, tokens
 from tests import factories
 from tests.runs.metrics import shown
@@ -44,7 +44,7 @@ def test_a_card_tells_requests_and_tokens_with_a_small_line(client: Client, run:
         figures=Figures(running=2, generation=142.64, first_p95=0.64, kv=0.34),
         line=(0, 100, None, 140),
     )
-    engine_metrics.keep_figures(run.pk, told)
+    samples.keep_figures(run.pk, told)
     page = html(client, "/")
 
     assert "<dt>running</dt><dd>2</dd>" in page

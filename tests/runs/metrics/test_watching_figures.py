@@ -11,7 +11,7 @@ from servers.host.runs.probes import HealthAnswer
 from servers.judge.memory.history import Point, unpack
 from servers.judge.runs import metrics
 from servers.models import Box, FiguresChunk, LogChunk, Run
-from servers.state import engine_metrics
+from servers.state import samples
 from servers.watcher.runs.metrics import EngineFigures
 from servers.watcher.runs.probes import StatusProbe
 from tests import factories
@@ -68,19 +68,19 @@ def test_a_busy_engine_is_told_at_once_and_kept_every_ten_seconds(
     box: Box, run: Run, clock: WatcherClock
 ) -> None:
     figures = EngineFigures(box)
-    assert engine_metrics.figures_of(run) is None
+    assert samples.figures_of(run) is None
 
     for second in range(0, 64, 2):
         figures.take_reading(run, said(second * 50, first=second), others=1, is_ours=False)
         clock.now += 2
-    told = engine_metrics.figures_of(run)
+    told = samples.figures_of(run)
     assert told is not None
     assert not told.is_stale
     assert not told.is_from_log
     assert told.figures.generation == 50
     assert told.figures.first_p50 == 0.25
     assert told.line == (50.0,) * 6
-    assert engine_metrics.figures_by_run([run, None]) == {run.pk: told}
+    assert samples.figures_by_run([run, None]) == {run.pk: told}
 
     figures.write()
     assert list(points(box)) == [NOON + 10 * n for n in range(6)]
@@ -110,12 +110,12 @@ def test_a_question_of_our_own_is_nobodys_use(box: Box, run: Run, clock: Watcher
     for tokens, running in ((0, 0), (20, 1), (64, 1), (64, 0)):
         figures.take_reading(run, said(tokens, running=running, first=1), others=0, is_ours=True)
         clock.now += 2
-        told = engine_metrics.figures_of(run)
+        told = samples.figures_of(run)
         assert told is not None
         assert told.figures.is_idle
     figures.take_reading(run, said(64, running=0, first=1), others=0, is_ours=False)
 
-    told = engine_metrics.figures_of(run)
+    told = samples.figures_of(run)
     assert told is not None
     assert told.figures.generation == 0
     assert told.figures.first_p50 is None
@@ -129,7 +129,7 @@ def test_an_engine_that_was_started_anew_inside_begins_anew(
         figures.take_reading(run, said(tokens), others=1, is_ours=False)
         clock.now += 2
 
-    told = engine_metrics.figures_of(run)
+    told = samples.figures_of(run)
     assert told is not None
     assert told.figures.generation == 10
 
@@ -148,7 +148,7 @@ def test_silence_makes_what_was_told_old_and_pages_hear_of_it_once(
         assert not figures.take_reading(run, silent, others=None, is_ours=False)
         figures.look({run.pk})
 
-    told = engine_metrics.figures_of(run)
+    told = samples.figures_of(run)
     assert told is not None
     assert told.is_stale
     assert nudges == [("server", run.server_id)]
@@ -161,7 +161,7 @@ def test_figures_of_a_run_that_has_ended_are_not_told(
     EngineFigures(box).take_reading(run, said(100), others=1, is_ours=False)
     Run.objects.filter(pk=run.pk).update(state="stopped")
 
-    assert engine_metrics.figures_of(Run.objects.get(pk=run.pk)) is None
+    assert samples.figures_of(Run.objects.get(pk=run.pk)) is None
 
 
 def test_an_engine_whose_metrics_are_off_is_read_by_its_log(
@@ -169,7 +169,7 @@ def test_an_engine_whose_metrics_are_off_is_read_by_its_log(
 ) -> None:
     figures = EngineFigures(box)
     assert not figures.take_reading(run, nothing(), others=None, is_ours=False)
-    assert engine_metrics.figures_of(run) is None
+    assert samples.figures_of(run) is None
 
     line = (
         "INFO 11-21 12:00:00 [loggers.py:380] Engine 000: Avg prompt throughput: 812.4 tokens/s, "
@@ -181,7 +181,7 @@ def test_an_engine_whose_metrics_are_off_is_read_by_its_log(
     clock.now += 10
     run = Run.objects.select_related("server", "version").get(pk=run.pk)
     assert figures.take_reading(run, nothing(), others=None, is_ours=False)
-    told = engine_metrics.figures_of(run)
+    told = samples.figures_of(run)
     assert told is not None
     assert told.is_from_log
     assert (told.figures.generation, told.figures.running, told.figures.queued) == (120.3, 4, 2)
@@ -189,7 +189,7 @@ def test_an_engine_whose_metrics_are_off_is_read_by_its_log(
 
     clock.now += 120  # silent since: it writes while it works
     figures.take_reading(run, nothing(), others=None, is_ours=False)
-    told = engine_metrics.figures_of(run)
+    told = samples.figures_of(run)
     assert told is not None
     assert told.figures.is_idle
 
@@ -202,12 +202,12 @@ def test_one_look_without_metrics_is_no_reason_to_read_the_log(
     clock.now += 2
     assert not figures.take_reading(run, nothing(), others=None, is_ours=False)
 
-    told = engine_metrics.figures_of(run)
+    told = samples.figures_of(run)
     assert told is not None
     assert not told.is_from_log
 
     clock.now += 60  # somebody has switched them off, by a restart inside the container
     assert figures.take_reading(run, nothing(), others=1, is_ours=False)
-    told = engine_metrics.figures_of(run)
+    told = samples.figures_of(run)
     assert told is not None
     assert told.is_from_log

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from servers.judge.memory.room import GpuRoom
+from servers.judge.memory.pools import GpuRoom
 from servers.judge.profiles.facts import BoxKind, Subject, TargetGpu
 from servers.launch.engines.launch import Launch
 

@@ -20,9 +20,9 @@ from servers.host.weights.fetch.places import (
     REPOSITORY,
     REVISION,
     FetchError,
+    HubRefusalError,
     RepositoryFile,
 )
-from servers.host.weights.fetch.reading import HubRefusalError
 from servers.host.weights.hub import knows_no_token
 from servers.host.weights.stored import PART
 

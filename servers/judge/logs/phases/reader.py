@@ -12,7 +12,7 @@ import yaml
 from servers.judge.logs import parsing
 from servers.judge.logs.parsing import ParsedLine
 from servers.judge.logs.phases.progress import PHASES, PhaseMoment, PhaseProgress, ProgressBar
-from servers.launch.yaml_files import load_yaml
+from servers.launch.tables import load_yaml
 
 FOLDER = Path(__file__).parent
 

@@ -158,7 +158,7 @@ _PRESSED_AFTER, _CALM_AFTER = 20.0, 30.0
 # Swap in use: where the GPU works in the same memory, what is swapped out is part of an engine.
 _USED = 1 * GIB
 _USED_AFTER, _UNUSED_AFTER = 60.0, 60.0
-# A storm, as while a model loads (servers/judge/memory/room.py) but seen for longer.
+# A storm, as while a model loads (servers/judge/memory/pools.py) but seen for longer.
 _STORM = 100 * MIB  # bytes a second in and out
 _STORM_WITHIN = 10.0
 _STORM_AFTER, _STORM_OVER = 5.0, 30.0

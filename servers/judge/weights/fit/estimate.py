@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from servers.judge.memory.room import GpuRoom
+from servers.judge.memory.pools import GpuRoom
 from servers.judge.messages import Sentence, say
 from servers.judge.profiles import admission
 from servers.judge.profiles.facts import LaunchFacts, Subject

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Literal
 
-from servers.judge.memory.room import GpuRoom
+from servers.judge.memory.pools import GpuRoom
 from servers.judge.profiles.facts import LaunchFacts, Subject
 from servers.judge.profiles.lint_rules import Fix, adapt_fix
 from servers.judge.weights.fit.demand import CONTEXT_FLAG, GIB, SHARE_FLAG, read_demand

@@ -41,12 +41,12 @@ export class PickerList {
     this.field.focus();
   }
 
-  // Those that can answer first; of other boxes only the chosen one.
+  // Those that can answer first; of boxes that are not reached only the chosen one.
   get shown() {
     const words = this.field.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
     const { here, wanted } = this.servers;
     return this.servers.all
-      .filter(({ box, slug }) => box === here || slug === wanted)
+      .filter(({ box, slug }) => here.has(box) || slug === wanted)
       .filter((server) => words.every((word) => `${server.slug} ${server.model} ${engineOf(server)}`.toLowerCase().includes(word)))
       .sort((one, other) => rank(one) - rank(other));
   }

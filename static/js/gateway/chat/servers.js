@@ -10,11 +10,12 @@ export class Servers extends EventTarget {
   /** @type {Chat.Server[]} */
   all = [];
 
+  // `here`: the boxes that the playground reaches, as words.
   /** @param {{list: HTMLElement, here: string, preselected: string}} parts */
   constructor({ list, here, preselected }) {
     super();
     this.place = list.parentElement ?? list;
-    this.here = here;
+    this.here = new Set(here.split(" "));
     this.wanted = preselected; // a slug; kept while its server is not ready
     new MutationObserver(() => this.read()).observe(this.place, {
       subtree: true, childList: true, attributes: true,
@@ -36,7 +37,7 @@ export class Servers extends EventTarget {
       context: Number(dataset.context),
       lacks: dataset.lacks ?? "",
       run: Number(dataset.run),
-      isReady: dataset.state === "ready" && dataset.wanted === "running" && dataset.box === this.here,
+      isReady: dataset.state === "ready" && dataset.wanted === "running" && this.here.has(dataset.box ?? ""),
     }));
     const ready = this.all.find((server) => server.isReady);
     if (!this.find(this.wanted) && ready) this.wanted = ready.slug;
@@ -71,7 +72,7 @@ export class Servers extends EventTarget {
     const server = this.find(this.wanted);
     if (!server) return "No server is ready.";
     if (server.isReady) return "";
-    if (server.box !== this.here) return `${server.slug} runs on ${server.box}, which the playground here does not reach.`;
+    if (!this.here.has(server.box)) return `${server.slug} runs on ${server.box}, which the playground here does not reach.`;
     return `${server.slug} ${server.state === "failed" ? "has failed" : `is ${stateOf(server)}`}. You can send as soon as it is ready, or pick another server.`;
   }
 

@@ -3,6 +3,7 @@
 // Secrets are not kept. Who would leave it by mistake is asked.
 
 import { byId } from "../../page/parts.js";
+import { CARRIED } from "./draft-keys.js";
 import { hide } from "./hide.js";
 
 const PAUSE = 300; // ms after the last key
@@ -66,9 +67,11 @@ function forget() {
 }
 
 function restore() {
-  const kept = JSON.parse(sessionStorage.getItem(key) ?? "null");
+  const carried = sessionStorage.getItem(CARRIED);
+  sessionStorage.removeItem(CARRIED);
+  const kept = JSON.parse(carried ?? sessionStorage.getItem(key) ?? "null");
   // Of another paste at the same address, or of a version that somebody has saved since.
-  if (!kept || JSON.stringify(kept.first) !== JSON.stringify(collect(firstOf))) return;
+  if (!kept || (!carried && JSON.stringify(kept.first) !== JSON.stringify(collect(firstOf)))) return;
   let count = 0;
   for (const field of fields()) {
     const value = kept.now[field.name];
@@ -78,6 +81,7 @@ function restore() {
     else field.value = value;
   }
   if (count) say(kept.hides);
+  if (carried) keep();
 }
 
 /** @param {boolean} hides whether there was a secret among it */

@@ -1,0 +1,1 @@
+"""Links of further boxes: who may join, who has, and who no longer may."""
