@@ -134,7 +134,7 @@ def check_return_of_the_hub(boxes: TwoBoxes) -> None:
     """What ended while the hub was away is known once it is back."""
     boxes.hub.end()
     (container,) = boxes.docker.list_ours()
-    boxes.docker.kill(container.id)
+    boxes.docker.signal(container.id, "SIGKILL")
     boxes.hub.start()
     boxes.hub.up.waits_for("ready at")
     wait_for_state(boxes, "failed")

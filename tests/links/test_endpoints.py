@@ -32,6 +32,8 @@ from tests.ports import free_port
 from tests.scripted_engine import MODEL, ScriptedEngine
 from tests.waiting import PATIENCE, wait_until_async
 
+pytestmark = pytest.mark.ssh
+
 HANGS = {"deltas": [{"content": "word "}], "then": "hang"}
 
 
@@ -263,8 +265,9 @@ async def test_the_gateway_streams_from_a_far_engine_and_says_when_its_wire_is_c
 
     token = await sync_to_async(prepare)()
     words = {"deltas": [{"content": f"word{number} "} for number in range(5)]}
+    app: Any = Gateway(refuse_all)
     async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app=Gateway(refuse_all)), base_url="http://127.0.0.1",
+        transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1",
         headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE,
     ) as program:  # fmt: skip
         answer = await program.post(CHAT_PATH, json=say(words))
