@@ -102,6 +102,16 @@ GROUPS = (
         ),
     ),
     GuardedGroup(
+        marker="boxes",
+        about="a hub, and a further box from its token to its end",
+        inputs=(
+            *(*ALL, *PRODUCT, "inferdash/wire/*", "servers/host/links/*", "servers/host/http/*"),
+            *("servers/lifecycle/links/*", "servers/models/links.py", "servers/models/box.py"),
+            *("servers/management/*", "servers/state/*", "servers/events.py", "tests/boxes/*"),
+            *("servers/watcher/loop.py", "tests/engine/*", "tests/shell.py", "tests/nvml/*"),
+        ),
+    ),
+    GuardedGroup(
         marker="service",
         about="services of systemd: installed, upgraded, rolled back",
         inputs=(*ALL, *PRODUCT, "inferdash/service/*", "tests/engine/*", "tests/service/*"),

@@ -41,6 +41,8 @@ NEEDS = (
         files=("usr/lib/postgresql/*/bin/postgres",),
         why="the other database",
     ),
+    Need(package="openssh-client", programs=("ssh-keyscan",), why="links of further boxes"),
+    Need(package="openssh-server", programs=("sshd",), why="links of further boxes"),
     # Without the windows that nobody sees here: a third less of the processor than the whole one.
     Need(
         package="chromium-headless-shell",

@@ -141,7 +141,9 @@ def _keep_password(path: Path) -> str:
 
 
 def _choose_account() -> str:
-    """Of the links: one that owns nothing, where we may make it."""
+    """Of the links: the one that is named, else one that owns nothing, where we may make it."""
+    if named := os.environ.get("INFERDASH_HUB_ACCOUNT", "").strip():
+        return named
     if os.geteuid() != 0:
         return getpass.getuser()
     try:
@@ -164,7 +166,7 @@ def _move_rows(data: Path, url: str) -> None:
     """Raises HubSetupError."""
     if not (data / "inferdash.sqlite3").exists():
         return
-    manage = [sys.executable, "-m", "django", "move-database", "--to", url]
+    manage = [sys.executable, "-m", "django", "move-database", "--is-claimed", "--to", url]
     done = subprocess.run(
         manage, env=os.environ | {"DJANGO_SETTINGS_MODULE": "inferdash.settings"}, check=False
     )

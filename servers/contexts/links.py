@@ -101,6 +101,7 @@ def _describe(
 ) -> LinkedBox:
     is_here = link is None and box.slug == settings.BOX
     is_revoked = link is not None and link.revoked_at is not None
+    # Its watcher tells it of a box that runs, the join of one that has not begun to.
     version = box.facts.get("version") or (link.version if link else "")
     # As its watcher has compared it last; before that, as it was when it joined.
     clock = told.found.get("clock") if told is not None else None

@@ -152,9 +152,10 @@ def sign_of_life(box: Box, sample: dict[str, Any] | None, problems: list[dict[st
     look_at_host_resources(box, docker)
     changed = facts != box.facts or box.is_silent
     are_others: bool = facts["problems"] != box.facts.get("problems", [])
-    box.seen_at = timezone.now()
-    box.facts = facts
-    Box.objects.filter(pk=box.pk).update(seen_at=box.seen_at, facts=facts)
+    now = timezone.now()
+    Box.objects.filter(pk=box.pk).update(seen_at=now, facts=facts)
+    # Not before the hub has it: until then the box is as away as ever.
+    box.seen_at, box.facts = now, facts
     reboots.note_versions(box)
     if changed:
         events.publish_change("box", box.pk)

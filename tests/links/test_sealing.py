@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from servers.lifecycle.images.inventory import load_credentials
 from servers.lifecycle.links import sealing
-from servers.lifecycle.runs import commands, secret_env
+from servers.lifecycle.runs import commands, starts
 from servers.models import Box, BoxLink, RegistryCredential, RunPlan, Secret, SecretCopy
 from servers.models.people.key import SecretError
 from servers.models.people.sealed_copies import CopyError, find_public_key, open_copy, seal_copy
@@ -106,7 +106,7 @@ def test_a_box_is_given_what_its_servers_need_and_nothing_else(
     assert sealing.seal_for(milo.row) == 0
     milo.become()
     assert run is not None
-    site = secret_env.site(run)
+    site = starts.site(run)
     assert site.hf_token == "value of HF_TOKEN"  # noqa: S105
     assert site.secrets == {"KEY": "value of OWN"}
     assert [each.password for each in load_credentials()] == ["password of ghcr.io"]
@@ -125,7 +125,7 @@ def test_a_box_is_given_what_its_servers_need_and_nothing_else(
     run.plan.refresh_from_db()
     for become in (milo.become, milo.leave):
         become()
-        assert "value of OWN" in secret_env.secret_values(run)
+        assert "value of OWN" in starts.secret_values(run)
 
 
 def test_copies_follow_the_values_keys_and_placements(boxes: tuple[FarBox, FarBox]) -> None:

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from servers.gateway.routes import look
 from servers.host.http.wire import Way
 from servers.lifecycle.links import decisions, ways
-from servers.lifecycle.runs import secret_env
+from servers.lifecycle.runs import starts
 from servers.models import Box, BoxLink, Run, Server, User
 from servers.views.api.schemas import ServerOut
 from tests import factories
@@ -46,13 +46,13 @@ def test_a_hub_reaches_engines_of_joined_boxes_by_their_links(
     stranger = serve(factories.box("milo"), "strange")
 
     def find_way(run: Run) -> Way | None:
-        found = secret_env.find_endpoint(Run.objects.get(pk=run.pk))
+        found = starts.find_endpoint(Run.objects.get(pk=run.pk))
         assert found is not None
         return found.via
 
     assert find_way(here) is None
     assert find_way(far) == Way(laurel.port or 0, laurel.reveal_relay_secret())
-    assert secret_env.find_endpoint(stranger) is None
+    assert starts.find_endpoint(stranger) is None
     routes, (absence,) = look()
     assert {each.server: each.endpoint.via is not None for each in routes} == {
         "near": False, "far": True,

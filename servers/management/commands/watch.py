@@ -4,7 +4,8 @@ import signal
 from types import FrameType
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError
 
 from servers.watcher.loop import Watcher
 
@@ -13,7 +14,11 @@ class Command(BaseCommand):
     help = __doc__
 
     def handle(self, *args: Any, **options: Any) -> None:
-        watcher = Watcher()
+        try:
+            watcher = Watcher()
+        except OperationalError as error:
+            # On a further box the hub, or the way to it, may be away; the supervisor tries again.
+            raise CommandError(f"The database does not answer: {str(error).strip()}") from error
 
         def stop(signum: int, frame: FrameType | None) -> None:
             watcher.stop()

@@ -1,0 +1,1 @@
+"""Several boxes, each an installation of its own: hub, links and what they carry."""
