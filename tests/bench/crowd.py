@@ -17,7 +17,7 @@ from servers.host.benchmarks.orders import LoadLimits
 from servers.host.benchmarks.process import LoadGenerator
 from servers.host.benchmarks.requests import BenchmarkTarget
 from servers.host.benchmarks.timings import RequestTiming
-from servers.host.docker.containers import DockerContainers, Mount, Port, Spec
+from servers.host.docker.containers import DockerContainers, Mount, Spec
 from servers.host.runs import probes
 from servers.host.runs.probes import Endpoint
 from servers.judge.benchmarks.imports import read_upload
@@ -61,13 +61,13 @@ def _measure_vllm(docker: DockerContainers) -> Iterator[BenchResult]:
         *(str(build.MODEL), "--served-model-name", "tiny", "--max-model-len", "1024"),
         *("--enforce-eager", "--max-num-seqs", str(PEOPLE)),
     )
-    with _serve(docker, build.TAG, words, 8000, build.MODEL) as (container, endpoint):
+    with _serve(docker, build.TAG, words, build.MODEL) as (container, endpoint):
 
         def measure_theirs(seed: int) -> PointFigures:
             said = _execute(
                 docker, container,
                 *("vllm", "bench", "serve", "--backend", "openai-chat"),
-                *("--endpoint", "/v1/chat/completions", "--base-url", "http://127.0.0.1:8000"),
+                *("--endpoint", "/v1/chat/completions", "--base-url", f"http://127.0.0.1:{endpoint.port}"),
                 *("--model", str(build.MODEL), "--served-model-name", "tiny"),
                 *("--dataset-name", "random", "--random-input-len", str(PROMPT)),
                 *("--random-output-len", str(OUTPUT), "--num-prompts", str(REQUESTS)),
@@ -88,8 +88,8 @@ def _measure_vllm(docker: DockerContainers) -> Iterator[BenchResult]:
 
 def _measure_llamacpp(docker: DockerContainers) -> Iterator[BenchResult]:
     llamacpp.provide(docker.host)
-    words = ("-m", str(llamacpp.MODEL), "--host", "0.0.0.0", "-c", "8192")  # noqa: S104 - of the tests' network
-    with _serve(docker, llamacpp.TAG, words, 8080, llamacpp.MODEL) as (container, endpoint):
+    words = ("-m", str(llamacpp.MODEL), "-c", "8192")
+    with _serve(docker, llamacpp.TAG, words, llamacpp.MODEL) as (container, endpoint):
 
         def measure_theirs(_seed: int) -> PointFigures:
             said = _execute(
@@ -109,18 +109,18 @@ def _measure_llamacpp(docker: DockerContainers) -> Iterator[BenchResult]:
 
 @contextmanager
 def _serve(
-    docker: DockerContainers, tag: str, words: tuple[str, ...], port: int, model: object
+    docker: DockerContainers, tag: str, words: tuple[str, ...], model: object
 ) -> Iterator[tuple[str, Endpoint]]:
-    place, host_port = str(model), free_port()
+    """On the network of both: Docker's proxy would hold up one of them alone."""
+    place, port = str(model), free_port()
     made = docker.run(
         Spec(
-            image=tag, command=words, labels={"inferdash.install": docker.install},
+            image=tag, command=(*words, "--port", str(port)), network="host", labels={"inferdash.install": docker.install},
             mounts=(Mount(source=place, target=place, read_only=True),),
-            ports=(Port(container_port=port, host_port=host_port),),
             env=ENVIRONMENT, shm_size=1 << 30,
         )
     )  # fmt: skip
-    endpoint = Endpoint(address="127.0.0.1", port=host_port)
+    endpoint = Endpoint(address="127.0.0.1", port=port)
     try:
         progress(f"{tag} loads")
         wait_until(lambda: _serves(docker, made.id, endpoint), "it serves", patience=900, every=1)
@@ -165,7 +165,9 @@ def _measure_ours(endpoint: Endpoint, people: int, requests: int, seed: int) -> 
                 concurrency=people, requests=len(prompts), seconds=600, output_tokens=OUTPUT,
                 warmups=warmups, prompts=prompts,
             )  # fmt: skip
-            return generator.measure(plan, lambda _timing: None).requests
+            timings = generator.measure(plan, lambda _timing: None)
+            progress(f"our loop was {1000 * timings.lag:.1f} ms late (99th percentile)")
+            return timings.requests
 
         # The tokenizer of a tiny model takes more tokens for a text than a real one.
         [sample] = write_prompts(point, 1, letters=2.0, chance=chance)
