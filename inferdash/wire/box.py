@@ -74,4 +74,12 @@ def make_box_plan(settings: ModuleType) -> SupervisorPlan:
 
 
 def _wire(name: str, command: list[str]) -> Program:
-    return Program(name=name, command=command, descriptors=[], longest_pause=WIRE_PAUSE)
+    # Last, so that what ends before them can still tell the hub.
+    return Program(
+        name=name,
+        command=command,
+        descriptors=[],
+        is_last_to_stop=True,
+        grace=2.0,
+        longest_pause=WIRE_PAUSE,
+    )

@@ -115,7 +115,7 @@ def _describe(
         name=box.slug,
         state=state,
         since=since,
-        pk=link and link.pk,
+        pk=link.pk if link is not None else None,
         is_editable=not is_revoked,
         gpus=name_gpus(box),
         version=version,
@@ -177,7 +177,9 @@ def render_parts(keys: set[Key], person: User, page: str) -> list[str]:
     wanted = {("links", None), ("boxes", None), ("everything", None)}
     if page not in PAGES or not person.may_administer or not keys & wanted:
         return []
-    parts = [render_to_string("links/_live_requests.html", {"requests": list_requests()})]
+    parts: list[str] = [
+        render_to_string("links/_live_requests.html", {"requests": list_requests()})
+    ]
     if page == "boxes":
         parts.append(render_to_string("links/_live_list.html", {"boxes": list_linked()}))
     return parts

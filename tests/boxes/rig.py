@@ -161,4 +161,8 @@ def _remove_database(data: Path) -> None:
 
 def wait_for_state(boxes: TwoBoxes, state: str) -> None:
     expression = 'str(Run.objects.order_by("-pk").values_list("state", flat=True).first())'
-    wait_until(lambda: boxes.ask(expression) == state, f"the run on the box is {state}")
+    wait_until(
+        lambda: boxes.ask(expression) == state,
+        lambda: f"the run on the box is {state}, while it says {boxes.box.up.said[-4000:]}",
+        patience=PATIENT,
+    )

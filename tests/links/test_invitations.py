@@ -67,7 +67,7 @@ def test_an_invitation_names_the_hub_and_keeps_no_seed(hub: User, settings: Any)
     assert (token.address, token.port, token.ident) == ("milo@10.0.0.1", 8471, made.ident)
     assert token.host_key == keys.hash_key(read_host_line(WireFiles(settings.DATA)))
     assert made.public_key == keys.write_public_line(keys.make_key(token.seed))
-    assert load_ssh_public_key(made.public_key.encode())
+    load_ssh_public_key(made.public_key.encode())  # raises for what is none
     assert made.expires_at == now + INVITED_FOR
     assert list(BoxInvitation.objects.select_open()) == [made]
 
@@ -137,7 +137,7 @@ def test_refused_and_revoked_boxes_are_out(hub: User) -> None:
 def test_the_keeper_is_woken_by_each_decision(
     hub: User, own_redis: Any, django_capture_on_commit_callbacks: Any
 ) -> None:
-    with store.client.pubsub() as heard:
+    with store.client.pubsub() as heard:  # type: ignore[no-untyped-call]
         heard.subscribe(events.KEEPER_CHANNEL)
         heard.get_message(timeout=5)
         with django_capture_on_commit_callbacks(execute=True):

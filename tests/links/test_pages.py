@@ -106,6 +106,7 @@ def test_the_list_tells_each_boxs_state_version_and_clock(hub: User, settings: A
 def test_revoking_names_the_secrets_to_change_until_they_are(hub: User) -> None:
     link = linked.join("laurel", hub)
     seen, other = (Secret.seal(name, "value", hub) for name in ("HF_TOKEN", "OTHER"))
+    assert link.box is not None
     SecretCopy.objects.create(box=link.box, secret=seen, sealed=b"sealed")
     server = factories.server(link.box)
     factories.run(server)
@@ -128,6 +129,7 @@ def test_revoking_names_the_secrets_to_change_until_they_are(hub: User) -> None:
 
 def test_a_revoked_box_is_removed_with_what_was_known_of_it(hub: User) -> None:
     link = linked.join("laurel", hub)
+    assert link.box is not None
     factories.run(factories.server(link.box))
     at = reverse("box_remove", args=[link.pk])
     client = as_(hub)

@@ -176,17 +176,19 @@ def benchmark(request: HttpRequest, given: BenchmarkIn) -> Status[BenchmarkOut]:
 
 def _ask(server: Server, given: BenchmarkIn, *, by: User) -> Benchmark:
     """Raises BenchmarkRequestError."""
-    how = {"by": by, "gives_way": given.gives_way}
+    gives_way = given.gives_way
     if given.custom:
-        return commands.ask_custom(server, _read_points(given.custom), **how)
+        return commands.ask_custom(server, _read_points(given.custom), by=by, gives_way=gives_way)
     if given.replay:
         at = given.replay.hour
         hour = (at if at.tzinfo else timezone.make_aware(at)).replace(
             minute=0, second=0, microsecond=0
         )
         pace, is_random = given.replay.pace, given.replay.is_random
-        return commands.ask_replay(server, hour, pace=pace, is_random=is_random, **how)
-    return commands.ask(server, given.preset, **how)
+        return commands.ask_replay(
+            server, hour, pace=pace, is_random=is_random, by=by, gives_way=gives_way
+        )
+    return commands.ask(server, given.preset, by=by, gives_way=gives_way)
 
 
 def _read_points(given: CustomIn) -> CustomPoints:
@@ -201,7 +203,9 @@ def _read_points(given: CustomIn) -> CustomPoints:
         return points
     raise _invalid(
         "; ".join(
-            " ".join(errors) if name == "__all__" else f"{name}: {' '.join(errors)}"
+            " ".join(map(str, errors))
+            if name == "__all__"
+            else f"{name}: {' '.join(map(str, errors))}"
             for name, errors in form.errors.items()
         )
     )
