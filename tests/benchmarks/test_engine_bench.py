@@ -92,6 +92,7 @@ def test_only_the_network_of_its_own_engine_is_shared() -> None:
 
 
 @pytest.mark.docker
+@pytest.mark.takes(40)
 @pytest.mark.usefixtures("worker", "own_redis")
 @pytest.mark.django_db(transaction=True)
 def test_its_figures_become_a_result(

@@ -251,6 +251,7 @@ def die_before(write: int) -> Iterator[list[str]]:
         yield done
 
 
+@pytest.mark.takes(40)
 def test_killed_before_each_write_the_old_one_is_ready_again(
     server: ManagedServer, speeds: dict[str, float]
 ) -> None:
