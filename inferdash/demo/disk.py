@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from inferdash.demo.box import SAMPLE
+from inferdash.demo.script import SAMPLE
 
 GIB = 2**30
 _SYSTEM = 90 * GIB  # what a box has on its disk besides models and images
@@ -14,7 +14,7 @@ _BLOCK = 4096
 
 def simulate_disk(box: str, root: Path) -> None:
     """From now on this process sees a disk of the box's size at all that lies below its `root`."""
-    os.statvfs = _make_statvfs(os.statvfs, root, *_measure(box))
+    os.statvfs = _make_statvfs(os.statvfs, root, *_measure(box))  # type: ignore[assignment]
 
 
 def _measure(box: str) -> tuple[int, int]:
