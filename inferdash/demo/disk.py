@@ -14,8 +14,7 @@ _BLOCK = 4096
 
 def simulate_disk(box: str, root: Path) -> None:
     """From now on this process sees a disk of the box's size at all that lies below its `root`."""
-    simulated = _make_statvfs(os.statvfs, root, *_measure(box))
-    os.statvfs = simulated  # type: ignore[assignment]
+    os.statvfs = _make_statvfs(os.statvfs, root, *_measure(box))  # type: ignore[assignment]
 
 
 def _measure(box: str) -> tuple[int, int]:

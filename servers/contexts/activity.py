@@ -89,7 +89,7 @@ _JOBS = {
 }
 _FAILURES = {"failed": "could not", "refused": "could not", "cancelled": "no longer wanted to"}
 _NAMES = {"may": "scope", "new": "now", "old": "before", "of": "from", "pk": "id"}
-_LEFT_OUT: tuple[object, ...] = ("", None, [], {})
+_LEFT_OUT: tuple[Any, ...] = ("", None, [], {})
 _MOST = 300  # characters
 
 
