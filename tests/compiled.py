@@ -5,7 +5,6 @@ What Python and pytest find made they leave as it is.
 
 import compileall
 import os
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -56,4 +55,4 @@ def compile_asserts(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -52,12 +52,17 @@ def _browser() -> str | None:
     return _lacks("chromium-headless-shell") and _lacks("chromium")
 
 
+def _ssh() -> str | None:
+    return _lacks("ssh", "ssh-keyscan", "sshd")
+
+
 def _vllm() -> str | None:
     return _engine() or _lacks("gcc", "g++")
 
 
 # From the quickest to the slowest.
 MISSING: dict[str, Callable[[], str | None]] = {
+    "ssh": _ssh,
     "docker": _engine,
     "browser": _browser,
     "fresh": _fresh,

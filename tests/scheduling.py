@@ -19,6 +19,7 @@ from tests import durations
 
 INSTALLATIONS = 2
 USES_ONE = "place: Installation"  # in the text of a module, which is all that is known of it here
+OWN = "with installation("  # in the text of a module that starts another one for itself
 GUESS = 1.0  # seconds of a module that has not run yet
 
 
@@ -50,6 +51,13 @@ def share_installations(root: Path = durations.ROOT) -> dict[str, str]:
     return shared
 
 
+@cache
+def starts_its_own(module: str) -> bool:
+    """Whether it needs none of those that are shared: it comes before they are started."""
+    path = durations.ROOT / module
+    return path.exists() and OWN in path.read_text()
+
+
 def sum_by_module(seconds: Mapping[str, float]) -> dict[str, float]:
     found: dict[str, float] = defaultdict(float)
     for test, took in seconds.items():
@@ -66,10 +74,11 @@ def sort_items(
     for module, took in by_module.items():
         by_unit[units.get(module, module)] += took
 
-    def rank(item: pytest.Item) -> tuple[float, str, float, str]:
+    def rank(item: pytest.Item) -> tuple[float, str, bool, float, str]:
         module = item.nodeid.partition("::")[0]
         unit = units.get(module, module)
-        return -by_unit.get(unit, 0.0), unit, -by_module.get(module, 0.0), module
+        shares = module not in units or not starts_its_own(module)
+        return -by_unit.get(unit, 0.0), unit, shares, -by_module.get(module, 0.0), module
 
     items.sort(key=rank)
 

@@ -22,7 +22,6 @@ def _build(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.release
-@pytest.mark.takes(40)
 def test_the_site_is_built_without_a_broken_link_and_fetches_nothing(tmp_path: Path) -> None:
     shutil.copy(ROOT / "zensical.toml", tmp_path)
     shutil.copytree(ROOT / "docs", tmp_path / "docs")

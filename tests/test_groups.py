@@ -140,7 +140,6 @@ def run(folder: Path, proved: dict[str, str], *options: str) -> str:
 
 
 @pytest.mark.parametrize("processes", ["0", "2"])
-@pytest.mark.takes(60)
 def test_pytest_leaves_out_what_is_proved_and_says_so(tmp_path: Path, processes: str) -> None:
     said = run(tmp_path, hashes(), "--changed", "-n", processes)
 
@@ -148,7 +147,6 @@ def test_pytest_leaves_out_what_is_proved_and_says_so(tmp_path: Path, processes:
     assert f"soak: 1 tests of {SOAK.about}" in said.partition("PROVED BEFORE")[2]
 
 
-@pytest.mark.takes(60)
 def test_pytest_runs_what_was_proved_of_other_inputs(tmp_path: Path) -> None:
     said = run(tmp_path, hashes() | {"soak": "of other inputs"}, "--changed", "-n", "2")
 

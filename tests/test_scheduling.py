@@ -32,6 +32,16 @@ def test_as_much_work_for_each_installation(tmp_path: Path) -> None:
     assert sorted(shared.values()) == ["installation 0"] * 2 + ["installation 1"] * 2
 
 
+def test_what_starts_an_installation_of_its_own_comes_before_the_shared_one() -> None:
+    leak, walk = "tests/browser/test_leak.py::test", "tests/browser/test_walk.py::test"
+    items = [Like(nodeid=walk), Like(nodeid=leak)]
+    units = {node.partition("::")[0]: "installation 0" for node in (leak, walk)}
+
+    scheduling.sort_items(items, {walk: 9.0, leak: 1.0}, units)  # type: ignore[arg-type]
+
+    assert [item.nodeid for item in items] == [leak, walk]
+
+
 @pytest.mark.parametrize(
     ("config", "following", "ends"),
     [
@@ -53,7 +63,6 @@ def test_an_installation_ends_before_what_needs_none(
     assert bool(ended) == ends
 
 
-@pytest.mark.takes(60)
 def test_modules_stay_whole_and_installations_with_one_process(tmp_path: Path) -> None:
     for name in ("one", "two", "three", "four", "five", "six"):
         text = MODULE.format(name=name, signature="")

@@ -1,12 +1,13 @@
 """The frame of every page: boxes, and links that know their own page."""
 
+from functools import cache
 from typing import Any
 
 from django import template
 from django.conf import settings
 from django.db.models import QuerySet
 from django.template.loader import render_to_string
-from django.urls import reverse
+from django.urls import get_script_prefix, get_urlconf, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -20,6 +21,16 @@ register = template.Library()
 
 # Pages that a link of the sidebar leads to, although their addresses are not below its own.
 BELOW = {"profiles": ("groups", "recipes", "checkpoint"), "gateway": ("keys", "prompt_sets")}
+
+
+def find_address(name: str) -> str:
+    """Of a page whose address has no parts that vary: every page asks for a hundred of these."""
+    return _reverse(name, get_urlconf() or settings.ROOT_URLCONF, get_script_prefix())
+
+
+@cache
+def _reverse(name: str, urlconf: str, _prefix: str) -> str:
+    return reverse(name, urlconf=urlconf)
 
 
 @register.simple_tag
@@ -46,7 +57,7 @@ register.simple_tag(gateway.mark_capture, name="captures_mark")
 @register.simple_tag(takes_context=True)
 def in_playground(context: dict[str, Any]) -> bool:
     """Whether what is asked on this page is a person's own: no capture keeps it."""
-    return str(context["request"].path).startswith(reverse("chat"))
+    return str(context["request"].path).startswith(find_address("chat"))
 
 
 @register.simple_tag
@@ -58,7 +69,7 @@ def icon(name: str) -> SafeString:
 
 
 def _is_below(path: str, *names: str) -> bool:
-    return any(path.startswith(at) for at in map(reverse, names) if at != "/")
+    return any(path.startswith(at) for at in map(find_address, names) if at != "/")
 
 
 @register.simple_tag(takes_context=True)
@@ -71,7 +82,7 @@ def page_link(
     count_id: str = "bell",
 ) -> SafeString:
     """An item of the navigation, marked on its own page and on the pages below it."""
-    address = reverse(name)
+    address = find_address(name)
     path = context["request"].path
     of = next((of for of, below in BELOW.items() if _is_below(path, *below)), None)
     is_here = of == name or (of is None and (path == address or _is_below(path, name)))
@@ -91,13 +102,13 @@ def tab_link(context: dict[str, Any], name: str, title: str, *below: str) -> Saf
     view = context["request"].resolver_match.view_name
     is_here = view == name or view in below
     mark = SafeString(' aria-current="page"') if is_here else ""
-    return format_html('<a href="{}"{}>{}</a>', reverse(name), mark, title)
+    return format_html('<a href="{}"{}>{}</a>', find_address(name), mark, title)
 
 
 @register.simple_tag(takes_context=True)
 def subpage(context: dict[str, Any], name: str, title: str) -> SafeString:
     """A link among the pages of settings, marked on its own page and on the pages below it."""
-    address, path = reverse(name), context["request"].path
+    address, path = find_address(name), context["request"].path
     is_first = name == "settings"
     is_here = path == address or (not is_first and path.startswith(address))
     here = SafeString(' aria-current="page"') if is_here else ""

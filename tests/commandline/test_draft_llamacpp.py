@@ -48,3 +48,13 @@ def test_a_llama_cpp_whose_variables_stand_in_a_file() -> None:
 
     assert made.launch.engine == "llamacpp"
     assert "The variables of a.env are not in the paste" in remarks(made, "unresolved")
+
+
+def test_an_image_without_a_server_is_told() -> None:
+    light = "ghcr.io/ggml-org/llama.cpp:light-cuda"
+    made = drafted(f"docker run --gpus all {light} -m /models/tiny.gguf")
+
+    assert made.launch.image == light
+    assert f"{light} has no server in it" in remarks(made, "unresolved")
+    assert "llama.cpp:server-cuda" in remarks(made, "unresolved")
+    assert "no server" not in remarks(drafted(LLAMA_CPP_BY_VARIABLES), "unresolved")

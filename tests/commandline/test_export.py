@@ -62,21 +62,11 @@ def launches(draw: Any) -> Launch:
 
 
 @given(launches())
-def test_docker_run_reads_back_as_the_same_launch(launch: Launch) -> None:
-    text = export.docker_run(launch, name="x")
+def test_an_export_reads_back_as_the_same_launch(launch: Launch) -> None:
+    for text in (export.docker_run(launch, name="x"), export.compose(launch, name="x")):
+        [command] = read(text)
 
-    [command] = read(text)
-
-    assert draft(command, text=text).launch == launch, text
-
-
-@given(launches())
-def test_a_compose_file_reads_back_as_the_same_launch(launch: Launch) -> None:
-    text = export.compose(launch, name="x")
-
-    [command] = read(text)
-
-    assert draft(command, text=text).launch == launch, text
+        assert draft(command, text=text).launch == launch, text
 
 
 def test_reasons_are_written_as_comments_and_read_back() -> None:

@@ -287,7 +287,6 @@ def test_repositories_of_a_cache_may_share_their_blobs(tmp_path: Path) -> None:
     assert said.config is None
 
 
-@pytest.mark.takes(30)
 def test_what_is_replaced_between_look_and_open_leads_nowhere(tmp_path: Path) -> None:
     """Somebody changes a file for a link, and a folder for a link, as fast as they can."""
     files = made(tmp_path)

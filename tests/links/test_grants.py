@@ -8,11 +8,24 @@ from django.apps import apps
 from psycopg import sql
 
 from servers.lifecycle.links.grants import ALL, GRANTS, NONE, Columns
+from servers.lifecycle.links.own_rows import OWN_ROWS
 from tests import databases
 from tests.cases import Cases
 
 KEEP = """
+from servers.launch.engines.launch import Launch
 from servers.lifecycle.links import grants
+for number, slug in ((1, "milo"), (2, "otis")):
+    box = Box.objects.create(pk=number, slug=slug)
+    BoxLink.objects.create(pk=number, box=box, name=slug, public_key=slug, seal_key="x")
+    profile = Profile.objects.create(pk=number, slug=slug, name=slug)
+    version = profile.save_version(Launch(engine="vllm", image="x", checkpoint="y"), by=None)
+    server = Server.objects.create(pk=number, slug=slug, profile=profile, box=box)
+    run = Run.objects.create(pk=number, server=server, version=version, state=RunState.STOPPED)
+    Server.objects.filter(pk=number).update(run=run)
+    Alert.objects.create(
+        pk=number, box=box, kind="silent", severity="error", title="x", raised_at=timezone.now()
+    )
 grants.keep_role("box_1", "of the box")
 grants.keep_role("box_1", "another one")
 grants.keep_role("box_2", "of another box")
@@ -67,7 +80,7 @@ def test_every_table_and_column_stands_in_the_list() -> None:
     models = apps.get_models(include_auto_created=True)
     columns = {each._meta.db_table: set[str]() for each in models}
     for each in models:
-        columns[each._meta.db_table] |= {field.column for field in each._meta.concrete_fields}
+        columns[each._meta.db_table] |= {str(field.column) for field in each._meta.concrete_fields}
 
     assert GRANTS.keys() == columns.keys() | {"django_migrations"}
     for name, grant in GRANTS.items():
@@ -125,6 +138,55 @@ def _may(connection: psycopg.Connection, text: str, table: str, column: str) -> 
     except psycopg.errors.InsufficientPrivilege:
         return False
     return True
+
+
+def test_a_box_writes_rows_of_its_own_alone(as_box: psycopg.Connection) -> None:
+    written = {name for name, each in GRANTS.items() if each.insert or each.update or each.delete}
+    assert written - OWN_ROWS.keys() == {
+        *("servers_auditentry", "servers_secret", "servers_registrycredential"),
+        *("servers_notification", "servers_profileversion"),
+    }
+    assert OWN_ROWS.keys() <= written
+    with Cases() as cases:
+        for table, column, key in (
+            ("servers_box", "home", "id"),
+            ("servers_boxlink", "version", "id"),
+            ("servers_profile", "saves", "id"),
+            ("servers_server", "watches", "id"),
+            ("servers_run", "status_message", "id"),
+            ("servers_run", "server_id", "id"),
+            ("servers_runlog", "gap", "run_id"),
+            ("servers_runplan", "values", "run_id"),
+            ("servers_alert", "title", "id"),
+        ):
+            with cases.named(f"{table}.{column}"):
+                done = as_box.execute(
+                    sql.SQL("UPDATE {table} SET {column} = {column} RETURNING {key}").format(
+                        table=sql.Identifier(table),
+                        column=sql.Identifier(column),
+                        key=sql.Identifier(key),
+                    )
+                )
+                assert done.fetchall() == [(1,)]
+        for statement in (
+            "UPDATE servers_run SET server_id = 2 WHERE id = 1",
+            "INSERT INTO servers_logchunk (run_id, first, count, body, size)"
+            " VALUES (2, 1, 1, '', 0)",
+            "INSERT INTO servers_joblog (job_id, first, text) VALUES (1, 1, '')",
+            "INSERT INTO servers_run_waits_for (from_run_id, to_run_id) VALUES (2, 1)",
+        ):
+            with (
+                cases.named(statement),
+                pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"),
+            ):
+                as_box.execute(statement)
+        with cases.named("its own log"):
+            as_box.execute(
+                "INSERT INTO servers_logchunk (run_id, first, count, body, size)"
+                " VALUES (1, 1, 1, '', 0)"
+            )
+        with cases.named("reads those of others"):
+            assert as_box.execute("SELECT count(*) FROM servers_run").fetchone() == (2,)
 
 
 def test_nothing_else_of_the_server_is_a_boxs(as_box: psycopg.Connection) -> None:

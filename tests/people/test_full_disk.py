@@ -179,7 +179,6 @@ print(json.dumps(out))
 
 
 @pytest.mark.docker  # for its root
-@pytest.mark.takes(30)
 def test_a_log_goes_on_where_it_was_once_there_is_room(
     small: Path, tmp_path: Path, redis_url: str
 ) -> None:
@@ -208,7 +207,6 @@ def small(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.docker  # for its root
-@pytest.mark.takes(30)
 def test_a_full_disk_keeps_nobody_out_and_is_told(small: Path, redis_url: str) -> None:
     with databases.database(databases.SQLITE, small) as environment:
         environment |= {"REDIS_URL": redis_url}

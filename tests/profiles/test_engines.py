@@ -3,6 +3,7 @@ import pytest
 from servers.launch.engines import ENGINES, known_entrypoint
 from servers.launch.engines.flaglist import Flag, FlagList
 from servers.launch.engines.launch import Launch
+from servers.launch.engines.llamacpp import name_with_server
 from servers.launch.engines.placement import VolumeError, parse, resolve
 from tests.cases import table
 
@@ -72,6 +73,22 @@ def test_an_entrypoint_is_known_by_the_image_s_name(
     image: str, entrypoint: tuple[str, ...] | None
 ) -> None:
     assert known_entrypoint(image) == entrypoint
+
+
+@table(
+    ("image", "server"),
+    [
+        ("ghcr.io/ggml-org/llama.cpp:light", "ghcr.io/ggml-org/llama.cpp:server"),
+        ("me.example/ggml-org/llama.cpp:light-cuda@sha256:1a", "me.example/ggml-org/llama.cpp:server-cuda"),
+        ("local/llama.cpp:light-cuda", "local/llama.cpp:server-cuda"),
+        ("rocm/llama.cpp:b6652.amd0_ubuntu24.04_light", "rocm/llama.cpp:b6652.amd0_ubuntu24.04_server"),
+        ("ghcr.io/ggml-org/llama.cpp:server-cuda", ""),
+        ("ghcr.io/ggml-org/llama.cpp:full", ""),
+        ("acme/llama.cpp:light", ""),
+    ],
+)  # fmt: skip
+def test_an_image_without_a_server_names_the_one_that_has_it(image: str, server: str) -> None:
+    assert name_with_server(image) == server
 
 
 def test_sglang_gets_its_program_and_names() -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import takewhile
 from typing import Any, Literal
 
 from servers.judge.logs import parsing
@@ -50,6 +51,9 @@ _IMPORT = re.compile(r"(?:from [\w.]{1,120} )?import [\w.*(]")
 _OF_MAIN = re.compile(r'/bin/[^"/]{1,60}", line \d+, in <module>|, in _run_module_as_main')
 # llama-server as a router puts the port of each of its servers before their lines.
 _ROUTER = re.compile(r"\[\d{4,5}\] (?=\S)")
+# What llama-server says of itself first: "build: 6710 (e29acf74) with cc …", "build_info: b8000-1a2b3c4".
+_BUILD = re.compile(r"\bbuild(?:_info)?: b?(\d{3,6})[ -]\(?[0-9a-f]{6,12}\b")
+_BEFORE_BUILD = re.compile(r"ggml_\w{1,40}_init|load_backend: ")
 # llama.cpp goes on with less memory: what it could not get before was no end.
 _RETRY = "retrying without pipeline parallelism"
 # Lines between a frame and what may follow it: its source, and marks under that.
@@ -156,6 +160,18 @@ class EvidenceLog:
     chains: list[int] = field(default_factory=list)  # positions
     ready_at: int | None = None  # position of the last line that says so
     stopped_at: int | None = None  # position of the first line of somebody's stop
+    build: str = ""  # the number of the llama.cpp that wrote the last lines; "": not told
+
+    def note_build(self, build: str) -> bool:
+        """Whether this is another build, whose start makes all that was read the past."""
+        is_other = self.build not in ("", build)
+        self.build = build
+        if is_other:
+            ahead = takewhile(lambda each: _BEFORE_BUILD.match(each.text), reversed(self.telling))
+            self.telling = list(ahead)[::-1]
+            self.milestones, self.chains = [], []
+            self.ready_at = self.stopped_at = None
+        return is_other
 
     def has_survived(self, line: EvidenceLine) -> bool:
         """Whether the same process has got further after it: then it was no end."""
@@ -191,6 +207,8 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
         for piece in _pieces(raw):
             position = len(log.texts)
             log.texts.append(piece)
+            if (told_build := _BUILD.search(piece)) and log.note_build(told_build[1]):
+                written, step, rank = {}, 0, ""
             lower = piece.lower()
             milestone = None if early in piece else _milestone(piece)
             if log.stopped_at is None and STOP.search(piece):

@@ -9,6 +9,7 @@ from servers.judge.profiles.lint_rules import CheckHit, Fix, adapt_fix, list_che
 from servers.launch.engines import ENGINES, placement
 from servers.launch.engines.change import LaunchChange
 from servers.launch.engines.engine import listens_beyond_loopback
+from servers.launch.engines.llamacpp import name_with_server
 
 GIB = 2**30
 # Below this NCCL and vLLM's workers run out of /dev/shm; Docker gives 64 MiB.
@@ -153,6 +154,16 @@ def _may_be_secret(value: str) -> bool:
     return not _NO_SECRET.fullmatch(value) and not _BLANK.search(value)
 
 
+def _serves(facts: LaunchFacts) -> Iterator[CheckHit]:
+    image = facts.launch.image
+    if facts.engine == "llamacpp" and (server := name_with_server(image)):
+        yield CheckHit(
+            says=say("profiles.image-without-server", image=image, server=server),
+            about="image",
+            fix=_fix(facts, LaunchChange(fields={"image": server})),
+        )
+
+
 def _blanks(facts: LaunchFacts) -> Iterator[CheckHit]:
     launch = facts.launch
     if any(word.rsplit("/", 1)[-1] in ("sh", "bash") for word in launch.entrypoint):
@@ -186,6 +197,7 @@ CHECKS = list_checks(
         "port": _port,
         "host-port-ignored": _host_port,
         "secret-in-plain-text": _secrets,
+        "image-without-server": _serves,
         "blank": _blanks,
     }
 )

@@ -26,6 +26,7 @@ from servers.launch.commandline.tokens import EngineKey, LaunchCommand
 from servers.launch.engines import ENGINES, known_entrypoint, official_image
 from servers.launch.engines.engine import SECRET_FLAGS, flag_value, read_parallel
 from servers.launch.engines.launch import Launch
+from servers.launch.engines.llamacpp import name_with_server
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,6 +242,8 @@ class _Drafter:
             is_known = self.knows_image or known_entrypoint(command.image) is not None
             if not entrypoint and not is_known:
                 self.notes.say("entrypoint-unknown", image=command.image)
+            if server := name_with_server(command.image):
+                self.notes.say("image-without-server", image=command.image, server=server)
             return command.image
         image = command.image or official_image(command.engine)
         if command.kind == "compose":

@@ -1,5 +1,7 @@
 """llama.cpp: `llama-server -m FILE` or `-hf USER/REPO`."""
 
+import re
+
 from servers.launch.engines.change import split_flags
 from servers.launch.engines.engine import Engine, names, unless_set
 from servers.launch.engines.launch import Launch
@@ -32,6 +34,22 @@ def of_hub(launch: Launch) -> tuple[str, str] | None:
         if flag in _HF_FILE and values:
             return name, values[-1]
     return name, quantization
+
+
+# Its own build, that of its guide, and AMD's, which has the kind at the end.
+_LIGHT = re.compile(
+    r"(?P<name>(?:.{0,200}/)?(?:(?:ggml-org|ggerganov|local)/llama\.cpp:|rocm/llama\.cpp:\S{1,120}_))"
+    r"light(?P<rest>(?:-[\w.-]{0,80})?)(?:@.{1,200})?"
+)
+
+
+def name_with_server(image: str) -> str:
+    """The image with llama-server in place of one that holds the command line alone; "": it is none.
+
+    By the tag: docs/docker.md of llama.cpp, on the kinds full, light and server.
+    """
+    match = _LIGHT.fullmatch(image)
+    return f"{match['name']}server{match['rest']}" if match else ""
 
 
 def _words_after_entrypoint(entrypoint: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Grants: what a box's role may do with each table of the hub's database.
 
 A box reads what its engines need and writes what it sees. The role may do no more than stands
-here, whatever the code on the box asks for: who has taken over a box has its role.
+here, whatever the code on the box asks for: who has taken over a box has its role. Which rows it may write: servers.lifecycle.links.own_rows.
 """
 
 from collections.abc import Iterator
@@ -13,6 +13,8 @@ from django.apps import apps
 from django.db import connection, transaction
 from django.db.models import Field, Model
 from psycopg import sql
+
+from servers.lifecycle.links import own_rows
 
 PREFIX = "box_"
 
@@ -128,13 +130,7 @@ GRANTS: dict[str, TableGrant] = {
     "servers_benchmark": _KEPT,
     "servers_benchmarkpoint": _OWN,
     "servers_canary": _KEPT,
-    "servers_upgradetrial": TableGrant(
-        select=ALL,
-        update=(
-            *("step", "moved_at", "old_run_id", "new_run_id", "measured_before_id", "ended_at"),
-            *("measured_after_id", "answers_before_id", "answers_after_id", "decision", "said"),
-        ),
-    ),
+    "servers_upgradetrial": TableGrant(select=ALL, update=ALL),
     "servers_imagefacts": _OWN,
     "servers_storedimage": _OWN,
     "servers_tagnews": _OWN,
@@ -187,11 +183,12 @@ def keep_role(role: str, password: str) -> None:
         cursor.execute(
             sql.SQL(
                 "{} ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION"
-                " CONNECTION LIMIT 40 PASSWORD {}"
+                " CONNECTION LIMIT 60 PASSWORD {}"
             ).format(sql.SQL(verb), sql.Identifier(role), sql.Literal(_hash(role, password)))
         )
         for statement in _list_statements(role, connection.settings_dict["NAME"]):
             cursor.execute(statement)
+        own_rows.keep_policies(cursor)
 
 
 def drop_role(role: str) -> None:

@@ -113,6 +113,21 @@ def test_the_first_start_of_a_log_is_forgotten_when_a_later_one_becomes_ready() 
     assert of(f"{LOADING}\n{OOM}\n{LOADING}\n{READY}").outcome == "ready"
 
 
+def test_the_start_of_another_build_of_llama_cpp_makes_the_first_one_the_past() -> None:
+    unknown = "llama_model_load: error loading model: unknown model architecture: 'plum'"
+    memory = "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9.00 MiB on device 0: cudaMalloc failed: out of memory"
+    ends = "main: exiting due to model loading error"
+    log = f"build: 5002 (2c3f8b85) with cc\n{unknown}\n{ends}\n{{}}\n{memory}\n{ends}\n"
+
+    assert of(log.format("build: 5002 (2c3f8b85) with cc")).cause == "llama-unknown-arch"
+    assert of(log.format("build: 7010 (1a2b3c4d) with cc")).cause == "cuda-oom"
+
+    old = "ggml_cuda_init: failed: CUDA driver version is insufficient for CUDA runtime version"
+    first = log.partition("{}")[0]
+    later = of(f"{first}{old}\nbuild: 7010 (1a2b3c4d) with cc\n{ends}")
+    assert later.cause == "driver-too-old", "it is said before the build"
+
+
 def test_a_failure_that_the_start_survived_is_no_cause() -> None:
     later = "INFO 11-21 10:01:00 [default_loader.py:291] Loading weights took 17.31 seconds"
     text = f"{LOADING}\nOSError: [Errno 28] No space left on device\n{later}\nIndexError: odd"
