@@ -48,6 +48,9 @@ def make_box_plan(settings: ModuleType) -> SupervisorPlan:
     links, hub = make_links(files), read_hub(files)
     files.database_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     manage = [sys.executable, str(settings.FILES / "manage.py")]
+    # Until the hub answers, and while it has other tables, they would only fail.
+    when_ready = [*manage, "await_hub"]
+    python = sys.executable
     level = os.environ.get("LOG_LEVEL", "").strip() or "INFO"
     words = worker_words(settings.CELERY_TASK_DEFAULT_QUEUE, threads=WORKER_THREADS, level=level)
     try:
@@ -62,10 +65,10 @@ def make_box_plan(settings: ModuleType) -> SupervisorPlan:
         notes=[f"this box is {settings.BOX} of the inferdash at {hub['url']}"],
         programs=[
             _wire("control", control),
-            Program(name="relay", command=[*manage, "relay"], descriptors=[]),
+            Program(name="relay", command=[*when_ready, *manage, "relay"], descriptors=[]),
             _wire("streams", streams),
-            Program(name="worker", command=[sys.executable, *words], descriptors=[]),
-            Program(name="watcher", command=[*manage, "watch"], descriptors=[]),
+            Program(name="worker", command=[*when_ready, python, *words], descriptors=[]),
+            Program(name="watcher", command=[*when_ready, *manage, "watch"], descriptors=[]),
         ],
     )
 

@@ -166,7 +166,7 @@ def _move_rows(data: Path, url: str) -> None:
     """Raises HubSetupError."""
     if not (data / "inferdash.sqlite3").exists():
         return
-    manage = [sys.executable, "-m", "django", "move-database", "--to", url]
+    manage = [sys.executable, "-m", "django", "move-database", "--is-claimed", "--to", url]
     done = subprocess.run(
         manage, env=os.environ | {"DJANGO_SETTINGS_MODULE": "inferdash.settings"}, check=False
     )

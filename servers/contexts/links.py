@@ -11,7 +11,7 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 
 from servers.lifecycle.links import decisions
-from servers.models import Box, BoxLink, Secret, Server, User
+from servers.models import Box, BoxLink, HostResources, Secret, Server, User
 
 type Key = tuple[str, int | None]
 
@@ -37,6 +37,7 @@ class LinkedBox:
     hostname: str
     health: str
     health_word: str
+    twins: tuple[str, ...] = ()  # hosts of two machines that run as this box
     secrets: tuple[str, ...] = ()  # of a revoked one: those that it has seen and that are the same
 
     @property
@@ -71,8 +72,9 @@ def list_linked() -> list[LinkedBox]:
     """In as many queries for eight boxes as for one."""
     secrets = _list_seen_secrets()
     links = {each.box_id: each for each in BoxLink.objects.exclude(joined_at=None) if each.box_id}
+    told = HostResources.objects.by_box()
     return [
-        _describe(box, links.get(box.pk), secrets.get(box.pk, ()))
+        _describe(box, links.get(box.pk), told.get(box.pk), secrets.get(box.pk, ()))
         for box in Box.objects.order_by("slug")
     ]
 
@@ -94,10 +96,15 @@ def name_state(link: BoxLink) -> str:
     return "asks" if invitation and invitation.expires_at > timezone.now() else "over"
 
 
-def _describe(box: Box, link: BoxLink | None, secrets: tuple[str, ...]) -> LinkedBox:
+def _describe(
+    box: Box, link: BoxLink | None, told: HostResources | None, secrets: tuple[str, ...]
+) -> LinkedBox:
     is_here = link is None and box.slug == settings.BOX
     is_revoked = link is not None and link.revoked_at is not None
-    version = settings.VERSION if is_here else link.version if link else ""
+    # Its watcher tells it of a box that runs, the join of one that has not begun to.
+    version = box.facts.get("version") or (link.version if link else "")
+    # As its watcher has compared it last; before that, as it was when it joined.
+    clock = told.found.get("clock") if told is not None else None
     if is_revoked and link is not None:
         state, since = "revoked", link.revoked_at
     elif box.is_silent:
@@ -113,11 +120,12 @@ def _describe(box: Box, link: BoxLink | None, secrets: tuple[str, ...]) -> Linke
         gpus=name_gpus(box),
         version=version,
         needs=settings.VERSION if version and version != settings.VERSION else "",
-        clock_offset=link.clock_offset if link else None,
+        clock_offset=clock["seconds"] if clock else link.clock_offset if link else None,
         address=link.came_from if link else "",
         hostname=link.hostname if link else "",
         health=box.health,
         health_word=box.health_word,
+        twins=tuple(box.facts.get("twins") or ()),
         secrets=secrets if is_revoked else (),
     )
 

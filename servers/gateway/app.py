@@ -222,6 +222,9 @@ def _may_translate(scope: Scope, question: GatewayRequest) -> bool:
 
 
 def _refuse_lost(route: Route, error: AwayError, *, has_begun: bool) -> Refusal:
+    if error.is_cut:
+        says = f"{route.server} cannot be reached. {error}"
+        return Refusal(502, "box_away", says, server=route.server)
     where = "in the middle of its answer" if has_begun else "without an answer"
     says = (
         f"{route.server} does not answer on its port: it has just died or is stopping"

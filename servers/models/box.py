@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from django.db import models
@@ -81,11 +81,6 @@ class Box(models.Model):
     @property
     def is_silent(self) -> bool:
         return self.seen_at is None or timezone.now() - self.seen_at > SILENT_AFTER
-
-    @property
-    def away_since(self) -> datetime | None:
-        """Its last sign of life, where that is long ago. Engines on it go on meanwhile."""
-        return self.seen_at if self.is_silent else None
 
     @property
     def problems(self) -> list[dict[str, str]]:

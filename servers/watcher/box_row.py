@@ -1,6 +1,8 @@
 """The box's own row: its heartbeat, its host resources, and what it lacks."""
 
 import logging
+import secrets
+import socket
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -17,6 +19,7 @@ from servers.host.kernel import resources
 from servers.host.kernel.proc import Kernel
 from servers.judge.alerts.attention import NO_GPU
 from servers.judge.memory.verdicts import ALARMS
+from servers.judge.messages import say
 from servers.judge.runs import limits
 from servers.lifecycle.runs import creation, reboots, starts
 from servers.models import AuditEntry, Box, HostResources
@@ -78,6 +81,8 @@ def _keep(box: Box, **values: Any) -> None:
 
 # Seconds. A worker begins what it is sent at once; one that is started again needs a few.
 TAKEN_WITHIN = 60
+# Another one for each watcher that is started.
+_ME = {"id": secrets.token_hex(6), "host": socket.gethostname()}
 HUNG_WORKER = (
     "It hangs or does not run. Starts and stops still work, as the watcher takes them over, up to "
     "10 s later; forms learn nothing of this box’s files. Restart inferdash on the box: engines "
@@ -141,17 +146,39 @@ def sign_of_life(box: Box, sample: dict[str, Any] | None, problems: list[dict[st
     """Write down what Docker, the limits file and the newest sample say, and the watcher's own
     problems; whether the box's problems are others than before."""
     docker, facts = gather(sample)
-    facts["problems"] += [*problems, *hung_worker(box)]
+    twins = find_twins(box)
+    facts["problems"] += [*problems, *hung_worker(box), *describe_twins(box, twins)]
+    facts |= {"watcher": _ME, "twins": twins}
     look_at_host_resources(box, docker)
     changed = facts != box.facts or box.is_silent
     are_others: bool = facts["problems"] != box.facts.get("problems", [])
-    box.seen_at = timezone.now()
-    box.facts = facts
-    Box.objects.filter(pk=box.pk).update(seen_at=box.seen_at, facts=facts)
+    now = timezone.now()
+    Box.objects.filter(pk=box.pk).update(seen_at=now, facts=facts)
+    # Not before the hub has it: until then the box is as away as ever.
+    box.seen_at, box.facts = now, facts
     reboots.note_versions(box)
     if changed:
         events.publish_change("box", box.pk)
     return are_others
+
+
+def find_twins(box: Box) -> list[str]:
+    """The hosts of two machines that run as this box, as a copied disk does; [] of one."""
+    written = box.facts.get("watcher")
+    found = Box.objects.values_list("facts__watcher", flat=True).get(pk=box.pk)
+    # After this process has written, only one that goes on beside it can have written, too.
+    if written != _ME or found in (None, _ME):
+        return []
+    return sorted([_ME["host"], found["host"]])
+
+
+def describe_twins(box: Box, twins: list[str]) -> list[dict[str, str]]:
+    """As a problem of the box."""
+    if not twins:
+        return []
+    one, other = twins
+    what = f"Two machines run as {box}: {one} and {other}"
+    return [{"what": what, "fix": say("links.twins").text}]
 
 
 def hung_worker(box: Box) -> list[dict[str, str]]:
@@ -191,6 +218,7 @@ def gather(sample: dict[str, Any] | None) -> tuple[DockerFacts | None, dict[str,
         problems.append({"what": "The limits file cannot be used", "fix": str(error)})
     found = {"docker": docker, "limits": allowed, "problems": problems}
     found |= {"left_out": left_out, "openings": opened, "manage": settings.MANAGE}
+    found["version"] = settings.VERSION
     if kernel := Kernel(root=settings.KERNEL_ROOT).release():
         found["kernel"] = kernel
     if sample is not None:

@@ -21,7 +21,7 @@ from servers.lifecycle.canary import automatic
 from servers.lifecycle.images import work
 from servers.lifecycle.jobs.actions import KINDS
 from servers.lifecycle.jobs.runner import JobRunner
-from servers.lifecycle.runs import creation, out_of_band
+from servers.lifecycle.runs import creation, old_wishes, out_of_band
 from servers.models import Benchmark, Box, Canary, CapturedCall, Job, Request, Run
 from servers.models.jobs import ACTIONS, OF_IMAGES
 from servers.models.runs.run import PARTS, is_managed
@@ -203,6 +203,8 @@ class Watcher:
             log.warning("Compiled kernels of removed images stay for now: %s", error)
 
     def _look_after_box(self) -> None:
+        if settings.WIRE == "box" and (since := self.box.away_since) is not None:
+            old_wishes.put_back(self.box, away_since=since)
         try:
             box_row.note_boot(self.box, seen_before=self.seen_before)
         except ContainerError as error:

@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterator
 from tests.bench import (
     chat,
     collector,
+    crowd,
     figures,
     follow,
     gateway,
     history,
     idle,
     interaction,
+    links,
     litellm,
     log,
     pages,
@@ -41,10 +43,12 @@ BENCHES: dict[str, Callable[[], Iterator[BenchResult]]] = {
     "chat": chat.bench,
     "gateway": gateway.bench,
     "litellm": litellm.bench,
+    "links": links.bench,
     "log": log.bench,
     "follow": follow.bench,
     "search": search.bench,
     "phases": phases.bench,
+    "crowd": crowd.bench,
 }
 
 

@@ -23,7 +23,7 @@ def point(name: str, people: int, prompt: int, rate: float, first: float = 0.2) 
     )  # fmt: skip
 
 
-def test_a_grid_is_shown_as_a_map_the_best_the_darkest() -> None:
+def test_a_grid_is_shown_as_a_map_the_best_in_the_strongest_colour() -> None:
     tainted = dataclasses.replace(point("Grid", 8, 4000, 20.0, 2.0), taints=("benchmarks.others",))
     grid = [point("Grid", 1, 500, 60.0, 0.1), point("Grid", 8, 500, 40.0), tainted]
 

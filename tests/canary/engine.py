@@ -48,7 +48,7 @@ class CanaryModel:
         message: dict[str, Any] = {"role": "assistant", "content": None}
         tokens: list[str] = []
         if "tools" in body:
-            message["tool_calls"] = [self._call_tool()]
+            message["tool_calls"] = [self._call_tool(question)]
         else:
             tokens = self._answer(question, body)
             text, finish = tokens[: body["max_tokens"]], "length"
@@ -133,8 +133,9 @@ class CanaryModel:
     def _earlier(self, question: str) -> str:
         return CanaryModel()._write(question)[20]
 
-    def _call_tool(self) -> dict[str, Any]:
-        arguments = '{"city": "Brno", "unit": "celsius"}'
+    def _call_tool(self, question: str) -> dict[str, Any]:
+        city = "Lisbon" if "Lisbon" in question else "Brno"
+        arguments = json.dumps({"city": city, "unit": "celsius"})
         if self.breaks_tool_calls:
             arguments = '<tool_call>{"city": "Br'
         return {

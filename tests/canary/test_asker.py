@@ -1,5 +1,6 @@
 """The asking program against an engine that refuses what it does not know."""
 
+from dataclasses import replace
 from typing import Any
 
 from servers.host.benchmarks.orders import LoadLimits
@@ -14,6 +15,13 @@ QUESTION = CanaryQuestion(
     messages=({"role": "user", "content": "Explain how a bicycle stays upright."},),
     most_tokens=8, extra={}, top=5,
 )  # fmt: skip
+
+STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
+CALL = [
+    {"tool_calls": [{"index": 0, "id": "1", "function": {"name": "get_weather", "arguments": ""}}]},
+    {"tool_calls": [{"index": 0, "function": {"arguments": '{"city": '}}]},
+    {"tool_calls": [{"index": 0, "function": {"arguments": '"Lisbon"}'}}]},
+]
 
 
 def test_what_an_engine_does_not_know_is_left_out() -> None:
@@ -48,6 +56,15 @@ def test_what_an_engine_does_not_know_is_left_out() -> None:
                 reply = asker.ask(QUESTION)
                 assert (reply.status, reply.text) == (400, "")
                 assert reply.error == "HTTP 400: tool choice requires a parser"
+            with cases.named("a call in pieces"):
+                engine.plan = lambda body: EngineScript(deltas=CALL, finish="tool_calls")
+                reply = asker.ask(replace(QUESTION, top=0, extra=STREAMED))
+                assert reply.tool_calls == (("get_weather", '{"city": "Lisbon"}'),)
+                assert (reply.error, reply.finish, reply.output_tokens) == ("", "tool_calls", 3)
+            with cases.named("an error in the middle"):
+                engine.plan = lambda body: EngineScript(deltas=CALL[:1], error={"message": "no"})
+                reply = asker.ask(replace(QUESTION, top=0, extra={"stream": True}))
+                assert reply.error == "an error came in the middle of the answer"
             with cases.named("breaks"):
                 engine.plan = lambda body: EngineScript(
                     deltas=[], error="<html>", content_type="text/html"

@@ -8,7 +8,9 @@ from typing import Any
 
 import httpx
 import pytest
+from asgiref.sync import sync_to_async
 
+from servers.gateway.app import Gateway
 from servers.host.benchmarks.generator import PointPlan
 from servers.host.benchmarks.orders import LoadLimits
 from servers.host.benchmarks.process import LoadGenerator
@@ -19,8 +21,12 @@ from servers.host.http import connections
 from servers.host.http.wire import Way, WireError
 from servers.host.runs import probes, questions
 from servers.host.runs.probes import CHAT_PATH, Endpoint, EngineError, HealthAnswer
+from servers.lifecycle.links import ways
+from servers.models import Key, Role, User
+from tests import factories
 from tests.canary.test_asker import QUESTION
 from tests.cases import Cases
+from tests.links import linked
 from tests.links.wires import SECRET, RelayThread, SshWire, ssh_wire
 from tests.ports import free_port
 from tests.scripted_engine import MODEL, ScriptedEngine
@@ -237,3 +243,45 @@ async def test_a_request_that_is_cancelled_at_any_step_leaves_no_connection(
         steps += 1 if steps < 20 else 1 + steps // 2
     await connections.forget(asyncio.get_running_loop())
     await wait_until_async(lambda: box.count_open() == 0, "the relay forgets who has gone")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.asyncio
+async def test_the_gateway_streams_from_a_far_engine_and_says_when_its_wire_is_cut(
+    hub: User, box: RelayThread, wire: SshWire, engine: ScriptedEngine
+) -> None:
+    def prepare() -> str:
+        ways.forget()
+        link = linked.join("laurel", hub)
+        link.port = wire.port
+        link.keep_credentials(password="p", relay_secret=SECRET)
+        link.save()
+        assert link.box is not None
+        server = factories.server(link.box, "far")
+        factories.run(server, served_name=MODEL, address="127.0.0.1", port=engine.port)
+        return Key.make(hub, "a program", Role.OPERATOR, expires_at=None)[1]
+
+    token = await sync_to_async(prepare)()
+    words = {"deltas": [{"content": f"word{number} "} for number in range(5)]}
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=Gateway(refuse_all)), base_url="http://127.0.0.1",
+        headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE,
+    ) as program:  # fmt: skip
+        answer = await program.post(CHAT_PATH, json=say(words))
+        assert (answer.status_code, answer.text.count('"word')) == (200, 5)
+        await connections.forget(asyncio.get_running_loop())  # as after a few idle seconds
+        await asyncio.to_thread(wire.cut)
+        try:
+            refused = await program.post(CHAT_PATH, json=say(words))
+        finally:
+            await asyncio.to_thread(wire.mend)
+        error = refused.json()["error"]
+        assert (refused.status_code, error["code"]) == (502, "box_away")
+        assert error["message"] == "far cannot be reached. The connection to its box is cut."
+        assert (await program.post(CHAT_PATH, json=say(words))).status_code == 200
+    await connections.forget(asyncio.get_running_loop())
+    ways.forget()
+
+
+async def refuse_all(_scope: Any, _receive: Any, _send: Any) -> None:
+    raise AssertionError("This is for the gateway.")

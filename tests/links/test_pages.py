@@ -5,7 +5,10 @@ from django.urls import reverse
 
 from servers.contexts import links, pages
 from servers.lifecycle.links import decisions
+from servers.lifecycle.profiles import preflight
+from servers.lifecycle.profiles.knowledge import LaunchContext
 from servers.models import AuditEntry, Box, BoxInvitation, BoxLink, Secret, SecretCopy, User
+from servers.watcher import box_row
 from tests import factories
 from tests.links import linked
 from tests.people.desk import as_, said
@@ -144,5 +147,26 @@ def test_eight_boxes_cost_as_many_queries_as_one(
 
     for number in range(8):
         linked.join(f"laurel-{number}", hub)
-    with django_assert_max_num_queries(3):
+    with django_assert_max_num_queries(4):
         assert len(links.list_linked()) == 8
+
+
+def test_two_machines_with_one_key_are_named_and_held(hub: User) -> None:
+    box = factories.box("laurel", gpus=1)
+    server = factories.server(box)
+
+    assert box_row.find_twins(box) == [], "nothing is known of who wrote before"
+    box.facts |= {"watcher": box_row._ME}
+    box.save()
+    assert box_row.find_twins(box) == []
+    Box.objects.filter(pk=box.pk).update(facts=box.facts | {"watcher": {"id": "1", "host": "zz"}})
+    twins = box_row.find_twins(box)
+    assert twins == sorted([box_row._ME["host"], "zz"])
+    [problem] = box_row.describe_twins(box, twins)
+    assert problem["what"].startswith("Two machines run as laurel: ")
+
+    Box.objects.filter(pk=box.pk).update(facts=box.facts | {"twins": ["aa", "zz"]})
+    assert "Two machines run as laurel: aa and zz." in list_page(hub)
+    server.box.refresh_from_db()
+    [refusal] = preflight.list_refusals(LaunchContext.of_server(server))
+    assert "aa and zz" in refusal

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from servers.lifecycle.images.inventory import load_credentials
 from servers.lifecycle.links import sealing
-from servers.lifecycle.runs import commands, secret_env
+from servers.lifecycle.runs import commands
 from servers.models import Box, BoxLink, RegistryCredential, RunPlan, Secret, SecretCopy
 from servers.models.people.key import SecretError
 from servers.models.people.sealed_copies import CopyError, find_public_key, open_copy, seal_copy

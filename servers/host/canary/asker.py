@@ -16,7 +16,7 @@ from servers.host.benchmarks import orders
 from servers.host.benchmarks.orders import LoadLimits
 from servers.host.benchmarks.process import RequestProcess
 from servers.host.benchmarks.requests import BenchmarkTarget
-from servers.host.canary.replies import CanaryQuestion, CanaryReply, read_completion
+from servers.host.canary.replies import CanaryQuestion, CanaryReply, read_completion, read_stream
 from servers.host.http import bounded, connections
 from servers.host.runs.probes import describe_refusal
 
@@ -28,6 +28,7 @@ _OPTIONAL = {
     "chat_template": ("chat_template_kwargs",),
     "logprobs": ("logprobs", "top_logprobs"),
     "seed": ("seed",),
+    "stream_options": ("stream_options",),
 }
 
 
@@ -65,7 +66,8 @@ async def send_question(
 async def _send(
     client: httpx.AsyncClient, target: BenchmarkTarget, body: dict[str, Any]
 ) -> CanaryReply:
-    wants = {"accept": "application/json", "accept-encoding": "identity"}
+    kind = "text/event-stream" if body["stream"] else "application/json"
+    wants = {"accept": kind, "accept-encoding": "identity"}
     request = target.build_request(client, body, wants)
     sent = time.monotonic()
     try:
@@ -77,7 +79,10 @@ async def _send(
         if response.status_code != httpx.codes.OK:
             error = f"HTTP {response.status_code}: {describe_refusal(said)}"[:_SAID]
             return CanaryReply(error=error, status=response.status_code)
-        return read_completion(json.loads(said), time.monotonic() - sent)
+        took = time.monotonic() - sent
+        if body["stream"] and said.lstrip()[:1] != b"{":
+            return read_stream(said, took)
+        return read_completion(json.loads(said), took)
     except httpx.TransportError as failed:
         return CanaryReply(error=f"the connection was lost ({type(failed).__name__})")
     except (ValueError, RecursionError):

@@ -1,5 +1,6 @@
 """Questions of a canary as they are sent to an engine, and its replies in full."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -86,6 +87,48 @@ def read_completion(said: Any, seconds: float) -> CanaryReply:
         seconds=seconds,
         tokens=tuple(_read_tokens(choice.get("logprobs"))),
     )
+
+
+def read_stream(said: bytes, seconds: float) -> CanaryReply:
+    """A chat completion in pieces, as server-sent events, put together as programs do it.
+
+    Raises ValueError for what is none. Source: the description of streaming in OpenAI's API.
+    """
+    texts = {"content": "", "reasoning": "", "reasoning_content": ""}
+    calls: dict[int, dict[str, str]] = {}
+    finish, usage, has_choices = "", None, False
+    for line in said.decode(errors="replace").splitlines():
+        data = line.removeprefix("data:").strip()
+        if not line.startswith("data:") or data == "[DONE]":
+            continue
+        event = json.loads(data)
+        if not isinstance(event, dict):
+            raise ValueError("It is no chat completion.")
+        if event.get("error"):
+            return CanaryReply(error="an error came in the middle of the answer", seconds=seconds)
+        usage = event.get("usage") or usage
+        choices = event.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        delta = choice.get("delta") if isinstance(choice, dict) else None
+        if not isinstance(choice, dict) or not isinstance(delta, dict):
+            continue
+        has_choices = True
+        finish = _read_text(choice.get("finish_reason")) or finish
+        for name in texts:
+            texts[name] += _read_text(delta.get(name))
+        for number, call in enumerate(delta.get("tool_calls") or []):
+            if isinstance(call, dict) and isinstance(function := call.get("function"), dict):
+                place = _read_count(call.get("index"))
+                known = calls.setdefault(
+                    number if place is None else place, {"name": "", "arguments": ""}
+                )
+                for name in known:
+                    known[name] += _read_text(function.get(name))
+    if not has_choices:
+        raise ValueError("It is no chat completion.")
+    message = {**texts, "tool_calls": [{"function": calls[place]} for place in sorted(calls)]}
+    choice = {"message": message, "finish_reason": finish}
+    return read_completion({"choices": [choice], "usage": usage}, seconds)
 
 
 def _read_calls(said: Any) -> list[tuple[str, str]]:

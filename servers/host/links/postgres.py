@@ -100,7 +100,7 @@ def list_programs() -> list[PostgresPrograms]:
     folders = [found for place in _PLACES for found in Path("/").glob(place)]
     if in_path := shutil.which("postgres"):
         folders.append(Path(in_path).resolve().parent)
-    found = {}
+    found: dict[int, PostgresPrograms] = {}
     for folder in folders:
         if os.access(folder / "initdb", os.X_OK) and os.access(folder / "postgres", os.X_OK):
             major = _read_major(folder / "postgres")

@@ -1,4 +1,4 @@
-"""Heat maps of grids: a figure by people at once and length of prompt, the best cells the darkest."""
+"""Heat maps of grids: a figure by people at once and length of prompt, the best cells in the strongest colour."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

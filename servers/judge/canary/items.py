@@ -108,6 +108,8 @@ def _expand_one(
     if "tool" in said:
         tool = {"type": "function", "function": said["tool"]}
         extra = {"tools": [tool], "tool_choice": "auto"}
+    if said.get("streams"):
+        extra |= {"stream": True, "stream_options": {"include_usage": True}}
     yield CanaryItem(
         key=said["key"] if "tokens" not in said or said["kind"] != "repetition"
         else f"{said['key']}-{said['tokens']}",

@@ -311,14 +311,7 @@ def _make_failure(report: Report) -> ReportedCase:
     folder = "logs/diagnosis/logs"
     return ReportedCase(
         name=name,
-        files=(
-            CaseFile(path=f"{folder}/{name}.log", text=_join(lines)),
-            CaseFile(
-                path=f"{folder}/expected.yaml",
-                text=f"{_remark(report)}{name}: {_flow(expected)}\n",
-                is_appended=True,
-            ),
-        ),
+        files=_list_files(report, f"{folder}/{name}.log", lines, expected),
         todo=(
             f"In {folder}/expected.yaml replace {OPEN} of {name} by the id of the cause (null: nothing "
             "that the catalogue should know), and add “line”, the number of the line that shows it. "
@@ -375,19 +368,24 @@ def _make_memory(report: Report) -> ReportedCase:
     folder = "memory/recordings"
     return ReportedCase(
         name=name,
-        files=(
-            CaseFile(path=f"{folder}/{name}.jsonl", text=_join(lines)),
-            CaseFile(
-                path=f"{folder}/expected.yaml",
-                text=f"{_remark(report)}{name}: {_flow(row)}\n",
-                is_appended=True,
-            ),
-        ),
+        files=_list_files(report, f"{folder}/{name}.jsonl", lines, row),
         todo=(
             f"In {folder}/expected.yaml replace {OPEN} of {name} by the verdict that is right for "
             f"{doubted or 'each GPU'}. Today it is {last.get(doubted) or last or 'none'}.",
             "pytest memory/test_reported.py is green when the replay ends with it.",
         ),
+    )
+
+
+def _list_files(
+    report: Report, path: str, lines: list[str], expected: dict[str, Any]
+) -> tuple[CaseFile, ...]:
+    """What was said, and a line of the expectations beside it."""
+    folder, _, file = path.rpartition("/")
+    row = f"{_remark(report)}{file.partition('.')[0]}: {json.dumps(expected, ensure_ascii=False)}\n"
+    return (
+        CaseFile(path=path, text=_join(lines)),
+        CaseFile(path=f"{folder}/expected.yaml", text=row, is_appended=True),
     )
 
 
@@ -407,8 +405,3 @@ def _remark(report: Report) -> str:
 
 def _join(lines: list[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
-
-
-def _flow(value: dict[str, Any]) -> str:
-    """One line of YAML, as its neighbours are: JSON is YAML."""
-    return json.dumps(value, ensure_ascii=False)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from django.utils import timezone
 
 from servers.host.docker.containers import kernels_volume
+from servers.judge.messages import say
 from servers.judge.profiles import admission
 from servers.judge.profiles.facts import LintFinding
 from servers.judge.profiles.preflight import (
@@ -98,6 +99,9 @@ def list_refusals(context: LaunchContext) -> tuple[str, ...]:
     """Why the box would refuse its container, a sentence each; what it has not told yet refuses
     nothing, and neither do devices, of which only the box knows where they lead."""
     box = context.box
+    if twins := box.facts.get("twins"):
+        one, other = twins
+        return (say("links.twins-refusal", box=box, one=one, other=other).text,)
     told: dict[str, Any] = box.facts.get("limits") or {}
     try:
         spec = _build_spec(context)

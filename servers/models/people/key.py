@@ -255,7 +255,7 @@ class Secret(models.Model):
         """Found in an engine here: nobody else can open it until somebody enters it on the hub."""
         made = cls.objects.create(name=name, sealed=b"", created_by=by)
         public_key = find_public_key(_read_seal_key())
-        copies: models.Manager[Any] = made.copies  # type: ignore[attr-defined]
+        copies: models.Manager[Any] = made.copies
         copies.create(
             box=apps.get_model("servers", "Box").objects.get(slug=settings.BOX),
             sealed=seal_copy(public_key, value, bound_to=name_copy(made)),

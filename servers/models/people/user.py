@@ -95,10 +95,6 @@ class UserManager(BaseUserManager["User"]):
     def admins(self) -> "models.QuerySet[User]":
         return self.filter(role=Role.ADMIN, is_active=True)
 
-    def person_may(self, pk: int, permission: Permission) -> bool:
-        """Whether this person, as they are in the database now, has the permission."""
-        return self.filter(pk=pk, is_active=True, role__in=roles_with(permission)).exists()
-
     def change(self, pk: int, *, role: Role | None = None, is_active: bool | None = None) -> bool:
         """Change what is given, and return whether it was; not if no admin would be left."""
         fields = {"role": role, "is_active": is_active}

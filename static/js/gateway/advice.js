@@ -16,6 +16,7 @@ const KNOWN = {
   rate_limited: ({ retryAfter }) => `Test again in ${retryAfter} s, or make a key with a higher limit.`,
   no_such_path: () => "Choose a model whose engine has it.",
   [TOO_SLOW]: () => "The server’s page says what it has to do, and how far a start is. Test again when it has less to do, or is ready.",
+  box_away: () => "Its box cannot be reached now: see Boxes. The engine itself goes on.",
   engine_lost: () => "The server’s page says why it ended. Start it again, then test again.",
 };
 

@@ -1,0 +1,207 @@
+"""Our load generator beside the engines' own programs, on the same server, taking turns (A B A B).
+
+Real vLLM and real llama.cpp on the CPU, with tiny models. `llama-bench` speaks to no server: it loads
+the model itself, and only the speed of one person is beside it.
+"""
+
+import random
+import statistics
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from servers.host.benchmarks.generator import PointPlan
+from servers.host.benchmarks.orders import LoadLimits
+from servers.host.benchmarks.process import LoadGenerator
+from servers.host.benchmarks.requests import BenchmarkTarget
+from servers.host.benchmarks.timings import RequestTiming
+from servers.host.docker.containers import DockerContainers, Mount, Port, Spec
+from servers.host.runs import probes
+from servers.host.runs.probes import Endpoint
+from servers.judge.benchmarks.imports import read_upload
+from servers.judge.benchmarks.points import PointFigures, summarise
+from servers.judge.benchmarks.presets import PresetPoint, write_prompts
+from tests import docker_engine, llamacpp
+from tests.bench.result import BenchResult, progress
+from tests.ports import free_port
+from tests.vllm import build, image
+from tests.waiting import wait_until
+
+TURNS = 3  # of each
+PEOPLE, REQUESTS, PROMPT, OUTPUT = 4, 24, 128, 64
+LIMIT = 5.0  # %
+ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
+    "VLLM_NO_USAGE_STATS": "1",
+    "TORCH_COMPILE_DISABLE": "1",
+}
+_THEIR_JSON = "/tmp/crowd.json"  # noqa: S108 - in the container
+
+type Measure = Callable[[int], PointFigures]
+
+
+def bench() -> Iterator[BenchResult]:
+    with docker_engine.lease() as host:
+        docker = DockerContainers(str(uuid.uuid4()), host)
+        try:
+            yield from _measure_vllm(docker)
+            yield from _measure_llamacpp(docker)
+        finally:
+            for container in docker.list_ours():
+                docker.remove(container.id)
+            docker.close()
+
+
+def _measure_vllm(docker: DockerContainers) -> Iterator[BenchResult]:
+    image.provide(docker.host)
+    words = (
+        *(str(build.MODEL), "--served-model-name", "tiny", "--max-model-len", "1024"),
+        *("--enforce-eager", "--max-num-seqs", str(PEOPLE)),
+    )
+    with _serve(docker, build.TAG, words, 8000, build.MODEL) as (container, endpoint):
+
+        def measure_theirs(seed: int) -> PointFigures:
+            said = _execute(
+                docker, container,
+                *("vllm", "bench", "serve", "--backend", "openai-chat"),
+                *("--endpoint", "/v1/chat/completions", "--base-url", "http://127.0.0.1:8000"),
+                *("--model", str(build.MODEL), "--served-model-name", "tiny"),
+                *("--dataset-name", "random", "--random-input-len", str(PROMPT)),
+                *("--random-output-len", str(OUTPUT), "--num-prompts", str(REQUESTS)),
+                *("--max-concurrency", str(PEOPLE), "--ignore-eos", "--seed", str(seed)),
+                *("--temperature", "0"),  # as ours
+                *("--percentile-metrics", "ttft,tpot,itl,e2el", "--disable-tqdm"),
+                *("--save-result", "--result-dir", "/tmp"),  # noqa: S108 - in the container
+                *("--result-filename", "crowd.json"),
+                shows=_THEIR_JSON,
+            )  # fmt: skip
+            return read_upload(said).points[0].rounds[0]
+
+        def measure_ours(seed: int) -> PointFigures:
+            return _measure_ours(endpoint, PEOPLE, REQUESTS, seed)
+
+        yield from _compare("our crowd beside vllm bench serve", measure_ours, measure_theirs)
+
+
+def _measure_llamacpp(docker: DockerContainers) -> Iterator[BenchResult]:
+    llamacpp.provide(docker.host)
+    words = ("-m", str(llamacpp.MODEL), "--host", "0.0.0.0", "-c", "8192")  # noqa: S104 - of the tests' network
+    with _serve(docker, llamacpp.TAG, words, 8080, llamacpp.MODEL) as (container, endpoint):
+
+        def measure_theirs(_seed: int) -> PointFigures:
+            said = _execute(
+                docker, container, "llama-bench", "-m", str(llamacpp.MODEL), "-p", "0",
+                "-n", str(OUTPUT), "-d", str(PROMPT), "-r", "3", "-o", "json",
+            )  # fmt: skip
+            [point] = read_upload(said).points
+            return point.rounds[0]
+
+        def measure_ours(seed: int) -> PointFigures:
+            return _measure_ours(endpoint, 1, 8, seed)
+
+        yield from _compare(
+            "our one person beside llama-bench", measure_ours, measure_theirs, ("user_rate",)
+        )
+
+
+@contextmanager
+def _serve(
+    docker: DockerContainers, tag: str, words: tuple[str, ...], port: int, model: object
+) -> Iterator[tuple[str, Endpoint]]:
+    place, host_port = str(model), free_port()
+    made = docker.run(
+        Spec(
+            image=tag, command=words, labels={"inferdash.install": docker.install},
+            mounts=(Mount(source=place, target=place, read_only=True),),
+            ports=(Port(container_port=port, host_port=host_port),),
+            env=ENVIRONMENT, shm_size=1 << 30,
+        )
+    )  # fmt: skip
+    endpoint = Endpoint(address="127.0.0.1", port=host_port)
+    try:
+        progress(f"{tag} loads")
+        wait_until(lambda: _serves(docker, made.id, endpoint), "it serves", patience=900, every=1)
+        yield made.id, endpoint
+    finally:
+        docker.remove(made.id)
+
+
+def _serves(docker: DockerContainers, container: str, endpoint: Endpoint) -> bool:
+    found = docker.inspect(container)
+    if found is None or found.has_ended:
+        said = b"\n".join(text for _at, _stream, text in list(docker.logs(container))[-20:])
+        raise RuntimeError(f"The engine has ended: {said.decode(errors='replace')}")
+    return bool(probes.models(endpoint))
+
+
+def _execute(docker: DockerContainers, container: str, *words: str, shows: str = "") -> bytes:
+    """What the program prints, or the file that it writes."""
+    script = f'"$@" >&2 && cat {shows}' if shows else 'exec "$@"'
+    done = subprocess.run(
+        ["docker", "-H", docker.host, "exec", container, "sh", "-c", script, "bench", *words],
+        capture_output=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"{words[0]} failed: {done.stderr.decode(errors='replace')[-1000:]}")
+    return done.stdout
+
+
+def _measure_ours(endpoint: Endpoint, people: int, requests: int, seed: int) -> PointFigures:
+    [model] = probes.models(endpoint) or [""]
+    target = BenchmarkTarget(url=str(endpoint.url(probes.CHAT_PATH)), model=model, headers={})
+    chance = random.Random(seed)  # noqa: S311 - prompts, no secrets
+    point = PresetPoint(
+        name="", text="", prompt_tokens=PROMPT, output_tokens=OUTPUT, concurrency=people, rounds=1,
+        requests=requests, seconds=600, saturates=False,
+    )  # fmt: skip
+    limits = LoadLimits(seconds=900, requests=requests + people + 1)
+    with LoadGenerator(target, limits) as generator:
+
+        def send(prompts: tuple[str, ...], warmups: int = 0) -> tuple[RequestTiming, ...]:
+            plan = PointPlan(
+                concurrency=people, requests=len(prompts), seconds=600, output_tokens=OUTPUT,
+                warmups=warmups, prompts=prompts,
+            )  # fmt: skip
+            return generator.measure(plan, lambda _timing: None).requests
+
+        # The tokenizer of a tiny model takes more tokens for a text than a real one.
+        [sample] = write_prompts(point, 1, letters=2.0, chance=chance)
+        [counted] = send((sample,))
+        letters = len(sample) / (counted.prompt_tokens or 1)
+        found = send(write_prompts(point, requests, letters=letters, chance=chance), people)
+    figures = summarise(found, concurrency=people)
+    # As theirs: of all the time, and not of its steady part.
+    return replace(figures, output_rate=(figures.output_tokens or 0) / figures.seconds)
+
+
+def _compare(
+    name: str,
+    ours: Measure,
+    theirs: Measure,
+    keys: Sequence[str] = ("output_rate", "user_rate"),
+) -> Iterator[BenchResult]:
+    """How far the medians over turns lie apart, in %; the figures themselves are said aside."""
+    taken: list[tuple[PointFigures, PointFigures]] = []
+    theirs(0)  # warm
+    for turn in range(TURNS):
+        taken.append((ours(2 * turn + 1), theirs(2 * turn + 2)))
+        for who, figures in zip(("ours", "theirs"), taken[-1], strict=True):
+            told = ", ".join(f"{key} {getattr(figures, key) or 0:.1f}" for key in keys)
+            first = 1000 * figures.ttft.median if figures.ttft else 0.0
+            progress(
+                f"{who}: {told}, first token {first:.0f} ms, {figures.seconds:.2f} s, "
+                f"{figures.prompt_tokens} tokens read, {figures.output_tokens} written"
+            )
+    for key in keys:
+        one, other = (
+            statistics.median(getattr(pair[side], key) or 0.0 for pair in taken) for side in (0, 1)
+        )
+        yield BenchResult(
+            name=f"{name}: {key}, {one:.1f} against {other:.1f} tok/s",
+            value=100 * abs(one / other - 1),
+            unit="%",
+            limit=LIMIT,
+        )
