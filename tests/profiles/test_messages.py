@@ -13,6 +13,7 @@ from servers.judge.messages import Message, MessageError, load_messages, parse_m
 from tests.cases import table
 
 JUDGE = Path(messages.__file__).parent
+SERVERS = JUDGE.parent
 ROOMS = sorted(path.parent.name for path in JUDGE.glob("*/messages.yaml"))
 EVERY = [message for room in ROOMS for message in load_messages(room).values()]
 
@@ -30,10 +31,10 @@ ENDS = re.compile(r"[.?!](?= |$)")
 
 def calls() -> Iterator[tuple[str, ast.Call]]:
     """Where messages are said: file and line, and the call."""
-    for path in sorted(JUDGE.rglob("*.py")):
+    for path in sorted(SERVERS.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "say":
-                yield f"{path.relative_to(JUDGE)}:{node.lineno}", node
+                yield f"{path.relative_to(SERVERS)}:{node.lineno}", node
 
 
 def texts(message: Message) -> list[str]:
@@ -43,7 +44,7 @@ def texts(message: Message) -> list[str]:
 @pytest.fixture(scope="module")
 def source() -> str:
     tables = (path for path in JUDGE.rglob("*.yaml") if not path.name.endswith("messages.yaml"))
-    return "\n".join(path.read_text() for path in (*JUDGE.rglob("*.py"), *tables))
+    return "\n".join(path.read_text() for path in (*SERVERS.rglob("*.py"), *tables))
 
 
 @table("message", EVERY, ids=lambda message: message.id, shared=("source",))
