@@ -62,6 +62,15 @@ MAY = {
         ),
         *("lifecycle/runs/permits.py", "watcher/box_row.py"),
     },
+    "inferdash's own: keys, settings and sockets of links between boxes": {
+        *("host/links/keys.py", "host/links/relay.py", "host/links/ssh.py", "host/links/sshd.py"),
+        *("lifecycle/links/keeper.py", "management/commands/relay.py", "models/people/key.py"),
+    },
+    "the hub's own PostgreSQL: its files and programs, and the SQLite file that moves there": {
+        *("host/links/openers.py", "host/links/postgres.py", "lifecycle/links/database_move.py"),
+        "management/commands/move-database.py",
+    },
+    "starts the program that the supervisor of a box names": {"management/commands/await_hub.py"},
     "the certificates that the settings name": {"views/people/settings.py"},
     "what somebody names at a terminal, with that person's rights": {
         *("management/commands/box.py", "management/commands/diagnose.py"),
