@@ -34,7 +34,7 @@ def test_adding_to_one_box_says_what_changes_and_gives_one_command(
 
 def test_a_token_is_shown_once_with_its_end_and_can_be_withdrawn(hub: User) -> None:
     client = as_(hub)
-    assert "make add-box HOST=user@host" in said(client.get(reverse("box_add")))
+    assert "Make a token" in said(client.get(reverse("box_add")))
 
     page = said(client.post(reverse("box_add")))
 
