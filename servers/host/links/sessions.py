@@ -6,6 +6,7 @@ import re
 import signal
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import psutil
@@ -41,42 +42,50 @@ class SshdSessions:
                 while len(self._hashes) > _MOST:
                     del self._hashes[next(iter(self._hashes))]
 
-    def cut(self, sshd: int, *, allowed: Iterable[str]) -> int:
+    def cut(self, sshd: int, port: int, *, allowed: Iterable[str]) -> int:
         """End the connections of keys that are not allowed, by the hashes of those that are.
 
-        `sshd`: its process id. Says how many were ended. A connection whose login was not heard of
-        is left alone: sshd itself ends those that do not log in.
+        `sshd`: its process id, and the port that it listens on. Says how many processes were ended.
+        Connections outlive the sshd that took them, and nobody knows their keys any more: those are
+        ended, and come back if they may. One of this sshd whose login was not heard of is left
+        alone: it logs in right now, or sshd ends it.
         """
         kept = set(allowed)
+        own = _list_children(sshd)
         ended = 0
-        for process in _list_children(sshd):
+        for pid, peer in _list_connections(port):
             with self._lock:
-                hashes = {self._hashes.get(peer) for peer in _list_peers(process)}
-            if not hashes - {None} <= kept:
-                log.info("Ending a connection of a key that may no longer log in")
-                _kill(process)
-                ended += 1
+                found = self._hashes.get(peer)
+            if found in kept or (found is None and pid in own):
+                continue
+            log.info("Ending a connection of a key that may no longer log in")
+            _kill(pid)
+            ended += 1
         return ended
 
 
-def _list_children(sshd: int) -> list[psutil.Process]:
+def _list_children(sshd: int) -> set[int]:
     try:
-        return list(psutil.Process(sshd).children(recursive=True))
+        return {each.pid for each in psutil.Process(sshd).children(recursive=True)}
     except psutil.NoSuchProcess:
-        return []
-
-
-def _list_peers(process: psutil.Process) -> set[Peer]:
-    try:
-        found = process.net_connections(kind="tcp")
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
         return set()
-    # A socket that listens has nobody on the other side: then it is ().
-    return {Peer(*each.raddr) for each in found if tuple(each.raddr)}
 
 
-def _kill(process: psutil.Process) -> None:
-    try:
-        os.kill(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+def _list_connections(port: int) -> list[tuple[int, Peer]]:
+    """Processes of any sshd with a connection that came in at this port."""
+    found = []
+    for each in psutil.net_connections(kind="tcp"):
+        if each.pid is None or not each.raddr or each.laddr.port != port:
+            continue
+        try:
+            name = psutil.Process(each.pid).name()
+        except psutil.NoSuchProcess:
+            continue
+        if name.startswith("sshd"):
+            found.append((each.pid, Peer(each.raddr.ip, each.raddr.port)))
+    return found
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 # A wake may be lost with Redis; a revoked box is to be cut within 5 s all the same.
 LOOK_EVERY = 3.0
+LOOKS_AFTER_CHANGE = 3
 SSHD_PAUSE = 2.0  # seconds before it is started again
 
 
@@ -59,6 +60,8 @@ class HubKeeper:
         self._sessions = SshdSessions()
         self._process: subprocess.Popen[str] | None = None
         self._kept: dict[str, WantedLink] | None = None  # by role; None: nothing is known yet
+        self._cut_for: tuple[frozenset[str], int | None] | None = None
+        self._looks_left = 0
 
     def stop(self) -> None:
         self._stopping.set()
@@ -81,6 +84,8 @@ class HubKeeper:
             self._wake.clear()
             self._look()
         if self._process is not None:
+            # Connections outlive the sshd that took them.
+            self._sessions.cut(self._process.pid, self._sshd.port, allowed=())
             self._process.terminate()
 
     def _look(self) -> None:
@@ -100,8 +105,7 @@ class HubKeeper:
         self._write_keys(wanted)
         allowed = [show_hash(each.public_key) for each in wanted]
         allowed += [show_hash(line) for line in _list_invited()]
-        if self._process is not None:
-            self._sessions.cut(self._process.pid, allowed=allowed)
+        self._cut(frozenset(allowed))
         by_role = {each.role: each for each in wanted}
         gone = grants.list_roles() if self._kept is None else set(self._kept)
         with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=5) as client:
@@ -116,6 +120,16 @@ class HubKeeper:
             if by_role != self._kept:
                 client.acl_save()
         self._kept = by_role
+
+    def _cut(self, allowed: frozenset[str]) -> None:
+        """A look at all connections is dear, so only after a change; several times, as a login that
+        was let in just before may be heard of a little later."""
+        now = (allowed, self._process.pid if self._process is not None else None)
+        if now != self._cut_for:
+            self._cut_for, self._looks_left = now, LOOKS_AFTER_CHANGE
+        if self._process is not None and self._looks_left > 0:
+            self._looks_left -= 1
+            self._sessions.cut(self._process.pid, self._sshd.port, allowed=allowed)
 
     def _write_keys(self, wanted: list[WantedLink]) -> None:
         files, program = self._files, self._files.enrol_program
