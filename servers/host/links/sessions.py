@@ -75,7 +75,7 @@ def _list_connections(port: int) -> list[tuple[int, Peer]]:
     """Processes of any sshd with a connection that came in at this port."""
     found = []
     for each in psutil.net_connections(kind="tcp"):
-        if each.pid is None or not each.raddr or each.laddr.port != port:
+        if each.pid is None or not each.raddr or not each.laddr or each.laddr.port != port:
             continue
         try:
             name = psutil.Process(each.pid).name()
