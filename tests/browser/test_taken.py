@@ -52,7 +52,7 @@ def test_a_start_waits_until_its_gpu_is_free_or_takes_the_place_of_who_has_it(
     holder, waiter = (page.locator(f"article[data-name={name}]") for name in ("holder", "waiter"))
     start(holder)
     is_ready(page, place, holder, 61.2)
-    expect(holder).to_contain_text(re.compile(r"by ana \d+ s ago|by ana just now|by ana \d+ min"))
+    expect(holder).to_contain_text("by ana")
 
     dialog = page.get_by_role("dialog")
     said = r"holder, started by ana .*, no requests yet, ready .* ago, 61\.2 GiB on GPU 0\."
