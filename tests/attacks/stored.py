@@ -17,7 +17,7 @@ IDENTIFIERS = {
     "Conversation.key", "Conversation.token", "Job.target", "Key.digest", "Key.start",
     "Invite.token_hash", "Box.boot_id", "Reboot.boot_id", "Run.container_id",
     "StoredImage.image_id", "StoredCheckpoint.fingerprint", "Conversation.revision",
-    "Profile.source", "StoredImage.built_for", "EnvironmentGroup.engine", "StoredImage.engine", "ImageFacts.engine",
+    "BoxInvitation.ident", "BoxLink.public_key", "Profile.source", "StoredImage.built_for", "EnvironmentGroup.engine", "StoredImage.engine", "ImageFacts.engine",
 }  # fmt: skip
 # In JSON: the names under which somebody else's words stand.
 WORDS = {

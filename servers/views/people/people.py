@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import groupby
 
+from asgiref.sync import sync_to_async
 from django.contrib import messages
 from django.contrib.auth import login as log_in
 from django.contrib.auth import logout as log_out
@@ -194,7 +195,7 @@ def activity(request: PersonRequest) -> HttpResponse:
 
 @get("activity.csv", Permission.ADMINISTER)
 async def activity_csv(request: PersonRequest) -> StreamingHttpResponse:
-    entries = _filter_entries(request)
+    entries = await sync_to_async(_filter_entries)(request)  # which looks which actions there are
     head = ["when", "who", "what", "to what", "more"]
     return responses.send_table("inferdash-activity.csv", head, _rows(entries))
 
