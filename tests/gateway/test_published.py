@@ -76,7 +76,7 @@ def test_a_page_says_one_address_and_the_socket_the_same(settings: Any) -> None:
     for text in (page, sent):
         assert "Open to the network" in text
         assert "curl http://rtx8.lan:8000/v1/chat/completions" in text
-        assert "0.0.0.0:8000" in text
+        assert "rtx8.lan:8000" in text
         assert "127.0.0.1:8000" not in text
         assert "from any machine that reaches rtx8" in text
     assert "curl http://127.0.0.1:8000/v1/chat" in at_home

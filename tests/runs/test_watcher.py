@@ -201,7 +201,7 @@ def test_a_run_that_has_moved_on_wakes_who_looks_at_models_and_images(
     where = "servers.watcher.images"
     monkeypatch.setattr(f"{where}.time.monotonic", lambda: now[0])
     monkeypatch.setattr(f"{where}.creation.docker", lambda: None)
-    monkeypatch.setattr(f"{where}.credentials.test_wanted", lambda _box, _docker: None)
+    monkeypatch.setattr(f"{where}.inventory.test_wanted", lambda _box, _docker: None)
 
     def look(*_args: object, **_named: object) -> bool:
         looks.append(now[0])

@@ -35,7 +35,8 @@ PACKAGES = {"EXTRA_CA", "NPM_CONFIG_REGISTRY"} | {
 # What docker-compose.yml itself says, and what is of no use there.
 OF_COMPOSE = {"DATABASE_URL", "DEBUG", "INFERDASH_BOX_FILE", "INFERDASH_DATA", "INFERDASH_HOST_ROOT",
               "INFERDASH_KERNEL_ROOT", "INFERDASH_MANAGE", "INFERDASH_REDIS_OPEN", "REDIS_CA", "REDIS_URL",
-              "TLS_DATA"}  # fmt: skip
+              "TLS_DATA", "INFERDASH_WIRE", "INFERDASH_HUB_PORT", "INFERDASH_HUB_DATABASE_PORT",
+              "INFERDASH_HUB_REDIS_PORT", "INFERDASH_BOX_PORTS", "INFERDASH_HUB_ACCOUNT"}  # fmt: skip
 
 
 def test_every_setting_stands_in_the_example(tmp_path: Path) -> None:

@@ -277,7 +277,9 @@ def _seal(checked: RestorableBackup) -> None:
         assert isinstance(login, RegistryCredential)
         login.sealed = b""
         if (password := passwords.get(str(login.pk))) is not None:
+            entered_at = login.created_at
             login.keep(password)
+            login.created_at = entered_at
 
 
 # What came without its value, by its table and column.

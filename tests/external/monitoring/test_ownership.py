@@ -53,9 +53,9 @@ VERBS: dict[str, Callable[[ExternalServer, ExternalRun], object]] = {
     "runs.restart_policy.plan": lambda _, run: restart_policy.plan(run),  # type: ignore[arg-type]
     "runs.gpu_conflicts.drop_cache": lambda _, run: gpu_conflicts.drop_cache(run),  # type: ignore[arg-type]
     "runs.health.stop_load": lambda _, run: health.stop_load(run, ""),  # type: ignore[arg-type]
-    "gateway.scale_to_zero.stop_as_idle": lambda _, run: gateway.stop_as_idle(run),  # type: ignore[arg-type]
-    "gateway.scale_to_zero.keep": lambda server, _: gateway.keep(server, by=ADA()),  # type: ignore[arg-type]
-    "gateway.scale_to_zero.let": lambda server, _: gateway.let(server, by=ADA()),  # type: ignore[arg-type]
+    "gateway.stop_as_idle": lambda _, run: gateway.stop_as_idle(run),  # type: ignore[arg-type]
+    "gateway.keep": lambda server, _: gateway.keep(server, by=ADA()),  # type: ignore[arg-type]
+    "gateway.let": lambda server, _: gateway.let(server, by=ADA()),  # type: ignore[arg-type]
 }
 # The few that there are for what somebody else has started.
 LOOKS: dict[str, Callable[[ManagedServer, ManagedRun], object]] = {
