@@ -80,6 +80,7 @@ def of(said: subprocess.CompletedProcess[str]) -> Any:
     return json.loads(said.stdout)
 
 
+@pytest.mark.takes(40)
 def test_a_model_is_brought_in_started_followed_and_stopped(
     terminal: Terminal, tmp_path: Path
 ) -> None:

@@ -147,6 +147,7 @@ def test_a_model_is_downloaded_seen_used_and_deleted(
     assert profile
 
 
+@pytest.mark.takes(60)
 def test_a_terminal_pulls_and_leaves_it_running(
     place: Installation, hub: ModelHub, models: Path
 ) -> None:
