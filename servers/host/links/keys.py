@@ -5,6 +5,7 @@ import hashlib
 import os
 from pathlib import Path
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
@@ -84,7 +85,7 @@ def check_public_line(line: str) -> str:
     plain = " ".join(parts[:2])
     try:
         load_ssh_public_key(plain.encode())
-    except Exception as error:
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise ValueError("This is no Ed25519 key of OpenSSH.") from error
     return plain
 

@@ -12,7 +12,7 @@ from servers import events
 from servers.lifecycle.links.invitations import LinkError
 from servers.models import AuditEntry, Box, BoxLink, Secret, Server, User
 
-_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
 def let_in(link: BoxLink, by: User | None, *, name: str = "") -> BoxLink:
@@ -107,7 +107,7 @@ def _lock(link: BoxLink) -> BoxLink:
 
 
 def _check_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise LinkError(
             f"“{name}” cannot be a box's name. Use lower-case letters, digits and hyphens, at "
             "most 63, with a letter or digit first and last."

@@ -14,6 +14,7 @@ from servers.host.links.files import WireFiles
 from servers.host.links.keys import check_public_line
 from servers.host.links.sshd import read_host_line
 from servers.judge.links.words import make_words
+from servers.lifecycle.links.decisions import NAME
 from servers.models import BoxInvitation, BoxLink
 
 # Beyond this, times of logs and tokens would be nonsense, and TLS and package tools fail as well.
@@ -46,12 +47,7 @@ class BoxIntroduction:
             if not isinstance(said, Mapping):
                 raise TypeError("no object")
             name = str(said["name"])
-            if (
-                not name
-                or len(name) > 63
-                or not name.replace("-", "").isalnum()
-                or name != name.lower()
-            ):
+            if not NAME.fullmatch(name):
                 raise EnrolmentError(
                     f"{name[:80]!r} cannot be the name of a box: use small letters, digits and dashes. "
                     "Say make join NAME=… TOKEN=…."
