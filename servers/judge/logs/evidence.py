@@ -75,7 +75,7 @@ DEATH = re.compile(
     r"Engine core initialization failed|Engine process failed to start|died unexpectedly|"
     r"WorkerProc (?:initialization failed|failed to start)|Background loop has errored|"
     r"Engine loop is not running|Fatal Python error|terminate called after throwing|"
-    r"Segmentation fault|Illegal instruction|core dumped|GGML_ASSERT\(|ggml_abort|Bus error|^Killed$|"
+    r"Assertion [`'].{1,400}?' failed\.?$|Segmentation fault|Illegal instruction|core dumped|GGML_ASSERT\(|ggml_abort|Bus error|^Killed$|"
     r"exiting due to (?:model loading|HTTP server) error|scheduler (?:is dead|died)|ggml_uncaught_exception|std::terminate\(\)|"
     r"^\S+\.service: (?:Main process exited, code=(?:exited, status=[1-9]|dumped)|Failed with result)|"
     r"ChildFailedError|Error response from daemon|error: (?:unrecognized|ambiguous|argument|the "

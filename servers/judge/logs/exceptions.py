@@ -66,7 +66,7 @@ _FILE = re.compile(
     r"(?:, in (?P<name>[^\s(]{1,80}))?"
 )
 _PACKAGES = re.compile(
-    r".*(?:/(?:site|dist)-packages/|/sglang/python/(?=sglang/)|/(?=vllm/(?:[\w.]+/)*[\w.]+$))"
+    r".*(?:/(?:site|dist)-packages/|/sglang/python/(?=sglang/)|/(?=(?:vllm|sglang)\w*/(?:[\w.]+/)*[\w.]+$))"
 )
 _OURS = re.compile(r"(?:vllm|sglang|sgl_kernel)\w*/")
 
