@@ -41,7 +41,7 @@ _PATTERNS = tuple(
         r"(?![\w.-]{1,64} [\w.@-]{1,64}\[\d{1,9}\]: )",
         r"\[?\d\d:\d\d:\d\d(?:\.\d{1,9})?\]? ",
         # A day without its year and the time, with nothing between them and the line.
-        r"\d\d-\d\d \d\d:\d\d:\d\d[.,]\d{3}(?! ?\[)",
+        r"\d\d-\d\d \d\d:\d\d:\d\d[.,]\d{3}(?! ?\[(?!\d{4}-))",
         r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?(?:\t|  )",
         # mpirun --tag-output and srun --label
         r"\[\d{1,4},\d{1,4}\]<std(?:out|err)>: ?",
