@@ -149,10 +149,10 @@ def two_boxes(docker_host: str, folder: Path) -> Iterator[TwoBoxes]:
             if machine is not None:
                 machine.end()
                 print(machine.up.said)  # pytest shows it where a test failed
-        _remove_database(hub.data)
+        remove_database(hub.data)
 
 
-def _remove_database(data: Path) -> None:
+def remove_database(data: Path) -> None:
     """PostgreSQL's files lie elsewhere where its account may not come to ours."""
     place = WireFiles(data).postgres
     if place.is_symlink():
