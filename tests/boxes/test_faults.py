@@ -26,7 +26,7 @@ from tests.waiting import wait_until
 pytestmark = [pytest.mark.docker, pytest.mark.boxes]
 
 # By hand: INFERDASH_BOX_ROUNDS=100, with another INFERDASH_BOX_SEED for others.
-ROUNDS = int(os.environ.get("INFERDASH_BOX_ROUNDS", "10"))
+ROUNDS = int(os.environ.get("INFERDASH_BOX_ROUNDS", "5"))
 SEED = int(os.environ.get("INFERDASH_BOX_SEED", "1"))
 SERVERS = ("one", "two", "three")
 
