@@ -8,7 +8,7 @@ from tests.cases import Cases
 from tests.measurements import benchmark
 from tests.people.desk import as_
 
-PAGES = ("/gateway/requests/", "/benchmarks/", "/activity/", "/models/")
+PAGES = ("/gateway/requests/", "/benchmarks/", "/activity/", "/models/", "/alerts/")
 
 
 def test_pages_name_boxes_only_where_there_are_several(hub: User) -> None:
@@ -38,6 +38,7 @@ def test_pages_name_boxes_only_where_there_are_several(hub: User) -> None:
             "/benchmarks/": "on milo",
             "/activity/": "on milo, version 1",
             "/models/": 'data-choose="All boxes"',
+            "/alerts/": '<option value="">All boxes</option>',
             f"/benchmarks/{result.pk}/": ', on <a href="/boxes/milo/">milo</a>',
         }.items():
             with cases.named(path):
