@@ -199,6 +199,7 @@ declare namespace Chat {
   interface Server {
     slug: string;
     box: string;
+    on: string; // the same, "" where the person may not know it
     state: string;
     wanted: string;
     model: string;
