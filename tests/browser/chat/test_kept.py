@@ -8,6 +8,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.browser.chat.talk import answer, ask, finished, menu, parameters, pieces
 from tests.browser.chat.test_hostile_output import HOSTILE
+from tests.browser.layout import until
 from tests.chat_stack import Stack
 
 pytestmark = pytest.mark.browser
@@ -44,7 +45,7 @@ def test_a_conversation_has_an_address_of_its_own(page: Page) -> None:
     expect(said(page)).to_have_text(["second"])
     page.go_back()
     expect(said(page)).to_have_text(["first"])
-    assert page.url == first
+    expect(page).to_have_url(first)
     page.get_by_label("Search your conversations").fill("second")
     expect(listed(page)).to_have_text(["second"])
 
@@ -149,10 +150,7 @@ def test_conversations_that_the_browser_kept_move_up_once(page: Page) -> None:
     page.locator("#chat-conversations .open", has_text="from before").click()
     expect(answer(page).locator(".markdown")).to_have_text("Indeed.")
     expect(page.get_by_label("System prompt")).to_have_value("Be brief.")
-    assert (
-        page.evaluate("Object.keys(localStorage).filter(key => key.startsWith('inferdash.chat'))")
-        == []
-    )
+    until(page, "() => !Object.keys(localStorage).some(key => key.startsWith('inferdash.chat'))")
     page.reload()
     expect(listed(page)).to_have_count(1)
 
