@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.axe import faults, faults_in_both_colours
 from tests.browser.chromium import PATIENCE
-from tests.browser.layout import until
+from tests.browser.layout import rest, until
 from tests.browser.steps import eventually
 from tests.chat_stack import Stack, seeded
 from tests.web_stack import WebStack
@@ -87,23 +87,6 @@ def is_whole(numbers: list[int]) -> bool:
     return bool(numbers) and numbers == list(range(numbers[0], numbers[-1] + 1))
 
 
-def rest(page: Page) -> float:
-    """Where the log comes to rest: a wheel is turned in frames of the browser's own."""
-    return float(
-        page.evaluate(
-            """async () => {
-                const scroller = document.querySelector(".log-scroller");
-                const frame = () => new Promise(requestAnimationFrame);
-                for (let [before, still] = [NaN, 0]; still < 5; still = before === scroller.scrollTop ? still + 1 : 0) {
-                    before = scroller.scrollTop;
-                    await frame();
-                }
-                return scroller.scrollTop;
-            }"""
-        )
-    )
-
-
 def test_colours_are_kept_and_nothing_in_a_line_is_obeyed(page: Page, stack: Stack) -> None:
     hostile = '<img src=x onerror=alert(1)><b data-hx-post="/logout/" data-hx-trigger="load">x</b>'
     write(
@@ -160,10 +143,10 @@ def test_it_follows_until_somebody_scrolls_up_and_again_at_the_end(
     expect(follow).to_have_attribute("aria-pressed", "false")
     news = page.locator(".log-follow")
     expect(news).to_be_hidden()
-    top = rest(page)
+    top = rest(page, ".log-scroller")
     write(stack, numbered(5))
     expect(news).to_have_text("▼ 5 new lines")
-    assert rest(page) == top
+    assert rest(page, ".log-scroller") == top
 
     news.click()
     expect(page.locator(".log-number").last).to_have_text("3005")

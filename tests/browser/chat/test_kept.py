@@ -10,6 +10,7 @@ from tests.browser.chat.talk import answer, ask, finished, menu, parameters, pie
 from tests.browser.chat.test_hostile_output import HOSTILE
 from tests.browser.layout import until
 from tests.chat_stack import Stack
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.browser
 
@@ -206,7 +207,7 @@ def test_what_was_asked_can_be_asked_by_a_program(page: Page, stack: Stack, tmp_
     for title, program, says in programs:
         assert "ifd_" not in files[title].read_text().replace("ifd_…", "")
         done = subprocess.run(
-            [program, files[title]], env=env, capture_output=True, text=True, timeout=60
+            [program, files[title]], env=env, capture_output=True, text=True, timeout=PATIENCE
         )
         assert done.returncode == 0, done.stderr
         assert says in done.stdout

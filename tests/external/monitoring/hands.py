@@ -16,6 +16,9 @@ from tests.dying import let_die
 
 WORDS = ("vllm", "serve", "Qwen/Qwen3-8B", "--host", "0.0.0.0", "--port", "8000")
 MOMENT = {"ENGINE_SECONDS": "0.1"}
+# Seconds until Docker kills what it has asked to end: killed, an engine has ended otherwise, and on
+# a busy machine it takes more than five to end by itself.
+GRACE = 60
 
 
 @dataclass(kw_only=True)
