@@ -34,7 +34,8 @@ class ContainerEvents(threading.Thread):
     def __init__(self, host: str) -> None:
         super().__init__(daemon=True, name="container-events")
         self.counts: Counter[tuple[str, str]] = Counter()
-        self._client = APIClient(host, version="auto", timeout=None)
+        # Longer than any test: nothing may happen for a while.
+        self._client = APIClient(host, version="auto", timeout=86_400)
         self._events = self._client.events(decode=True, filters={"type": "container"})
         self.start()
 
