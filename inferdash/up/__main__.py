@@ -15,9 +15,11 @@ from django.core.management import CommandError, call_command
 from django.db import Error
 
 from inferdash.up import plan, ports, redis
-from inferdash.wire import hub
+from inferdash.wire import hub, releases
 from inferdash.wire.box import BoxError, make_box_plan
 from inferdash.wire.hub import HubSetupError
+from inferdash.wire.releases import ReleaseError
+from servers.host.links.files import WireFiles
 from servers.management.database import count_migrations, name_database
 
 if TYPE_CHECKING:
@@ -84,7 +86,14 @@ def main() -> NoReturn:
     except AlreadyRunningError as running:
         print(f"inferdash: {running}")
         sys.exit(0 if running.is_same else 1)
-    except (StartError, ports.PortError, redis.RedisError, HubSetupError, BoxError) as error:
+    except (
+        StartError,
+        ports.PortError,
+        redis.RedisError,
+        HubSetupError,
+        BoxError,
+        ReleaseError,
+    ) as error:
         sys.exit(f"inferdash: {error}")
     except KeyboardInterrupt:
         sys.exit(130)
@@ -98,6 +107,7 @@ def prepare() -> int:
     """Do all that can fail with a sentence; return the descriptor that the plan is written to."""
     if os.environ.pop("BOXES", "") == "1":
         _become_hub()
+    _follow_hub()
     whole, inherited = make_plan()
     return plan.write(whole, keep_open=inherited)
 
@@ -111,6 +121,16 @@ def _become_hub() -> None:
     hub.set_up(settings)
     os.close(lock)
     os.execv(sys.executable, [sys.executable, "-m", "inferdash.up"])  # noqa: S606 - no shell wanted
+
+
+def _follow_hub() -> None:
+    """A box that its hub has brought up starts what it was brought to."""
+    settings = _load_settings()
+    if settings.WIRE != "box":
+        return
+    if command := releases.find_start(WireFiles(settings.DATA), settings.FILES):
+        os.environ["INFERDASH_DATA"] = str(settings.DATA)
+        os.execv(command[0], command)  # noqa: S606 - no shell wanted
 
 
 def _load_settings() -> "ModuleType":

@@ -18,6 +18,7 @@ from tests.bench import (
     figures,
     follow,
     gateway,
+    generator,
     history,
     idle,
     interaction,
@@ -50,6 +51,7 @@ BENCHES: dict[str, Callable[[], Iterator[BenchResult]]] = {
     "follow": follow.bench,
     "search": search.bench,
     "phases": phases.bench,
+    "generator": generator.bench,
     "crowd": crowd.bench,
 }
 

@@ -66,6 +66,9 @@ MAY = {
         *("host/links/keys.py", "host/links/relay.py", "host/links/ssh.py", "host/links/sshd.py"),
         *("lifecycle/links/keeper.py", "management/commands/relay.py", "models/people/key.py"),
     },
+    "inferdash's own: releases that the hub packs for its boxes": {
+        *("host/links/bulk.py", "lifecycle/links/packing.py"),
+    },
     "the hub's own PostgreSQL: its files and programs, and the SQLite file that moves there": {
         *("host/links/openers.py", "host/links/postgres.py", "lifecycle/links/database_move.py"),
         "management/commands/move-database.py",

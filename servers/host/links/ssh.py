@@ -69,6 +69,7 @@ class LinkCommands:
     database_port: int
     redis_port: int
     box_port: int
+    bulk_port: int
 
     def make_control(self) -> list[str]:
         files = self.files
@@ -83,6 +84,10 @@ class LinkCommands:
 
     def make_streams(self) -> list[str]:
         return self._make("-R", f"127.0.0.1:{self.box_port}:{self.files.relay_socket}")
+
+    def make_bulk(self) -> list[str]:
+        """A third one, while there is something large to fetch."""
+        return self._make("-L", f"{self.files.bulk_socket}:127.0.0.1:{self.bulk_port}")
 
     def _make(self, *forwards: str) -> list[str]:
         start = _make_start(self.files.key, self.files.known_hosts)

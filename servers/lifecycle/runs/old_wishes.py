@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from servers import events
+from servers.lifecycle.benchmarks import trials
 from servers.models import Box, Run
 from servers.models.jobs import Job, JobState
 from servers.models.runs.run import DesiredState, RunState
@@ -47,3 +48,6 @@ def put_back(box: Box, *, away_since: datetime) -> None:
     is_old = Q(box=box, state=JobState.ASKED, asked_at__range=asked_between)
     for job in Job.objects.filter(is_old).exclude(asked_by=None):
         job.move(JobState.CANCELLED, said=said)
+    trials.call_off_old(
+        box, asked_between=asked_between, said=f"{said} Try it again if it is still wanted."
+    )
