@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What a person is told to say again.
 export INFERDASH_COMMAND = make $(or $(firstword $(MAKECMDGOALS)),up)
 
-.PHONY: up join add-box demo compose-pin install uninstall rollback bundle test test-all test-fast test-vllm test-clients test-fresh bench check-gpu soak pictures icons docs wheel image lint format lock install-dev
+.PHONY: up join add-box demo compose-pin install uninstall rollback bundle test test-all test-fast test-vllm test-boxes test-clients test-fresh bench check-gpu soak pictures icons docs wheel image lint format lock install-dev
 
 # Installs what the lock files say, then starts Redis, web, worker and watcher and stays in front.
 # BOXES=1, once: as a hub, which further boxes join (docs/boxes.md).
@@ -73,6 +73,11 @@ test-fast: install-dev
 test-vllm: install-dev
 	@$(PYTHON) -m tests.machine
 	$(PYTHON) -m pytest -m vllm
+
+# A hub and boxes in network namespaces: joining, cuts, delays, restarts. ROUNDS=100 SEED=2: others.
+test-boxes: install-dev
+	@$(PYTHON) -m tests.machine
+	INFERDASH_BOX_ROUNDS=$(or $(ROUNDS),10) INFERDASH_BOX_SEED=$(or $(SEED),1) $(PYTHON) -m pytest -n 0 -m boxes tests/boxes
 
 # Open WebUI itself at the gateway, in a browser. Installs it once: minutes, and 7 GB. RECORD=1 keeps
 # what it asks for the tests of CI.

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from playwright.sync_api import Page
 
+from tests.browser.layout import find_excess
 from tests.terminal import ROOT
 
 AXE = (ROOT / "node_modules/axe-core/axe.min.js").read_text()
@@ -25,6 +26,6 @@ def faults(page: Page, rules: Sequence[str] | None = None) -> list[str]:
         for each in found
         for node in each["nodes"]
     ]
-    if (extra := page.evaluate("document.documentElement.scrollWidth - innerWidth")) > 0:
+    if extra := find_excess(page):
         said.append(f"{extra} px wider than the window")
     return said

@@ -44,7 +44,7 @@ def test_a_chart_is_drawn_goes_on_and_leads_into_the_log(page: Page, stack: Stac
     expect(figures).to_contain_text("generated 29.5 tokens/s, at most 29.5")
     expect(figures).to_contain_text("running 3 requests, at most 3")
     expect(figures).to_contain_text("KV cache in use 42 %")
-    assert figures.locator("canvas").count() == 0
+    expect(figures.locator("canvas")).to_have_count(0)
     figures.locator("summary").click()
     expect(figures).to_contain_text("tokens of all requests together")
     expect(figures.locator(".log-chart canvas")).to_have_count(3)

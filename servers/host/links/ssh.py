@@ -75,6 +75,9 @@ class LinkCommands:
         files = self.files
         database = files.database_socket(self.database_port)
         return self._make(
+            # A sample a second that is nearly the one before becomes a twentieth; the streams of
+            # engines come in pieces too small to gain anything.
+            *("-o", "Compression=yes"),
             *("-L", f"{database}:127.0.0.1:{self.database_port}"),
             *("-L", f"{files.redis_socket}:127.0.0.1:{self.redis_port}"),
         )
@@ -109,7 +112,6 @@ def _make_start(key: Path, known_hosts: Path) -> list[str]:
         "ServerAliveCountMax=3",
         "ControlMaster=no",
         "ControlPath=none",
-        "Compression=no",
     )
     return [
         _find_ssh(),

@@ -156,7 +156,7 @@ def _server(box: Box, stranger: ExternalWorkload, made: Draft, by: User | None) 
 
 def free_slug(wanted: str) -> str:
     """One that neither a profile, a server nor a page has. Raises WatchError."""
-    base = slugify(wanted)[:56] or "watched"
+    base = slugify(wanted.removesuffix(".gguf"))[:56] or "watched"
     for number in range(1, 1000):
         slug = base if number == 1 else f"{base}-{number}"
         is_page = resolve(reverse("profile", args=[slug])).url_name != "profile"

@@ -158,13 +158,18 @@ class HubKeeper:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
             )
-            assert self._process.stderr is not None
-            for line in self._process.stderr:
-                self._sessions.hear(line)
-                _pass_on(line)
+            # Its connections outlive it and write there, so that no end of it tells of its end.
+            threading.Thread(target=self._hear_sshd, args=[self._process], daemon=True).start()
             code = self._process.wait()
             if not self._stopping.wait(SSHD_PAUSE):
                 log.warning("sshd ended with exit code %s and is started again", code)
+
+    def _hear_sshd(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stderr is not None
+        with process.stderr as said:
+            for line in said:
+                self._sessions.hear(line)
+                _pass_on(line)
 
     def _hear_wakes(self) -> None:
         while not self._stopping.is_set():

@@ -6,6 +6,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.axe import faults
 from tests.browser.chromium import new_page
 from tests.browser.form.opened import DESK, knows, opened, write
+from tests.browser.layout import until
 from tests.factories import ASKED
 from tests.web_stack import WebStack
 
@@ -83,10 +84,13 @@ def test_help_marks_and_suggestions_fit_and_can_be_read(
     expect(page.locator("#id_env_marks").get_by_role("listitem")).to_have_count(1)
     expect(page.locator("#id_flags_options").get_by_role("option").first).to_be_visible()
     assert faults(page) == []
-    edges = page.locator("#id_flags_options").bounding_box()
-    assert edges
-    assert edges["x"] >= 0
-    assert edges["x"] + edges["width"] <= size["width"]
+    until(
+        page,
+        """() => {
+            const { left, right } = document.querySelector("#id_flags_options").getBoundingClientRect();
+            return left >= 0 && right <= innerWidth;
+        }""",
+    )
     page.keyboard.press("Enter")
     expect(page.locator("#id_flags_about")).to_contain_text("Default")
     assert faults(page) == []

@@ -165,5 +165,6 @@ def test_the_log_file_that_its_words_name_is_its_log(venv: Venv, place: ChaosSit
         run = venv.watches(process.pid)
         place.waits_for_state(run, RunState.READY)
         venv.says(run, "o engine pid")
+        assert run.server.slug == "tiny"
         assert f"its words have it write its log to {venv.folder}/llama.log" in venv.text(run)
         assert not venv.hands.run_of(run.container_id).keeps_no_log

@@ -1,0 +1,33 @@
+"""The layout of a page once it has come to rest: it follows windows and colours in frames of its own."""
+
+from typing import Any
+
+from playwright.sync_api import Page
+from playwright.sync_api import TimeoutError as TooLateError
+
+from tests.browser.chromium import PATIENCE
+
+# How far it goes beyond the window, in px.
+BEYOND = "() => Math.max(0, document.documentElement.scrollWidth - innerWidth)"
+EVERY = 50  # ms
+
+
+def until(page: Page, claim: str, about: Any = None) -> None:
+    """Wait until this function of JavaScript, "() => …", gives what is true.
+
+    A bare expression would be compiled anew at every look, and pages forbid that by their
+    Content-Security-Policy: it fails wherever the first look comes too early.
+    """
+    assert "=>" in claim, "not an expression, but a function"
+    page.wait_for_function(claim, arg=about, polling=EVERY, timeout=PATIENCE)
+
+
+def find_excess(page: Page) -> int:
+    """How many px a page is wider than its window, and stays so."""
+    if not page.evaluate(BEYOND):
+        return 0
+    try:
+        until(page, f"() => !({BEYOND})()")
+    except TooLateError:
+        return int(page.evaluate(BEYOND))
+    return 0
