@@ -68,6 +68,8 @@ def install(
     files.forget_snapshots(now.snapshot, keep=KEPT_SNAPSHOTS)
     if start:
         units.start()
+        if part == "hub":
+            as_service(who, wanted, "-m", "inferdash.wire.serve", "await")
         _answer(who, wanted, address, loopback)
         for note in filter(None, told.splitlines()):
             say(note)

@@ -1,6 +1,6 @@
 """A part of a hub as a service of its own, by the same commands as under `make up`.
 
-`python -m inferdash.wire.serve set-up|prepare|postgres|redis|keeper`, and `around WORDS…`, which has
+`python -m inferdash.wire.serve set-up|prepare|await|postgres|redis|keeper`, and `around WORDS…`, which has
 this Python run them while the database runs for them alone.
 """
 
@@ -13,6 +13,7 @@ from typing import NoReturn
 from inferdash.up.redis import RedisError
 from inferdash.wire import hub
 from inferdash.wire.hub import HubSetupError
+from servers.host.links import postgres
 
 PROGRAMS = ("postgres", "redis", "keeper")
 
@@ -26,6 +27,8 @@ def main(verb: str, *words: str) -> int:
             hub.set_up(settings)
         elif verb == "prepare":
             hub.write_enrol_program(settings)
+        elif verb == "await":
+            postgres.wait_until_ready(os.environ["DATABASE_URL"])
         elif verb == "around":
             return _run_around(settings, words)
         elif verb in PROGRAMS:
@@ -33,7 +36,7 @@ def main(verb: str, *words: str) -> int:
         else:
             print(__doc__, file=sys.stderr)
             return 2
-    except (HubSetupError, RedisError) as error:
+    except (HubSetupError, RedisError, postgres.PostgresError) as error:
         print(f"inferdash: {error}", file=sys.stderr)
         return 1
     return 0
@@ -50,7 +53,7 @@ def _become(settings: ModuleType, name: str) -> NoReturn:
     if settings.WIRE != "hub":
         raise HubSetupError("this inferdash takes in no further boxes: say make install BOXES=1.")
     [program] = [each for each in hub.list_programs(settings) if each.name == name]
-    os.execv(program.command[0], program.command)  # noqa: S606 - our own program, no shell wanted
+    os.execvp(program.command[0], program.command)  # noqa: S606 - our own program, no shell wanted
 
 
 if __name__ == "__main__":

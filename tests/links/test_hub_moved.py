@@ -19,7 +19,7 @@ def test_the_new_address_of_a_hub_is_read(text: str, found: tuple[str, int]) -> 
     assert read_address(text, 8471) == found
 
 
-@table(("text",), [("",), (":8471",), ("hub.lan:x",), ("hub.lan:70000",)])
+@table("text", ["", ":8471", "hub.lan:x", "hub.lan:70000"])
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(CommandError, match="is no address"):
         read_address(text, 8471)

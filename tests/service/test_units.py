@@ -112,7 +112,7 @@ def test_a_box_is_one_service_that_sees_what_its_watcher_has_to_see() -> None:
     assert found["TimeoutStopSec"][-1] == "45"
 
 
-@table(("part",), [("",), ("hub",), ("box",)])
+@table("part", ["", "hub", "box"])
 def test_systemd_itself_finds_no_fault_with_them(part: str, tmp_path: Path) -> None:
     made = units.files(SYSTEM, queue="box.rtx8", own_redis=not part, part=part)
     program = shutil.which("systemd-analyze")
