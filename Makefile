@@ -31,8 +31,10 @@ demo:
 
 # As services of systemd, that start with the machine (docs/install.md). The same command upgrades.
 # RUN_AS=ada: as that person, not as a user of its own. FROM=var: with the data of a make up.
+# BOXES=1: as a hub. JOIN=ifj1_…: as a box of the hub that shows this token; NAME=milo: as milo.
 install:
-	@INFERDASH_PROGRAM=inferdash.service exec sh inferdash/up/up.sh install \
+	@TOKEN="$(JOIN)" INFERDASH_PROGRAM=inferdash.service exec sh inferdash/up/up.sh install \
+		$(if $(BOXES),--boxes) $(if $(JOIN),--join) \
 		$(if $(RUN_AS),--as $(RUN_AS)) $(if $(FROM),--from $(FROM)) $(if $(NO_SNAPSHOT),--no-snapshot)
 
 # Engines keep running, data stay; PURGE=1 takes them away.

@@ -240,7 +240,7 @@ BOX_PORTS = env_ports("INFERDASH_BOX_PORTS", "8480-8579")
 # Of a box: whether an admin of the hub may bring its inferdash to the hub's version.
 BRING_UP = env_switch("INFERDASH_BRING_UP")
 # The account that boxes ask to join in the name of, and that of their links afterwards.
-HUB_OWNER = getpass.getuser()
+HUB_OWNER = env("INFERDASH_HUB_OWNER", getpass.getuser())
 HUB_ACCOUNT = env("INFERDASH_HUB_ACCOUNT", HUB_OWNER)
 
 HOST = env("HOST", "127.0.0.1")

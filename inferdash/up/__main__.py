@@ -120,6 +120,7 @@ def _become_hub() -> None:
     lock = claim_folder(settings.DATA, "an address that it has not told yet")
     hub.set_up(settings)
     os.close(lock)
+    os.environ[_FIRST_BOX] = "1"
     os.execv(sys.executable, [sys.executable, "-m", "inferdash.up"])  # noqa: S606 - no shell wanted
 
 
@@ -166,6 +167,7 @@ def make_plan() -> tuple[plan.SupervisorPlan, list[int]]:
     )
     with hub.run_database(settings) if is_hub else nullcontext():
         link = migrate_and_invite(_where_to_begin(settings))
+        next_steps = _invite_first_box() if os.environ.pop(_FIRST_BOX, "") else []
     more = hub.list_programs(settings) if is_hub else []
     if is_hub:
         hub.write_enrol_program(settings)
@@ -181,7 +183,7 @@ def make_plan() -> tuple[plan.SupervisorPlan, list[int]]:
             ),
             *(certificates.warnings() if certificates else []),
         ],
-        notes=certificates.list_notes() if certificates else [],
+        notes=[*(certificates.list_notes() if certificates else []), *next_steps],
         programs=[
             *more,
             *plan.programs(
@@ -195,6 +197,26 @@ def make_plan() -> tuple[plan.SupervisorPlan, list[int]]:
         ],
     )
     return whole, [lock, *inherited]
+
+
+# Of the start that has made a hub: whoever asked for that wants to add a box.
+_FIRST_BOX = "INFERDASH_FIRST_BOX"
+
+
+def _invite_first_box() -> list[str]:
+    """What is told of the token for it."""
+    from django.utils import timezone
+
+    from servers.lifecycle.links.invitations import LinkError, invite_box
+
+    try:
+        _invitation, token = invite_box(None, now=timezone.now())
+    except LinkError as error:
+        return [f"no token for a further box yet: {error}"]
+    return [
+        f"the further box runs this, within 30 minutes: make join TOKEN={token.write()}",
+        "then let it in: Settings, Boxes",
+    ]
 
 
 def _certificates(settings: "ModuleType") -> "Certificates":

@@ -34,7 +34,9 @@ case $folder in /*) ;; *) folder=$HOME/$folder ;; esac
 echo "folder $folder"
 echo "machine $(uname -m)"
 echo "came_from ${SSH_CONNECTION%% *}"
-for python in python3.12 python3.13 python3.14 python3; do
+uv=$(command -v uv >/dev/null && uv python find '>=3.12' 2>/dev/null)
+for python in "$folder/.venv/bin/python" python3.12 python3.13 python3.14 python3 \
+    "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[2-9].*/bin/python3 $uv; do
     if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
         echo "python $("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
         break

@@ -46,6 +46,8 @@ def main() -> NoReturn:
         sys.exit(f"inferdash: {error}")
     except KeyboardInterrupt:
         sys.exit(130)
+    if "--only" in sys.argv:
+        sys.exit(0)
     os.execv(sys.executable, [sys.executable, "-m", "inferdash.up"])  # noqa: S606 - no shell wanted
 
 

@@ -22,15 +22,17 @@ SNAPSHOT = "database"
 KEPT = ("wire/host_ed25519", "secrets.key", "django.key", "tls")
 
 
-class MoveError(Exception):
+class HubMoveError(Exception):
     """Why the hub was not packed or unpacked, and what to do about it."""
 
 
 def pack(file: Path) -> None:
-    """While inferdash is stopped, so that nothing of it is left behind. Raises MoveError, HubSetupError."""
+    """While inferdash is stopped, so that nothing of it is left behind. Raises HubMoveError, HubSetupError."""
     settings = _load_settings()
     if settings.WIRE != "hub":
-        raise MoveError("This inferdash is no hub. One box moves by manage.py backup and restore.")
+        raise HubMoveError(
+            "This inferdash is no hub. One box moves by manage.py backup and restore."
+        )
     with tempfile.TemporaryDirectory(dir=settings.DATA, prefix="move-") as scratch:
         snapshot = Path(scratch) / SNAPSHOT
         with hub.run_database(settings):
@@ -48,10 +50,10 @@ def pack(file: Path) -> None:
 
 
 def unpack(file: Path) -> None:
-    """Into an installation where nobody has been yet. Raises MoveError, HubSetupError."""
+    """Into an installation where nobody has been yet. Raises HubMoveError, HubSetupError."""
     settings = _load_settings()
     if settings.WIRE or (settings.DATA / "inferdash.sqlite3").exists():
-        raise MoveError(
+        raise HubMoveError(
             f"{settings.DATA} holds an inferdash already. Name an empty folder: INFERDASH_DATA=/path."
         )
     with tempfile.TemporaryDirectory(dir=settings.DATA, prefix="move-") as scratch:
@@ -59,13 +61,13 @@ def unpack(file: Path) -> None:
             with tarfile.open(file) as archive:
                 archive.extractall(scratch, filter="data")
         except (OSError, tarfile.TarError) as error:
-            raise MoveError(f"{file} cannot be unpacked: {error}.") from error
+            raise HubMoveError(f"{file} cannot be unpacked: {error}.") from error
         for name in KEPT:
             if (found := Path(scratch) / name).exists():
                 (settings.DATA / name).parent.mkdir(mode=0o700, exist_ok=True)
                 found.rename(settings.DATA / name)
             elif name in KEPT[:2]:
-                raise MoveError(f"{file} has no {name}: it is no file of move pack.")
+                raise HubMoveError(f"{file} has no {name}: it is no file of move pack.")
         hub.set_up(settings)
         # By the settings of the hub that it is now.
         _run("inferdash.wire.move", "bring", str(Path(scratch) / SNAPSHOT))
@@ -74,7 +76,7 @@ def unpack(file: Path) -> None:
 
 
 def bring(snapshot: Path) -> None:
-    """Raises MoveError, HubSetupError."""
+    """Raises HubMoveError, HubSetupError."""
     with hub.run_database(_load_settings()):
         _run("inferdash.service.snapshot", "bring-back", str(snapshot))
 
@@ -86,9 +88,9 @@ def _load_settings() -> ModuleType:
 
 
 def _run(module: str, *words: str) -> None:
-    """Raises MoveError."""
+    """Raises HubMoveError."""
     if subprocess.run([sys.executable, "-m", module, *words], check=False).returncode:
-        raise MoveError("The database was not copied; the lines above say why.")
+        raise HubMoveError("The database was not copied; the lines above say why.")
 
 
 def _say(sentence: str) -> None:
@@ -109,7 +111,7 @@ def main() -> int:
             lock = claim_folder(_load_settings().DATA, "a move of this hub")
             work(options.file.resolve())
             os.close(lock)
-    except (MoveError, HubSetupError, AlreadyRunningError) as error:
+    except (HubMoveError, HubSetupError, AlreadyRunningError) as error:
         print(f"inferdash: {error}", file=sys.stderr)
         return 1
     return 0

@@ -101,7 +101,8 @@ class ReleaseLauncher:
         try:
             self._child = child = self._start(state.trial)
         except OSError as error:
-            return self._give_way(f"It could not be started: {error}.")
+            self._give_way(f"It could not be started: {error}.")
+            return None
         _say(f"trying {Path(state.trial.root).name}")
         deadline = time.monotonic() + state.within
         while (code := child.poll()) is None:
@@ -110,11 +111,13 @@ class ReleaseLauncher:
                 return child.wait()
             if time.monotonic() > deadline and not self._is_stopping:
                 self._end(child)
-                return self._give_way(f"It was not well within {state.within:g} s.")
+                self._give_way(f"It was not well within {state.within:g} s.")
+                return None
             time.sleep(_LOOK_EVERY)
         if self._is_stopping or self._is_well():
             return code  # where it is not well yet, it is tried anew the next time
-        return self._give_way(f"It ended by itself with exit code {code}.")
+        self._give_way(f"It ended by itself with exit code {code}.")
+        return None
 
     def _is_well(self) -> bool:
         """Whether the release that is tried has said so."""

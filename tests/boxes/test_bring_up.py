@@ -1,6 +1,7 @@
 """A box of an older version that its hub brings up, and one that is added over ssh."""
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -63,6 +64,7 @@ def wait_for_end(boxes: TwoBoxes, step: str) -> str:
 @pytest.mark.takes(240)
 def test_a_box_is_brought_up_or_comes_back(boxes: TwoBoxes, tmp_path: Path) -> None:
     """One test, as each of its steps begins where the last has ended."""
+    assert re.search(r"make join TOKEN=ifj1_|no token for a further box yet", boxes.hub.up.said)
     version = "str(BoxLink.objects.get().version)"
     wait_until(lambda: boxes.ask(version) == "0.0.1", "the hub knows what the box has")
     here = str(boxes.ask("__import__('django.conf').conf.settings.VERSION"))

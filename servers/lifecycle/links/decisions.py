@@ -156,7 +156,9 @@ def _check_name(name: str) -> str:
 
 def _take_up(name: str) -> Box:
     box, _ = Box.objects.get_or_create(slug=name)
-    BoxLink.objects.filter(box=box).update(box=None)
+    # The one that was revoked keeps neither its port nor a place among boxes; what was done with
+    # it stands in the activity.
+    BoxLink.objects.filter(box=box).delete()
     return box
 
 

@@ -132,7 +132,8 @@ def bring_up(request: HttpRequest, pk: int) -> BoxUpgradeOut:
 @router.serve("GET", "/{pk}/bring-up", Permission.ADMINISTER, BoxUpgradeOut, 404)
 def show_upgrade(request: HttpRequest, pk: int) -> BoxUpgradeOut:
     """How far the last one is."""
-    found = BoxUpgrade.objects.filter(box__link=pk).first()
+    link = find_named(BoxLink.objects.all(), "box that has asked", str(pk), field="pk")
+    found = BoxUpgrade.objects.filter(box=link.box_id).first()
     if found is None:
         raise ApiError(404, "not_found", "This box was never brought up.")
     return BoxUpgradeOut.from_upgrade(found)
