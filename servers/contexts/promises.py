@@ -1,4 +1,4 @@
-"""What sources of profiles promise, beside what was measured: of one result, and of several compared."""
+"""Promised figures of profiles' sources beside measured ones: of one result, and of several."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

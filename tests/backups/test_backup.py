@@ -85,7 +85,7 @@ LEFT_OUT = {
     "of what is the matter now": {"Dismissal"},
     "goes on where its files are": {"Download"},
     "links that work for three days": {"Invite"},
-    "boxes join a restored hub anew": {"BoxInvitation", "BoxLink", "SecretCopy"},
+    "boxes join a restored hub anew": {"BoxInvitation", "BoxLink", "BoxUpgrade", "SecretCopy"},
     "logs": {"JobLog", "LogChunk", "RunLog"},
     "made again": {"ProfileImport"},
 }

@@ -36,6 +36,7 @@ MAY = {
         "host/benchmarks/process.py",
     },
     "/dev/null": {"host/collector/child.py"},
+    "its own process's place among those that wait for a core": {"host/benchmarks/precedence.py"},
     "a report and the folder of tests that a developer names": {"management/commands/diagnose.py"},
     "an archive in memory": {"host/images/images.py", "host/docker/containers.py"},
     "files that ship with it": {
