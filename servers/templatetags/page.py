@@ -39,6 +39,12 @@ def all_boxes() -> QuerySet[Box]:
 
 
 @register.simple_tag
+def has_several_boxes() -> bool:
+    """Only then pages say on which one something is."""
+    return Box.objects.count() > 1
+
+
+@register.simple_tag
 def is_simulated() -> bool:
     """Whether boxes, GPUs and engines are the demo's."""
     return bool(settings.SIMULATED)

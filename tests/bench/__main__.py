@@ -11,12 +11,14 @@ import traceback
 from collections.abc import Callable, Iterator
 
 from tests.bench import (
+    boxes,
     chat,
     collector,
     crowd,
     figures,
     follow,
     gateway,
+    generator,
     history,
     idle,
     interaction,
@@ -44,10 +46,12 @@ BENCHES: dict[str, Callable[[], Iterator[BenchResult]]] = {
     "gateway": gateway.bench,
     "litellm": litellm.bench,
     "links": links.bench,
+    "boxes": boxes.bench,
     "log": log.bench,
     "follow": follow.bench,
     "search": search.bench,
     "phases": phases.bench,
+    "generator": generator.bench,
     "crowd": crowd.bench,
 }
 

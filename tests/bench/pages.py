@@ -29,8 +29,8 @@ def bench() -> Iterator[BenchResult]:
         cookie = web.cookie("ada")
         for name, path in PAGES.items():
             web.run("from tests.bench import rows\nrows.tell_sample()")
-            times = _times(web, path, f"{cookie['name']}={cookie['value']}")
-            p50, p95 = (percentile(times, percent) for percent in (50, 95))
+            took = times(web, path, f"{cookie['name']}={cookie['value']}")
+            p50, p95 = (percentile(took, percent) for percent in (50, 95))
             progress(f"{name}: p50 {p50:.1f} ms, p95 {p95:.1f} ms, {full[path]} queries")
             yield BenchResult(name=f"pages: {name}, p95", value=p95, unit="ms", limit=LIMIT)
         # The limit is what the same pages take with a tenth of the rows.
@@ -52,16 +52,16 @@ def _queries(web: WebStack, rows: dict[str, int]) -> dict[str, int]:
     return counts
 
 
-def _times(web: WebStack, path: str, cookie: str) -> list[float]:
+def times(web: WebStack, path: str, cookie: str) -> list[float]:
     """Milliseconds from the request to the whole answer, over the loopback."""
     connection = http.client.HTTPConnection("127.0.0.1", int(web.env["PORT"]), timeout=60)
-    times = []
+    took = []
     for _request in range(10 + REQUESTS):
         began = time.perf_counter()
         connection.request("GET", path, headers={"Cookie": cookie})
         answer = connection.getresponse()
         answer.read()
-        times.append((time.perf_counter() - began) * 1000)
+        took.append((time.perf_counter() - began) * 1000)
         assert answer.status == 200, (path, answer.status)
     connection.close()
-    return times[10:]
+    return took[10:]

@@ -12,6 +12,7 @@ from servers.lifecycle.runs import old_wishes
 from servers.models import Box, Run, User
 from servers.models.jobs import Job, JobKind, JobState
 from servers.models.runs.run import DesiredState, RunState
+from servers.models.trials import TrialStep, UpgradeTrial
 from servers.watcher import box_row
 from servers.watcher.loop import Watcher
 from tests import factories
@@ -55,7 +56,25 @@ def test_old_starts_are_asked_again_and_stops_are_carried_out() -> None:
         for age in (LONG_AGO, RECENT, BEFORE)
     ]
 
-    old_wishes.put_back(box, away_since=away_since)
+    waiting = {
+        name: UpgradeTrial(
+            server_name=name, by=ada, asked_at=ago(age), step=step, not_before=not_before
+        )
+        for name, age, step, not_before in (
+            ("an old one", LONG_AGO, TrialStep.MEASURE_OLD, None),
+            ("an old one that waits until nobody uses it", LONG_AGO, TrialStep.WAIT, None),
+            ("an old one whose hour has passed", LONG_AGO, TrialStep.WAIT, ago(LONG_AGO)),
+            ("a new one", RECENT, TrialStep.MEASURE_OLD, None),
+            ("one from before", BEFORE, TrialStep.MEASURE_OLD, None),
+            ("an old one for tonight", LONG_AGO, TrialStep.WAIT, now + AWAY),
+            ("an old one that has loaded another", LONG_AGO, TrialStep.MEASURE_NEW, None),
+        )
+    }
+    for trial in waiting.values():  # one at a time a box
+        trial.box = box
+        trial.save()
+        old_wishes.put_back(box, away_since=away_since)
+        UpgradeTrial.objects.filter(pk=trial.pk).update(box=factories.box(f"b{trial.pk}"))
 
     with Cases() as cases:
         with cases.named("an old start"):
@@ -79,6 +98,12 @@ def test_old_starts_are_asked_again_and_stops_are_carried_out() -> None:
         with cases.named("jobs"):
             found = [Job.objects.get(pk=job.pk).state for job in jobs]
             assert found == [JobState.CANCELLED, JobState.ASKED, JobState.ASKED]
+        for name, trial in waiting.items():
+            with cases.named(f"trials: {name}"):
+                trial.refresh_from_db()
+                is_put_back = list(waiting).index(name) < 3
+                assert trial.is_open != is_put_back
+                assert ("Try it again if it is still wanted." in trial.said) == is_put_back
 
 
 @pytest.mark.django_db
@@ -104,6 +129,20 @@ def test_a_watcher_judges_wishes_before_anything_else_and_until_the_hub_has_hear
 
     assert len(asked) == 2
     assert Box.objects.get().away_since is None
+
+
+@pytest.mark.django_db
+def test_a_box_with_a_slow_clock_is_not_away(
+    monkeypatch: pytest.MonkeyPatch, own_redis: object, root: object
+) -> None:
+    box = factories.box(live.BOX)
+    monkeypatch.setattr(box_row, "gather", lambda _sample: (None, {"problems": []}))
+    now = timezone.now
+    with monkeypatch.context() as slow:
+        slow.setattr(timezone, "now", lambda: now() - timedelta(minutes=4))
+        box_row.sign_of_life(box, None, [])
+        assert not box.is_silent, "by its own clock"
+    assert Box.objects.get().away_since is None, "by the hub's"
 
 
 @pytest.mark.django_db

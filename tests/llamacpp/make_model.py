@@ -43,14 +43,14 @@ TEMPLATE = """\
 NORMAL, IS_CONTROL, USER_DEFINED = 1, 3, 4
 
 
-def write(path: Path) -> None:
+def write(path: Path, layers: int = LAYERS) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
-    part.write_bytes(gguf_file.whole(*_model()))
+    part.write_bytes(gguf_file.whole(*_model(layers)))
     part.rename(path)
 
 
-def _model() -> tuple[gguf_file.Pairs, gguf_file.Tensors]:
+def _model(layers: int) -> tuple[gguf_file.Pairs, gguf_file.Tensors]:
     tokens, merges = _vocabulary()
     kinds = [IS_CONTROL] * len(CONTROL) + [USER_DEFINED] * len(TAGS)
     pairs: gguf_file.Pairs = {
@@ -58,7 +58,7 @@ def _model() -> tuple[gguf_file.Pairs, gguf_file.Tensors]:
         "general.name": "Tiny Qwen3",
         "general.size_label": "0.5M",
         "general.file_type": 0,
-        "qwen3.block_count": LAYERS,
+        "qwen3.block_count": layers,
         "qwen3.context_length": CONTEXT,
         "qwen3.embedding_length": HIDDEN,
         "qwen3.feed_forward_length": INNER,
@@ -79,7 +79,7 @@ def _model() -> tuple[gguf_file.Pairs, gguf_file.Tensors]:
         "tokenizer.ggml.add_bos_token": False,
         "tokenizer.chat_template": TEMPLATE,
     }
-    return pairs, _tensors(tokens)
+    return pairs, _tensors(tokens, layers)
 
 
 def _byte_letters() -> list[str]:
@@ -112,7 +112,7 @@ def _vocabulary() -> tuple[list[str], list[str]]:
     return tokens, merges
 
 
-def _tensors(tokens: list[str]) -> gguf_file.Tensors:
+def _tensors(tokens: list[str], layers: int) -> gguf_file.Tensors:
     random = Random(7)  # noqa: S311 - no secret
 
     def weights(*shape: int, scale: float) -> tuple[tuple[int, ...], array[float]]:
@@ -138,7 +138,7 @@ def _tensors(tokens: list[str]) -> gguf_file.Tensors:
         "output.weight": output,
     }
     wide, narrow = HEADS * HEAD_DIM, KV_HEADS * HEAD_DIM
-    for layer in range(LAYERS):
+    for layer in range(layers):
         name = f"blk.{layer}"
         tensors |= {
             f"{name}.attn_norm.weight": ones(HIDDEN),

@@ -7,6 +7,7 @@ when its time is up, whatever it does then: no load outlives who wanted it, nor 
 
 import asyncio
 import dataclasses
+import gc
 import itertools
 import random
 import time
@@ -15,12 +16,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import httpx
-
-from servers.host.benchmarks import orders
+from servers.host.benchmarks import orders, precedence
 from servers.host.benchmarks.requests import BenchmarkTarget, Message, build_body, send_timed
+from servers.host.benchmarks.streams import EngineStreams
 from servers.host.benchmarks.timings import RequestTiming
-from servers.host.http import connections
 
 _TICK = 0.01  # seconds between looks at the loop's own lag
 
@@ -98,9 +97,8 @@ async def measure(
 
     Raises LoadLimitError where the budget ends before the point does.
     """
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=plan.concurrency)
-    async with connections.make_client(limits) as client:
-        sender = _PointSender(client, target, plan, report, state)
+    with EngineStreams(target.url, target.headers, target.via) as streams:
+        sender = _PointSender(streams, target, plan, report, state)
         if plan.warmups:
             await sender.warm_up()
         async with _watch_lag() as lags:
@@ -114,13 +112,13 @@ async def measure(
 class _PointSender:
     def __init__(
         self,
-        client: httpx.AsyncClient,
+        streams: EngineStreams,
         target: BenchmarkTarget,
         plan: PointPlan,
         report: Report,
         state: LoadState,
     ) -> None:
-        self.client, self.target, self.plan, self.report = client, target, plan, report
+        self.streams, self.target, self.plan, self.report = streams, target, plan, report
         self.state, self.budget = state, state.budget
         self.places = itertools.cycle(range(len(plan.prompts)))
         if plan.talk == "begins":
@@ -137,7 +135,7 @@ class _PointSender:
             for number, prompt in prompts
             if self.budget.take()
         ]
-        await asyncio.gather(*(send_timed(self.client, self.target, body, None) for body in bodies))
+        await asyncio.gather(*(send_timed(self.streams, body, None) for body in bodies))
 
     async def send_closed(self) -> list[RequestTiming]:
         until = time.monotonic() + self.plan.seconds
@@ -188,7 +186,7 @@ class _PointSender:
         heard: list[str] = []
         self.state.in_flight += 1
         try:
-            timing = await send_timed(self.client, self.target, body, planned, heard)
+            timing = await send_timed(self.streams, body, planned, heard)
         finally:
             self.state.in_flight -= 1
         if plan.talk:
@@ -236,6 +234,8 @@ async def _run(
 
 
 async def _serve() -> None:
+    precedence.shorten_slice()
+    gc.freeze()  # what is imported need not be looked through again while events come
     target, limits = await orders.begin()
     plans: asyncio.Queue[PointPlan] = asyncio.Queue()
     orders.follow(lambda said: plans.put_nowait(_read_plan(said)))

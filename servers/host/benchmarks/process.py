@@ -57,6 +57,10 @@ class RequestProcess:
                 if pipe is not None:
                     pipe.close()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def stop(self) -> None:
         """End it, and with it every request that is on its way."""
         self._process.terminate()

@@ -2,13 +2,13 @@
 
 import json
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
+from servers.host.benchmarks.streams import EngineStreams
 from servers.host.benchmarks.timings import RequestTiming
 from servers.host.http import connections
 from servers.host.http.wire import Way
@@ -57,71 +57,48 @@ def build_body(
 
 
 async def send_timed(
-    client: httpx.AsyncClient,
-    target: BenchmarkTarget,
+    streams: EngineStreams,
     body: Mapping[str, Any],
     planned: float | None,
     heard: list[str] | None = None,
 ) -> RequestTiming:
     """Never raises: a request that fails has its reason in `error`. `planned` None: now. `heard`
     gets the answer's text."""
-    request = target.build_request(client, body, {"accept": "text/event-stream"})
-    stamps: list[float] = []
-    counts: dict[str, int | None] = {}
-    first_visible: float | None = None
-    error = ""
+    reader = _EventReader(heard)
+    request = streams.write(body)
     sent = time.monotonic()
     try:
-        response = await connections.send(request, client)
-        try:
-            if response.status_code != httpx.codes.OK:
-                error = f"HTTP {response.status_code}: {await _read_error(response)}"
-            else:
-                async with aclosing(_read_events(response)) as events:
-                    async for event in events:
-                        now = time.monotonic()
-                        if "error" in event:
-                            error = str(event["error"])[:_SAID]
-                        counts |= _read_usage(event)
-                        said, is_visible = _find_text(event)
-                        if said:
-                            stamps.append(now)
-                            if is_visible and first_visible is None:
-                                first_visible = now
-                            if heard is not None:
-                                heard.append(event["choices"][0]["delta"].get("content") or "")
-        finally:
-            await connections.let_go(response)
+        status, said = await streams.ask(request, reader.hear)
+        if status != httpx.codes.OK:
+            reader.error = f"HTTP {status}: {said}"
     except (httpx.TransportError, ValueError) as failed:
-        error = f"{type(failed).__name__}: {failed}"[:_SAID]
-    if not stamps and not error:
-        error = "The answer has no text."
+        reader.error = f"{type(failed).__name__}: {failed}"[:_SAID]
+    if not reader.stamps and not reader.error:
+        reader.error = "The answer has no text."
     return RequestTiming(
         planned=sent if planned is None else planned,
         sent=sent,
-        stamps=tuple(stamps),
-        first_visible=first_visible,
-        error=error,
-        **counts,
+        stamps=tuple(reader.stamps),
+        first_visible=reader.first_visible,
+        error=reader.error,
+        **reader.counts,
     )
 
 
-async def _read_error(response: httpx.Response) -> str:
-    body = bytearray()
-    async for piece in connections.pieces(response):
-        body += piece
-        if len(body) > _SAID:
-            break
-    return body[:_SAID].decode(errors="replace")
+class _EventReader:
+    """What the events of one answer say, as they come."""
 
+    def __init__(self, heard: list[str] | None) -> None:
+        self.stamps: list[float] = []
+        self.counts: dict[str, int | None] = {}
+        self.first_visible: float | None = None
+        self.error = ""
+        self._heard, self._rest = heard, b""
 
-async def _read_events(response: httpx.Response) -> AsyncGenerator[dict[str, Any]]:
-    """Events of the stream as they come. Raises ValueError for one that is no JSON."""
-    rest = b""
-    async for piece in connections.pieces(response):
-        rest += piece
-        *lines, rest = rest.split(b"\n")
-        if len(rest) > _LINE:
+    def hear(self, now: float, piece: bytes) -> None:
+        """Raises ValueError for an event that is no JSON."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        if len(self._rest) > _LINE:
             raise ValueError("An event is longer than 1 MiB.")
         for line in lines:
             data = line.strip()
@@ -131,7 +108,21 @@ async def _read_events(response: httpx.Response) -> AsyncGenerator[dict[str, Any
             if data != b"[DONE]":
                 event = json.loads(data)
                 if isinstance(event, dict):
-                    yield event
+                    self._read(now, event)
+
+    def _read(self, now: float, event: dict[str, Any]) -> None:
+        if "error" in event:
+            self.error = str(event["error"])[:_SAID]
+        if event.get("usage"):
+            self.counts |= _read_usage(event)
+        said, is_visible = _find_text(event)
+        if not said:
+            return
+        self.stamps.append(now)
+        if is_visible and self.first_visible is None:
+            self.first_visible = now
+        if self._heard is not None:
+            self._heard.append(event["choices"][0]["delta"].get("content") or "")
 
 
 def _find_text(event: Mapping[str, Any]) -> tuple[bool, bool]:

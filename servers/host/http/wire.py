@@ -99,16 +99,14 @@ class _WireBackend(httpcore.AsyncNetworkBackend):
         return stream
 
     async def _lead_on(self, stream: httpcore.AsyncNetworkStream, host: str, port: int) -> None:
-        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        asked = f"CONNECT {place} HTTP/1.1\r\n{HEADER}: {self._way.secret}\r\n\r\n"
         try:
-            await stream.write(asked.encode())
+            await stream.write(write_connect(self._way, host, port))
             head, rest = await _read_head(stream)
         except (httpcore.ReadError, httpcore.WriteError) as error:
             # ssh accepts for the relay, and hangs up when that does not.
             raise WireError("The relay of its box does not answer.") from error
         status, _space, says = head.partition(b"\r\n")[0].decode("latin-1")[9:].partition(" ")
-        _raise_for_answer(status, says)
+        raise_for_answer(status, says)
         if rest:
             raise httpcore.RemoteProtocolError("The engine speaks before it was asked.")
 
@@ -125,7 +123,14 @@ async def _read_head(stream: httpcore.AsyncNetworkStream) -> tuple[bytes, bytes]
     return head, rest
 
 
-def _raise_for_answer(status: str, says: str) -> None:
+def write_connect(way: Way, host: str, port: int) -> bytes:
+    """What the relay wants to hear before it leads a connection on."""
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return f"CONNECT {place} HTTP/1.1\r\n{HEADER}: {way.secret}\r\n\r\n".encode()
+
+
+def raise_for_answer(status: str, says: str) -> None:
+    """Raises WireError, and httpcore's errors of connections; nothing where it has led on."""
     if status == "200":
         return
     if status == "502" and says == REFUSED:

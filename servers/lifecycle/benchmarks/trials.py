@@ -107,6 +107,16 @@ def keep(trial: UpgradeTrial, *, by: User) -> None:
     _end(trial, TrialDecision.KEEP, "A person decided to keep it.", by=by)
 
 
+def call_off_old(box: Box, *, asked_between: tuple[datetime, datetime], said: str) -> None:
+    """Those of that time that have not begun, unless the hour that they wait for is still to come."""
+    unbegun = UpgradeTrial.objects.filter(
+        box=box, step__in=[TrialStep.WAIT, TrialStep.MEASURE_OLD], measured_before=None
+    )
+    old = unbegun.filter(asked_at__range=asked_between).exclude(not_before__gt=timezone.now())
+    for trial in old.with_details():
+        _end(trial, TrialDecision.ABANDONED, said)
+
+
 def advance_all(box: Box) -> None:
     """Move the box's trial on, where it can be."""
     for trial in UpgradeTrial.objects.open().filter(box=box).with_details():

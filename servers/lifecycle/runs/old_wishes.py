@@ -7,9 +7,11 @@ carried out, and what was wanted before the box went away is wanted as before.
 from datetime import datetime, timedelta
 
 from django.db.models import Q
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from servers import events
+from servers.lifecycle.benchmarks import trials
 from servers.models import Box, Run
 from servers.models.jobs import Job, JobState
 from servers.models.runs.run import DesiredState, RunState
@@ -20,7 +22,8 @@ OLD = timedelta(minutes=10)
 def put_back(box: Box, *, away_since: datetime) -> None:
     """Before anything of this box is begun after its return."""
     now = timezone.now()
-    asked_between = (away_since, now - OLD)
+    # By the hub's clock, as it is written when something was asked for.
+    asked_between = (away_since, Now() - OLD)
     said = (
         f"It was asked for while {box} was away, more than {OLD.seconds // 60} minutes before it "
         "came back, so it was not done."
@@ -45,3 +48,6 @@ def put_back(box: Box, *, away_since: datetime) -> None:
     is_old = Q(box=box, state=JobState.ASKED, asked_at__range=asked_between)
     for job in Job.objects.filter(is_old).exclude(asked_by=None):
         job.move(JobState.CANCELLED, said=said)
+    trials.call_off_old(
+        box, asked_between=asked_between, said=f"{said} Try it again if it is still wanted."
+    )

@@ -270,11 +270,17 @@ def test_a_table_is_sorted_filtered_and_walked_and_keeps_that_in_live_parts(
     field.fill("nothing like it")
     expect(table.get_by_role("status")).to_have_text("Nothing matches.")
     field.fill("")
+    states = table.get_by_role("combobox", name="State")
+    states.select_option("new")
+    expect(names).to_have_text(["a/b"])
+    expect(table.get_by_role("status")).to_have_text("1 of 4")
+    states.select_option("All states")
+    expect(names).to_have_count(4)
     field.press("ArrowDown")
     expect(names.first.get_by_role("link")).to_be_focused()
     page.keyboard.press("ArrowDown")
     expect(table.get_by_role("link", name="Qwen/Qwen3-8B")).to_be_focused()
-    table.get_by_text("new", exact=True).click()
+    table.get_by_role("cell", name="new").click()
     expect(page).to_have_url(re.compile("#x$"))
 
 
