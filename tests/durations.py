@@ -107,11 +107,8 @@ def pytest_fixture_setup(
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _seconds[report.nodeid] += report.duration
     # Each of a test's reports has all that was noted of it so far.
-    _shared[report.nodeid] = sum(
-        float(said)  # type: ignore[arg-type]
-        for name, said in report.user_properties
-        if name == "shared"
-    )
+    noted = [float(str(said)) for name, said in report.user_properties if name == "shared"]
+    _shared[report.nodeid] = sum(noted)
     properties = dict(report.user_properties)
     if "takes" in properties:
         _expected[report.nodeid] = float(properties["takes"])  # type: ignore[arg-type]

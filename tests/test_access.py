@@ -1,6 +1,7 @@
 """Every address and every socket, as everybody. A new one without a row fails."""
 
 import copy
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ from servers.routing import websocket_urlpatterns
 from servers.views.access import allow
 from tests import access_rows, factories
 from tests.access_rows import PUBLIC, ROWS, SOCKETS, AccessRow, Things, made
-from tests.cases import table
+from tests.cases import Cases, table
 from tests.websocket import Socket, session_of
 
 # ROWS, SOCKETS and what they name stand in tests/access_rows.py: add yours there.
@@ -209,30 +210,31 @@ def test_every_socket_has_a_row() -> None:
     )
 
 
-async def socket_of(path: str, who: Role | None) -> Socket:
-    if who is None:
-        return Socket(path)
-    person = await User.objects.acreate(username=f"b-{who.label}", role=who)
-    return Socket(path, session=await session_of(person))
+async def socket_of(path: str, who: Role) -> Socket:
+    return Socket(path, session=await session_of(await _make(who)))
+
+
+async def _make(who: Role) -> User:
+    return await User.objects.acreate(username=f"b-{who.label}", role=who)
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("who", EVERYBODY, ids=word)
-@pytest.mark.parametrize("pattern", SOCKETS)
-async def test_a_socket_lets_in_whom_it_should(
-    pattern: str, who: Role | None, kept_things: Things
-) -> None:
-    path, least = SOCKETS[pattern]
-    socket = await socket_of(path.format(**kept_things), who)
+async def test_a_socket_lets_in_whom_it_should(kept_things: Things) -> None:
+    sessions = {who: await session_of(await _make(who)) for who in Role}
 
-    # Accepted even when it is refused: a browser takes a refused handshake for a lost
-    # connection, and comes back for ever.
-    assert await socket.open()
-    if who is None or least not in who.permissions:
-        assert await socket.hear_close() == (4401 if who is None else 4403)
-    else:
-        assert (await socket.hear())["type"] == "websocket.send"
-        await socket.leave()
+    with Cases() as cases:
+        for (path, least), who in itertools.product(SOCKETS.values(), EVERYBODY):
+            with cases.named(f"{path} {word(who)}"):
+                session = sessions[who] if who is not None else ""
+                socket = Socket(path.format(**kept_things), session=session)
+                # Accepted even when it is refused: a browser takes a refused handshake for a
+                # lost connection, and comes back for ever.
+                assert await socket.open()
+                if who is None or least not in who.permissions:
+                    assert await socket.hear_close() == (4401 if who is None else 4403)
+                else:
+                    assert (await socket.hear())["type"] == "websocket.send"
+                    await socket.leave()
 
 
 @pytest.mark.asyncio

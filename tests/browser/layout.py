@@ -1,5 +1,6 @@
 """The layout of a page once it has come to rest: it follows windows and colours in frames of its own."""
 
+from contextlib import suppress
 from typing import Any
 
 from playwright.sync_api import Page
@@ -32,15 +33,19 @@ def until(page: Page, claim: str, about: Any = None) -> None:
     page.wait_for_function(claim, arg=about, polling=EVERY, timeout=PATIENCE)
 
 
+def find_lasting(page: Page, fault: str) -> Any:
+    """What this function of JavaScript finds, unless it finds nothing (0, []) a little later."""
+    found = page.evaluate(fault)
+    if not found:
+        return found
+    with suppress(TooLateError):
+        until(page, f"() => {{ const found = ({fault})(); return !(found.length ?? found); }}")
+    return page.evaluate(fault)
+
+
 def find_excess(page: Page) -> int:
     """How many px a page is wider than its window, and stays so."""
-    if not page.evaluate(BEYOND):
-        return 0
-    try:
-        until(page, f"() => !({BEYOND})()")
-    except TooLateError:
-        return int(page.evaluate(BEYOND))
-    return 0
+    return int(find_lasting(page, BEYOND))
 
 
 def rest(page: Page, scroller: str) -> float:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import migrated
 from tests.terminal import TerminalProgram
 
 
@@ -27,4 +28,6 @@ def start() -> Iterator[Callable[..., TerminalProgram]]:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
+    """Migrated already: what takes longest of a first start is done."""
+    migrated.put_into(tmp_path / "var")
     return tmp_path / "var"

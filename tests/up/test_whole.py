@@ -25,9 +25,9 @@ UP = [sys.executable, "-m", "inferdash.up"]
 
 @pytest.mark.takes(60)
 def test_make_up_answers_and_ctrl_c_leaves_nothing(
-    start: Callable[..., TerminalProgram], data: Path
+    start: Callable[..., TerminalProgram], tmp_path: Path
 ) -> None:
-    port = free_port()
+    port, data = free_port(), tmp_path / "var"  # from nothing: it migrates
     up = start(["make", "up"], settings(data, port, SSH_CONNECTION="10.1.1.2 5000 10.1.1.1 22"))
     up.waits_for(f"ready at http://127.0.0.1:{port}")
     up.waits_for(rf"ssh -L {port}:127.0.0.1:{port} \S+@10.1.1.1")
@@ -46,12 +46,23 @@ def test_make_up_answers_and_ctrl_c_leaves_nothing(
 
 
 @pytest.mark.takes(60)
-def test_a_killed_program_comes_back_and_the_log_says_so(
+def test_a_second_make_up_says_where_the_first_one_is_and_what_is_killed_comes_back(
     start: Callable[..., TerminalProgram], data: Path
 ) -> None:
-    port = free_port()
+    port, other = free_port(), free_port()
     up = start(UP, settings(data, port))
     up.waits_for("ready at")
+
+    same = start(UP, settings(data, port))
+    elsewhere = start(UP, settings(data, other))
+
+    pid = up.process.pid
+    same.waits_for(rf"already running at http://127.0.0.1:{port} \(pid {pid}\)")
+    assert same.ends() == 0
+    elsewhere.waits_for(rf"data folder is in use.*{port} \(pid {pid}\).*INFERDASH_DATA")
+    assert elsewhere.ends() == 1
+    assert status(port) == 200
+
     killed = up.children()
     assert set(killed) == {"inferdash.up.web", "celery", "manage.py watch", "redis.sock"}
 
@@ -62,38 +73,6 @@ def test_a_killed_program_comes_back_and_the_log_says_so(
         up.waits_for(f"{name} was killed by SIGKILL; starting it again in 0.5 s")
     assert status(port) == 200  # the socket stayed open meanwhile: asked now, answered soon
     wait_until(lambda: set(up.children()) == set(killed), lambda: f"all are back, not {up.said}")
-
-
-def test_nothing_outlives_a_killed_supervisor(
-    start: Callable[..., TerminalProgram], data: Path
-) -> None:
-    up = start(UP, settings(data, free_port()))
-    up.waits_for("ready at")
-    children = psutil.Process(up.process.pid).children(recursive=True)
-    assert len(children) >= 4
-
-    up.process.kill()
-
-    wait_until(lambda: not alive(children), "the last of them ends")
-
-
-@pytest.mark.takes(60)
-def test_a_second_make_up_says_where_the_first_one_is(
-    start: Callable[..., TerminalProgram], data: Path
-) -> None:
-    port, other = free_port(), free_port()
-    first = start(UP, settings(data, port))
-    first.waits_for("ready at")
-
-    same = start(UP, settings(data, port))
-    elsewhere = start(UP, settings(data, other))
-
-    pid = first.process.pid
-    same.waits_for(rf"already running at http://127.0.0.1:{port} \(pid {pid}\)")
-    assert same.ends() == 0
-    elsewhere.waits_for(rf"data folder is in use.*{port} \(pid {pid}\).*INFERDASH_DATA")
-    assert elsewhere.ends() == 1
-    assert status(port) == 200
 
 
 def test_a_taken_port_is_told_with_its_holder_and_another_to_take(
@@ -191,7 +170,7 @@ def test_a_certificate_for_a_name_is_served_and_the_first_link_is_at_it(
 
 
 @pytest.mark.takes(60)
-def test_for_the_team_the_admins_link_is_on_loopback_and_tls_is_missed(
+def test_for_the_team_the_admins_link_is_on_loopback_and_nothing_outlives_a_killed_supervisor(
     start: Callable[..., TerminalProgram], data: Path
 ) -> None:
     port = free_port()
@@ -201,3 +180,10 @@ def test_for_the_team_the_admins_link_is_on_loopback_and_tls_is_missed(
     up.waits_for("warning: .*INFERDASH_ALLOWED_HOSTS=")
     up.waits_for(f"warning: port {port} is open to the network without TLS.*Write TLS=self")
     up.waits_for(f"first admin opens this link.* http://127.0.0.1:{port}/")
+
+    children = psutil.Process(up.process.pid).children(recursive=True)
+    assert len(children) >= 4
+
+    up.process.kill()
+
+    wait_until(lambda: not alive(children), "the last of them ends")

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.axe import COLOURS, faults
 from tests.browser.chromium import new_page
+from tests.browser.layout import find_lasting
 from tests.web_stack import WebStack
 
 WIDE: Any = {"width": 1280, "height": 900}
@@ -67,7 +68,7 @@ class PageViewer:
         page.set_viewport_size(PHONE)
         page.emulate_media(color_scheme="light")
         yield from (f"{name} phone: {fault}" for fault in faults(page, BY_WIDTH))
-        yield from (f"{name} phone: {each} is cut off" for each in page.evaluate(CUT_OFF))
+        yield from (f"{name} phone: {each} is cut off" for each in find_lasting(page, CUT_OFF))
         self._take(path, "360-light")
         yield from self._look_at_dark(name, path, "360")
         for size in BETWEEN:
