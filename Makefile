@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What a person is told to say again.
 export INFERDASH_COMMAND = make $(or $(firstword $(MAKECMDGOALS)),up)
 
-.PHONY: up join demo compose-pin install uninstall rollback bundle test test-all test-fast test-vllm test-clients test-fresh bench check-gpu soak pictures icons docs wheel image lint format lock install-dev
+.PHONY: up join add-box demo compose-pin install uninstall rollback bundle test test-all test-fast test-vllm test-boxes test-clients test-fresh bench check-gpu soak pictures icons docs wheel image lint format lock install-dev
 
 # Installs what the lock files say, then starts Redis, web, worker and watcher and stays in front.
 # BOXES=1, once: as a hub, which further boxes join (docs/boxes.md).
@@ -14,8 +14,16 @@ up:
 	@exec sh inferdash/up/up.sh
 
 # This machine as a further box of a hub, whose Settings, Boxes shows the token. NAME=milo: as milo.
+# NEW_KEY=1: with a new key, where it has joined already.
 join:
 	@INFERDASH_PROGRAM=inferdash.up.install exec sh inferdash/up/up.sh --start inferdash.wire.join
+
+# Another machine as a box of this hub, over your own ssh: HOST=milo@10.0.0.2. NAME=milo, FOLDER=box,
+# SSH="ssh -p 2222", ADDRESS= of this hub.
+add-box:
+	@INFERDASH_PROGRAM=inferdash.up.install exec env -u HOST ADD_HOST="$(HOST)" ADD_NAME="$(NAME)" \
+		ADD_FOLDER="$(FOLDER)" ADD_SSH="$(SSH)" ADD_ADDRESS="$(ADDRESS)" \
+		sh inferdash/up/up.sh --start inferdash.wire.add
 
 # All of inferdash on simulated boxes: no GPU, Docker or model. Everything is thrown away at the end.
 demo:
@@ -23,8 +31,10 @@ demo:
 
 # As services of systemd, that start with the machine (docs/install.md). The same command upgrades.
 # RUN_AS=ada: as that person, not as a user of its own. FROM=var: with the data of a make up.
+# BOXES=1: as a hub. JOIN=ifj1_…: as a box of the hub that shows this token; NAME=milo: as milo.
 install:
-	@INFERDASH_PROGRAM=inferdash.service exec sh inferdash/up/up.sh install \
+	@TOKEN="$(JOIN)" INFERDASH_PROGRAM=inferdash.service exec sh inferdash/up/up.sh install \
+		$(if $(BOXES),--boxes) $(if $(JOIN),--join) \
 		$(if $(RUN_AS),--as $(RUN_AS)) $(if $(FROM),--from $(FROM)) $(if $(NO_SNAPSHOT),--no-snapshot)
 
 # Engines keep running, data stay; PURGE=1 takes them away.
@@ -63,6 +73,11 @@ test-fast: install-dev
 test-vllm: install-dev
 	@$(PYTHON) -m tests.machine
 	$(PYTHON) -m pytest -m vllm
+
+# A hub and boxes in network namespaces: joining, cuts, delays, restarts. ROUNDS=100 SEED=2: others.
+test-boxes: install-dev
+	@$(PYTHON) -m tests.machine
+	INFERDASH_BOX_ROUNDS=$(or $(ROUNDS),10) INFERDASH_BOX_SEED=$(or $(SEED),1) $(PYTHON) -m pytest -n 0 -m boxes tests/boxes
 
 # Open WebUI itself at the gateway, in a browser. Installs it once: minutes, and 7 GB. RECORD=1 keeps
 # what it asks for the tests of CI.

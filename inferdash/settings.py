@@ -230,13 +230,17 @@ SECRET_KEY = env("SECRET_KEY") or kept_secret("django.key")
 DEBUG = env_bool("DEBUG")
 
 # Of a hub: where its own sshd listens, for boxes; then what they reach of it, all on 127.0.0.1:
-# PostgreSQL, Redis, and from BOX_PORTS on a port a box, at which its relay comes out.
+# PostgreSQL, Redis, bundles while a box is brought up, and from BOX_PORTS on a port a box, at which
+# its relay comes out.
 HUB_PORT = env_port("INFERDASH_HUB_PORT", "8471")
 HUB_DATABASE_PORT = env_port("INFERDASH_HUB_DATABASE_PORT", "8472")
 HUB_REDIS_PORT = env_port("INFERDASH_HUB_REDIS_PORT", "8473")
+HUB_BULK_PORT = env_port("INFERDASH_HUB_BULK_PORT", "8474")
 BOX_PORTS = env_ports("INFERDASH_BOX_PORTS", "8480-8579")
+# Of a box: whether an admin of the hub may bring its inferdash to the hub's version.
+BRING_UP = env_switch("INFERDASH_BRING_UP")
 # The account that boxes ask to join in the name of, and that of their links afterwards.
-HUB_OWNER = getpass.getuser()
+HUB_OWNER = env("INFERDASH_HUB_OWNER", getpass.getuser())
 HUB_ACCOUNT = env("INFERDASH_HUB_ACCOUNT", HUB_OWNER)
 
 HOST = env("HOST", "127.0.0.1")

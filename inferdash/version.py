@@ -8,10 +8,14 @@ from pathlib import Path
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHORT = 9
+# Beside a copy of a checkout, as a release and a bundle have it: the version of that.
+KEPT = "VERSION"
 
 
 def find_version(folder: Path) -> str:
     """ "0.2.0", or "0.2.0 at 1a2b3c4d5" in a checkout of Git; "" where nothing tells it."""
+    with suppress(OSError):
+        return (folder / KEPT).read_text().strip()
     with suppress(OSError, tomllib.TOMLDecodeError, KeyError, TypeError):
         said = str(tomllib.loads((folder / "pyproject.toml").read_text())["project"]["version"])
         commit = _find_commit(folder)

@@ -7,7 +7,7 @@ truth when it gets to it, so a slow browser skips states and never sees an old o
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from functools import cache
@@ -84,9 +84,14 @@ def publish_person_change(person_id: int) -> None:
     _send(person_group(person_id), PersonChangedEvent(type="person_changed"))
 
 
-def publish_sample(box_slug: str, box_id: int, sample: dict[str, Any]) -> None:
-    """Keep the newest sample, and tell the browsers."""
-    samples.keep(box_slug, sample)
+def publish_sample(
+    box_slug: str,
+    box_id: int,
+    sample: dict[str, Any],
+    points: Sequence[dict[str, Any]] | None = None,
+) -> None:
+    """Keep the newest sample, and tell the browsers. `points`: of the chart; None: its own."""
+    samples.keep(box_slug, sample, points)
     publish_change("box", box_id)
 
 

@@ -13,6 +13,7 @@ import redis
 from celery import Task, shared_task
 from celery.contrib.django.task import DjangoTask
 from celery.signals import before_task_publish, task_prerun, task_revoked, worker_ready
+from django import db
 from django.conf import settings
 from django.db import transaction
 from kombu.exceptions import OperationalError
@@ -36,7 +37,13 @@ MOUNTS_WITHIN = 2.0
 TRIED = "Tried which rights Docker takes from containers."
 
 
-@shared_task(base=DjangoTask, ignore_result=True, name="servers.advance")
+class BoxTask(DjangoTask):  # type: ignore[type-arg]
+    """A database that is away is a line in the log, and no fault of ours."""
+
+    throws = (db.OperationalError, db.InterfaceError)
+
+
+@shared_task(base=BoxTask, ignore_result=True, name="servers.advance")
 def advance(run_id: int) -> None:
     runs = Run.objects.filter_managed().select_related("server__box", "version", *PARTS)
     run = runs.filter(pk=run_id).first()
@@ -81,7 +88,7 @@ def _look_at_docker() -> None:
         log.info(TRIED)
 
 
-@shared_task(base=DjangoTask, ignore_result=True, name="servers.look_at_paths")
+@shared_task(base=BoxTask, ignore_result=True, name="servers.look_at_paths")
 def look_at_paths(asked: str, paths: list[str], home: str, hf_cache: str) -> None:
     try:
         path_reports.answer(asked, paths, home=home, hf_cache=hf_cache)
@@ -117,7 +124,7 @@ def mount_refusal(box: Box, path: str) -> str:
     return told[0].refusal if told else ""
 
 
-@shared_task(base=DjangoTask, ignore_result=True, name="servers.look_at_checkpoint")
+@shared_task(base=BoxTask, ignore_result=True, name="servers.look_at_checkpoint")
 def look_at_checkpoint(name: str, slug: str, home: str, hf_cache: str) -> None:
     try:
         inventory.answer(name, Box(slug=slug, home=home, hf_cache=hf_cache))
@@ -129,7 +136,7 @@ def ask_for_checkpoint(box: Box, name: str) -> None:
     _send_question(look_at_checkpoint, box, (name, box.slug, box.home, box.hf_cache))
 
 
-@shared_task(base=DjangoTask, ignore_result=True, name="servers.look_at_hub")
+@shared_task(base=BoxTask, ignore_result=True, name="servers.look_at_hub")
 def look_at_hub(asked: str, slug: str, repository: str, revision: str) -> None:
     box = Box.objects.filter(slug=slug).first()
     if box is None:
@@ -144,7 +151,7 @@ def ask_hub(box: Box, asked: str, repository: str, revision: str) -> None:
     _send_question(look_at_hub, box, (asked, box.slug, repository, revision), expires=30)
 
 
-@shared_task(base=DjangoTask, ignore_result=True, name="servers.look_at_stored")
+@shared_task(base=BoxTask, ignore_result=True, name="servers.look_at_stored")
 def look_at_stored(asked: str, pk: int) -> None:
     """What goes with a model that somebody thinks of deleting."""
     stored = StoredCheckpoint.objects.select_related("box").filter(pk=pk).first()

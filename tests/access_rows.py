@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from servers.models import (
+    BoxUpgrade,
     Conversation,
     Invite,
     Key,
@@ -372,6 +373,10 @@ ROWS = [
     AccessRow(name="box_refuse", needs=Permission.ADMINISTER, args=("asking",), method="post"),
     AccessRow(name="box_revoke", needs=Permission.ADMINISTER, args=("joined",)),
     AccessRow(name="box_revoke", needs=Permission.ADMINISTER, args=("joined",), method="post"),
+    AccessRow(name="box_release", needs=Permission.ADMINISTER, args=("joined",), method="post"),
+    AccessRow(name="box_bring_up", needs=Permission.ADMINISTER, args=("joined",)),
+    AccessRow(name="box_bring_up", needs=Permission.ADMINISTER, args=("joined",), method="post"),
+    AccessRow(name="box_stay", needs=Permission.ADMINISTER, args=("upgrade",), method="post"),
     AccessRow(name="box_remove", needs=Permission.ADMINISTER, args=("joined",)),
     AccessRow(name="box_remove", needs=Permission.ADMINISTER, args=("joined",), method="post"),
 ]
@@ -435,6 +440,7 @@ def made() -> Things:
         "asking": asking.pk,
         "invitation": asking.invitation_id or 0,
         "joined": linked.attach(server.box).pk,
+        "upgrade": BoxUpgrade.objects.create(box=server.box, version="1.3.0").pk,
         "boot": factories.boot(server.box).pk,
         "capture": factories.capture(ada).pk,
         "claim": factories.claim(server.box, ada, 7).pk,

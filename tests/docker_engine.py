@@ -52,6 +52,7 @@ class PrivateDockerEngine:
     address: str = ""  # of the bridge
     gives_gpus: bool = True
     live_restore: bool = False  # containers go on while dockerd is restarted
+    prefix: tuple[str, ...] = ()  # words before its commands, by which they run elsewhere
 
     @property
     def socket(self) -> Path:
@@ -158,7 +159,7 @@ class PrivateDockerEngine:
         log = self.folder / f"{program}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [found, *arguments],
+                [*self.prefix, found, *arguments],
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
@@ -190,20 +191,22 @@ class PrivateDockerEngine:
         if not self.bridge:
             return "none"
         # /sys shows the interfaces of the machine, not those of the tests' namespace.
-        if _ip("link", "show", self.bridge).returncode:
+        if self._ip("link", "show", self.bridge).returncode:
             for words in (
                 ("link", "add", self.bridge, "type", "bridge"),
                 ("addr", "add", self.address, "dev", self.bridge),
                 ("link", "set", self.bridge, "up"),
             ):
-                _ip(*words).check_returncode()
+                self._ip(*words).check_returncode()
         return self.bridge
 
-
-def _ip(*words: str) -> "subprocess.CompletedProcess[bytes]":
-    return subprocess.run(
-        ["ip", *words], env=os.environ | {"PATH": SYSTEM_PATH}, capture_output=True, check=False
-    )
+    def _ip(self, *words: str) -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(
+            [*self.prefix, "ip", *words],
+            env=os.environ | {"PATH": SYSTEM_PATH},
+            capture_output=True,
+            check=False,
+        )
 
 
 ENGINE = PrivateDockerEngine(folder=FOLDER / "docker", bridge="ifdt0", address="172.29.241.1/24")

@@ -106,6 +106,7 @@ GROUPS = (
         about="a hub, and a further box from its token to its end",
         inputs=(
             *(*ALL, *PRODUCT, "inferdash/wire/*", "servers/host/links/*", "servers/host/http/*"),
+            "inferdash/service/*",
             *("servers/lifecycle/links/*", "servers/models/links.py", "servers/models/box.py"),
             *("servers/management/*", "servers/state/*", "servers/events.py", "tests/boxes/*"),
             *("servers/watcher/loop.py", "tests/engine/*", "tests/shell.py", "tests/nvml/*"),

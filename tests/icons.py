@@ -19,6 +19,7 @@ SPRITE = ROOT / "templates/_icons.html"
 ICONS = {
     "activity": "history",
     "alerts": "bell",
+    "attach": "paperclip",
     "branch": "git-branch",
     "check": "check",
     "chevron": "chevron-down",
@@ -31,6 +32,7 @@ ICONS = {
     "download": "download",
     "edit": "pencil",
     "failed": "circle-x",
+    "file": "file-text",
     "gateway": "waypoints",
     "gauge": "gauge",
     "images": "layers",
@@ -42,7 +44,6 @@ ICONS = {
     "models": "brain",
     "more": "ellipsis",
     "person": "circle-user-round",
-    "picture": "image",
     "playground": "message-square",
     "plus": "plus",
     "profiles": "sliders-horizontal",

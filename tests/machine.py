@@ -61,6 +61,7 @@ NEEDS = (
         why="the stand-in NVML library",
     ),
     Need(package="iproute2", programs=("ip",), why="the tests' own network"),
+    Need(package="faketime", programs=("faketime",), why="boxes whose clocks are wrong"),
     Need(package="slirp4netns", programs=("slirp4netns",), why="packages, from that network"),
 )
 

@@ -27,6 +27,7 @@ class TerminalProgram:
         *,
         patience: float = PATIENCE,
         pass_fds: tuple[int, ...] = (),
+        folder: Path = ROOT,
     ) -> None:
         self.patience = patience
         self.terminal, slave = pty.openpty()
@@ -39,7 +40,7 @@ class TerminalProgram:
 
         self.process = subprocess.Popen(
             command,
-            cwd=ROOT,
+            cwd=folder,
             env=os.environ | environment,
             stdin=slave,
             stdout=slave,

@@ -14,11 +14,22 @@ from inferdash.service.layout import Account, InstallRecord, ServiceError, as_se
 KEPT_SNAPSHOTS = 5
 
 
-def install(*, user: str, data: str, start: bool, snapshot: bool) -> None:
-    """Raises ServiceError; a migration that fails leaves everything as it was."""
+def install(
+    *, user: str, data: str, start: bool, snapshot: bool, boxes: bool = False, token: str = ""
+) -> None:
+    """Raises ServiceError; a migration that fails leaves everything as it was.
+
+    `boxes`: as a hub from now on. `token`: as a box of the hub that has given it.
+    """
     if start:
         units.require_systemd()
     before = layout.read_record()
+    part = before.part if before else ""
+    if (boxes and part == "box") or (token and before is not None):
+        raise ServiceError(
+            "inferdash is installed here already, and its data are of another part. Say make "
+            "uninstall PURGE=1 first; engines go on."
+        )
     who = layout.choose(user, before.account if before else None)
     wanted = release.name()
     release.stage(wanted, before.release if before else "")
@@ -27,28 +38,38 @@ def install(*, user: str, data: str, start: bool, snapshot: bool) -> None:
     if data:
         files.take_over(Path(data), who, wanted)
     files.write_settings(who, wanted)
+    if token or part == "box":
+        _install_box(who, wanted, before, token, start=start)
+        return
     # Before anything is stopped.
     told = as_service(who, wanted, "-m", "inferdash.service.address", "--can-encrypt")
     if before is None and start:
         _check_port(who, wanted)
     if before is not None and before.release != wanted:
+        if boxes and not part:
+            raise ServiceError("Upgrade first: make install. Then say make install BOXES=1.")
         now = _upgrade(before, who, wanted, snapshot=snapshot)
     else:
         if before is not None:
             units.stop()
-        _migrate(who, wanted)
+        part = _set_up_hub(who, wanted) if boxes and not part else part
+        _migrate(who, wanted, part)
         now = InstallRecord(account=who, release=wanted)
-        now = replace(before or now, account=who)  # of the same release
+        now = replace(before or now, account=who, part=part)  # of the same release
     address, loopback, queue, redis = as_service(
         who, wanted, "-m", "inferdash.service.address"
     ).split()
-    files.write_units(who, wanted, queue=queue, own_redis=redis == "own")
+    if part == "hub":
+        layout.run_in_front(who, wanted, "-m", "inferdash.wire.serve", "prepare")
+    files.write_units(who, wanted, queue=queue, own_redis=redis == "own", part=part)
     release.switch(wanted)
     layout.record(now)
     release.forget_others(now.release, now.previous)
     files.forget_snapshots(now.snapshot, keep=KEPT_SNAPSHOTS)
     if start:
         units.start()
+        if part == "hub":
+            as_service(who, wanted, "-m", "inferdash.wire.serve", "await")
         _answer(who, wanted, address, loopback)
         for note in filter(None, told.splitlines()):
             say(note)
@@ -56,6 +77,37 @@ def install(*, user: str, data: str, start: bool, snapshot: bool) -> None:
         say(
             "installed, and not started: systemctl daemon-reload; systemctl enable --now inferdash.target"
         )
+
+
+def _set_up_hub(who: Account, wanted: str) -> str:
+    """Its rows move to PostgreSQL, and the old file stays. Raises ServiceError."""
+    layout.make_wire_account(who)
+    layout.run_in_front(
+        who, wanted, "-m", "inferdash.wire.serve", "set-up",
+        INFERDASH_HUB_ACCOUNT=layout.WIRE_ACCOUNT,
+    )  # fmt: skip
+    return "hub"
+
+
+def _install_box(
+    who: Account, wanted: str, before: InstallRecord | None, token: str, *, start: bool
+) -> None:
+    """It has no database of its own, and no pages. Raises ServiceError."""
+    if token:
+        name = os.environ.get("NAME", "")
+        join = ("-m", "inferdash.wire.join", "--only")
+        layout.run_in_front(who, wanted, *join, TOKEN=token, NAME=name)
+    units.stop()
+    files.write_units(who, wanted, queue="", own_redis=False, part="box")
+    release.switch(wanted)
+    now = before or InstallRecord(account=who, release=wanted, part="box")
+    previous = now.release if now.release != wanted else now.previous
+    now = replace(now, account=who, release=wanted, previous=previous)
+    layout.record(now)
+    release.forget_others(now.release, now.previous)
+    if start:
+        units.start()
+    say("this box starts with its machine: journalctl -u inferdash-box -f")
 
 
 def _upgrade(before: InstallRecord, who: Account, wanted: str, *, snapshot: bool) -> InstallRecord:
@@ -66,17 +118,19 @@ def _upgrade(before: InstallRecord, who: Account, wanted: str, *, snapshot: bool
     taken = ""
     try:
         if snapshot:
-            taken = _take(who, before.release, f"before-{wanted}")
-        _migrate(who, wanted)
+            taken = _take(who, before.release, f"before-{wanted}", before.part)
+        _migrate(who, wanted, before.part)
     except ServiceError as error:
         if taken:
-            _bring_back(who, before.release, taken)
+            _bring_back(who, before.release, taken, before.part)
         units.start()
         again = "as it was before" if taken else "with a database that nobody has brought back"
         raise ServiceError(
             f"The upgrade to {wanted} failed, and {before.release} runs again, {again}. {error}"
         ) from error
-    return InstallRecord(account=who, release=wanted, previous=before.release, snapshot=taken)
+    return InstallRecord(
+        account=who, release=wanted, previous=before.release, snapshot=taken, part=before.part
+    )
 
 
 def roll_back() -> None:
@@ -92,11 +146,11 @@ def roll_back() -> None:
     if not (layout.RELEASES / now.previous).is_dir() or not Path(now.snapshot).exists():
         raise ServiceError(f"{now.previous} or {now.snapshot} is gone, and cannot come back.")
     units.stop()
-    newer = _take(now.account, now.release, f"rolled-back-{now.release}")
-    _bring_back(now.account, now.previous, now.snapshot)
+    newer = _take(now.account, now.release, f"rolled-back-{now.release}", now.part)
+    _bring_back(now.account, now.previous, now.snapshot, now.part)
     files.use_units(now.previous)
     release.switch(now.previous)
-    layout.record(InstallRecord(account=now.account, release=now.previous))
+    layout.record(InstallRecord(account=now.account, release=now.previous, part=now.part))
     units.start()
     _address, loopback, *_rest = as_service(
         now.account, now.previous, "-m", "inferdash.service.address"
@@ -143,22 +197,28 @@ def _check_port(who: Account, wanted: str) -> None:
         ) from error
 
 
-def _migrate(who: Account, wanted: str) -> None:
+def _with_database(who: Account, of: str, part: str, *words: str) -> None:
+    """While the services do not run; a hub's database is one of them. Raises ServiceError."""
+    around = ("-m", "inferdash.wire.serve", "around") if part == "hub" else ()
+    as_service(who, of, *around, *words)
+
+
+def _migrate(who: Account, wanted: str, part: str) -> None:
     say("bringing the database up to date")
-    as_service(who, wanted, "manage.py", "migrate", "--noinput", "--verbosity", "0")
+    _with_database(who, wanted, part, "manage.py", "migrate", "--noinput", "--verbosity", "0")
 
 
-def _take(who: Account, of: str, name: str) -> str:
+def _take(who: Account, of: str, name: str, part: str) -> str:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     path = layout.SNAPSHOTS / f"{stamp}-{name}"
     say(f"copying the database to {path}")
-    as_service(who, of, "-m", "inferdash.service.snapshot", "take", str(path))
+    _with_database(who, of, part, "-m", "inferdash.service.snapshot", "take", str(path))
     return str(path)
 
 
-def _bring_back(who: Account, of: str, path: str) -> None:
+def _bring_back(who: Account, of: str, path: str, part: str) -> None:
     say(f"bringing back the database from {path}")
-    as_service(who, of, "-m", "inferdash.service.snapshot", "bring-back", path)
+    _with_database(who, of, part, "-m", "inferdash.service.snapshot", "bring-back", path)
 
 
 def _wait(loopback: str, remedy: str) -> None:
@@ -196,6 +256,8 @@ def main() -> int:
     adding = names.add_parser("install", help="also upgrades: with a copy of the database before")
     adding.add_argument("--as", dest="user", default="", metavar="USER", help="who it runs as")
     adding.add_argument("--from", dest="data", default="", metavar="VAR", help="take over its data")
+    adding.add_argument("--boxes", action="store_true", help="as a hub, which boxes join")
+    adding.add_argument("--join", action="store_true", help="as a box, by the token in TOKEN")
     adding.add_argument("--no-start", action="store_true", help="write all of it, start nothing")
     adding.add_argument("--no-snapshot", action="store_true", help="upgrade without a copy")
     removing = names.add_parser("uninstall", help="engines keep running, data stay")
@@ -212,6 +274,8 @@ def main() -> int:
                 data=options.data,
                 start=not options.no_start,
                 snapshot=not options.no_snapshot,
+                boxes=options.boxes,
+                token=os.environ.pop("TOKEN", "") if options.join else "",
             )
         elif options.verb == "uninstall":
             uninstall(purge=options.purge)

@@ -34,6 +34,7 @@ def main() -> int:
     parser.add_argument("--arch", nargs="+", default=[here], choices=sorted(ARCHITECTURES))
     parser.add_argument("--images", nargs="+", default=[], metavar="IMAGE", help="that Docker has")
     parser.add_argument("--python", nargs="+", default=PYTHONS, metavar="3.N")
+    parser.add_argument("--no-wheels", action="store_true", help="for who has the packages")
     parser.add_argument("--to", type=Path, default=ROOT / "dist", metavar="FOLDER")
     options = parser.parse_args()
     os.chdir(ROOT)
@@ -41,7 +42,8 @@ def main() -> int:
         install.install_python_packages(dev=False)
         install.install_front_end(dev=False)
         for architecture in options.arch:
-            path = make(options.to, architecture, options.python, options.images)
+            pythons = [] if options.no_wheels else options.python
+            path = make(options.to, architecture, pythons, options.images)
             say(f"{path}: {path.stat().st_size / 2**20:.0f} MiB")
     except (ServiceError, install.InstallError, install.PipError) as error:
         print(f"inferdash: {error}", file=sys.stderr)
@@ -58,7 +60,8 @@ def make(folder: Path, architecture: str, pythons: list[str], images: list[str])
         top = Path(scratch) / name
         release.copy(ROOT, top)
         _copy_front_end(top / "node_modules")
-        download(top / "wheels", architecture, pythons)
+        if pythons:
+            download(top / "wheels", architecture, pythons)
         _save_images(top / "images", images)
         script = top / "install.sh"
         script.write_text(INSTALL.read_text())

@@ -89,9 +89,9 @@ def take_over(source: Path, who: Account, release: str) -> None:
     say(f"took over the data of {source}, which stay there as they are")
 
 
-def write_units(who: Account, release: str, *, queue: str, own_redis: bool) -> None:
+def write_units(who: Account, release: str, *, queue: str, own_redis: bool, part: str = "") -> None:
     """Beside the release too, so that it comes back with the units that it was made for."""
-    made = units.files(who, queue=queue, own_redis=own_redis)
+    made = units.files(who, queue=queue, own_redis=own_redis, part=part)
     kept = layout.RELEASES / release / "units"
     shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir()

@@ -22,6 +22,7 @@ UNITS = Path("/etc/systemd/system")
 MANAGE = Path("/usr/local/sbin/inferdash-manage")
 SOCKET = Path("/var/run/docker.sock")
 TARGET = "inferdash.target"
+WIRE_ACCOUNT = "inferdash-wire"
 
 # What a login has; pyenv's and the like live in homes that services cannot read.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -53,6 +54,7 @@ class InstallRecord:
     release: str
     previous: str = ""  # "": there is nothing to roll back to
     snapshot: str = ""  # of the database, as the previous release left it
+    part: str = ""  # hub, or box of another machine's; "": one box
 
 
 def read_record() -> InstallRecord | None:
@@ -185,3 +187,25 @@ def as_service(account: Account, release: str, *words: str) -> str:
     python = str(home / ".venv/bin/python")
     command = [*who, "--", "env", "-C", str(home), *variables, python, *words]
     return run(command, shown=" ".join(["python", *words]))
+
+
+def run_in_front(account: Account, release: str, *words: str, **more: str) -> None:
+    """The same, with what it says for whoever installs; `more`: of its environment. Raises ServiceError."""
+    home = RELEASES / release
+    who = ["runuser", "-u", account.user, "-g", account.group]
+    command = [*who, "--", str(home / ".venv/bin/python"), *words]
+    whole = os.environ | environment() | {"PATH": PATH} | more
+    if subprocess.run(command, cwd=home, env=whole, check=False).returncode:
+        raise ServiceError("It was not done; the lines above say why.")
+
+
+def make_wire_account(owner: Account) -> None:
+    """Of the links of boxes: it owns nothing. The services' own runs what asks to join, by a shell."""
+    try:
+        pwd.getpwnam(WIRE_ACCOUNT)
+    except KeyError:
+        words = ["--system", "--no-create-home", "--home-dir", "/nonexistent"]
+        # A password that nothing matches; without one sshd takes the account for a locked one.
+        run(["useradd", *words, "--shell", "/usr/sbin/nologin", "--password", "*", WIRE_ACCOUNT])
+    if owner.is_ours:
+        run(["usermod", "--shell", "/bin/sh", "--password", "*", owner.user])

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+from inferdash import version
 from inferdash.service import layout
 from inferdash.service.layout import Account, ServiceError, as_service, run, say
 from inferdash.up.install import fingerprint, is_new_enough, wheels
@@ -53,8 +54,8 @@ def name(root: Path = ROOT) -> str:
     for each in files(root):
         digest.update(f"{each}\0".encode())
         digest.update((root / each).read_bytes())
-    version = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
-    return f"{version}-{digest.hexdigest()[:10]}"
+    number = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    return f"{number}-{digest.hexdigest()[:10]}"
 
 
 def stage(release: str, before: str) -> None:
@@ -67,7 +68,7 @@ def stage(release: str, before: str) -> None:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True, mode=0o755)
     copy(ROOT, target)
-    _reuse(layout.RELEASES / before if before else None, target)
+    reuse(layout.RELEASES / before if before else None, target)
     copy_front_end(ROOT, target)
     _install(target)
     _compile(target)
@@ -80,9 +81,10 @@ def copy(source: Path, target: Path) -> None:
     for each in files(source):
         (target / each).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source / each, target / each)
+    (target / version.KEPT).write_text(f"{version.find_version(source)}\n")
 
 
-def _reuse(before: Path | None, target: Path) -> None:
+def reuse(before: Path | None, target: Path) -> None:
     """The packages of the release before, where they are the same: no download, no room."""
     if before is None:
         return
@@ -91,8 +93,13 @@ def _reuse(before: Path | None, target: Path) -> None:
         ("node_modules", ("package.json", "package-lock.json")),
     ):
         same = all((before / lock).read_bytes() == (target / lock).read_bytes() for lock in locks)
-        if same and (before / folder).is_dir():
-            run(["cp", "-al", str(before / folder), str(target / folder)])
+        if same and (before / folder).is_dir() and not (target / folder).exists():
+            words = [str(before / folder), str(target / folder)]
+            try:
+                run(["cp", "-al", *words])
+            except ServiceError:  # on another file system
+                shutil.rmtree(target / folder, ignore_errors=True)
+                run(["cp", "-a", *words])
 
 
 def copy_front_end(source: Path, target: Path) -> None:

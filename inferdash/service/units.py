@@ -16,9 +16,16 @@ PYTHON = layout.CURRENT / ".venv/bin/python"
 TEMPLATES = Path(__file__).with_name("templates")
 
 
-def files(account: Account, *, queue: str, own_redis: bool) -> dict[str, str]:
-    """The unit files by name."""
-    on_redis = "inferdash-redis.service" if own_redis else ""
+# Of services whose restrictions are not those of their own name.
+_BOX = "whole-box"
+_HUB_REDIS = "hub-redis"
+
+
+def files(account: Account, *, queue: str, own_redis: bool, part: str = "") -> dict[str, str]:
+    """The unit files by name. `part`: hub or box, of several boxes."""
+    on_redis = "inferdash-redis.service" if own_redis or part == "hub" else ""
+    if part == "hub":
+        on_redis += " inferdash-postgres.service"
     after_web = f"After=network-online.target {on_redis}\nWants=network-online.target"
     after_box = (
         f"After=network-online.target docker.service docker.socket {on_redis}\n"
@@ -32,12 +39,28 @@ def files(account: Account, *, queue: str, own_redis: bool) -> dict[str, str]:
         "worker": ("inferdash: starts and stops", worker, after_box),
         "watcher": ("inferdash: watches engines and GPUs", "manage.py watch", after_watcher),
     }
-    if own_redis:
+    templates = {}
+    environment = layout.environment()
+    if part == "hub":
+        environment["INFERDASH_HUB_OWNER"] = account.user
+        serve = "-m inferdash.wire.serve"
+        services |= {
+            "postgres": ("inferdash: database", f"{serve} postgres", "After=local-fs.target"),
+            "redis": ("inferdash: messages", f"{serve} redis", "After=local-fs.target"),
+            "keeper": ("inferdash: lets boxes in", f"{serve} keeper", after_web),
+        }
+        templates["redis"] = _HUB_REDIS
+    elif part == "box":
+        services = {"box": ("inferdash: a box of a hub", "-m inferdash.up", after_watcher)}
+        templates["box"] = _BOX
+    elif own_redis:
         words = "-m inferdash.up.redis"
         services["redis"] = ("inferdash: messages", words, "After=local-fs.target")
     groups = f"SupplementaryGroups={account.docker_group}\n" if account.docker_group else ""
     writes = f"ReadWritePaths=-{account.home}/.cache/huggingface\n" if not account.is_ours else ""
     alone, box = _fill("alone"), _fill("box", groups=groups)
+    values = {"alone": alone, "box": box, "writes": writes, "box_file": layout.BOX_FILE}
+    values["watcher"] = _fill("watcher", **values)
     made = {layout.TARGET: _fill("inferdash.target", current=layout.CURRENT) + "\n"}
     for name, (description, words, after) in services.items():
         text = _fill(
@@ -48,10 +71,10 @@ def files(account: Account, *, queue: str, own_redis: bool) -> dict[str, str]:
             group=account.group,
             current=layout.CURRENT,
             environment="\n".join(
-                f"Environment={name}={value}" for name, value in layout.environment().items()
+                f"Environment={name}={value}" for name, value in environment.items()
             ),
             command=f"{PYTHON} {words}",
-            more=_fill(name, alone=alone, box=box, writes=writes, box_file=layout.BOX_FILE),
+            more=_fill(templates.get(name, name), **values),
             data=layout.DATA,
         )
         made[f"inferdash-{name}.service"] = text + "\n"

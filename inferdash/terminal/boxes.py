@@ -1,13 +1,16 @@
-"""boxes: list them, invite one, let it in or refuse it, revoke it."""
+"""boxes: list them, invite one, let it in or refuse it, bring it up, revoke it."""
 
 from __future__ import annotations
 
 import sys
+import time
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from inferdash.terminal import config, show
-from inferdash.terminal.api import FORBIDDEN, MISSING, USAGE, Api, TerminalError
+from inferdash.terminal.api import FAILED, FORBIDDEN, MISSING, USAGE, Api, TerminalError
+
+LOOK_EVERY = 1.0  # seconds
 
 
 def add_to(to: ArgumentParser, json: ArgumentParser) -> None:
@@ -21,9 +24,14 @@ def add_to(to: ArgumentParser, json: ArgumentParser) -> None:
     kinds.add_parser("add", help="a token for one more", parents=[json]).set_defaults(do=add)
     one = kinds.add_parser("let-in", help="one that asks", parents=[of_box, yes, json])
     one.add_argument("--as", dest="name", default="", metavar="NAME", help="call it this")
+    one.add_argument("--replace", action="store_true", help="it is that box with a new key")
     one.set_defaults(do=let_in)
     one = kinds.add_parser("refuse", help="one that asks", parents=[of_box, json])
     one.set_defaults(do=refuse)
+    one = kinds.add_parser("bring-up", help="to the hub's version", parents=[of_box, yes, json])
+    one.set_defaults(do=bring_up)
+    one = kinds.add_parser("release", help="one that two machines run as", parents=[of_box, json])
+    one.set_defaults(do=release)
     one = kinds.add_parser("revoke", help="cut one off", parents=[of_box, yes, json])
     one.set_defaults(do=revoke)
 
@@ -82,7 +90,7 @@ def let_in(args: Namespace) -> int:
     if not _is_sure(args, question):
         show.write("It was not let in.")
         return 0
-    said = api.post("links", str(link["id"]), "let-in", name=args.name)
+    said = api.post("links", str(link["id"]), "let-in", name=args.name, replaces=args.replace)
     return show.answer(args, said, f"{said['name']} is let in.")
 
 
@@ -90,6 +98,12 @@ def refuse(args: Namespace) -> int:
     api = config.api()
     said = api.post("links", str(_find(api, args.box, "asks")["id"]), "refuse")
     return show.answer(args, said, f"{said['name']} is refused.")
+
+
+def release(args: Namespace) -> int:
+    api = config.api()
+    said = api.post("links", str(_find(api, args.box, "held")["id"]), "release")
+    return show.answer(args, said, f"{said['name']} is let in again.")
 
 
 def revoke(args: Namespace) -> int:
@@ -105,10 +119,39 @@ def revoke(args: Namespace) -> int:
     return show.answer(args, said, text)
 
 
+def bring_up(args: Namespace) -> int:
+    """Until it is there, or back."""
+    api = config.api()
+    link = _find(api, args.box, "joined")
+    if not _is_sure(args, f"Bring {link['name']} to the hub's version? Its engines go on."):
+        show.write("It stays as it is.")
+        return 0
+    at = ("links", str(link["id"]), "bring-up")
+    said, told = api.post(*at), ""
+    while said["is_open"]:
+        percent = f" {said['percent']} %" if said["step"] == "fetching" and said["percent"] else ""
+        if not args.json and (now := f"{_STEPS.get(said['step'], said['step'])}{percent}") != told:
+            show.write(now)
+            told = now
+        time.sleep(LOOK_EVERY)
+        said = api.get(*at)
+    if said["step"] != "done":
+        raise TerminalError(said["said"] or f"It was {said['step']}.", "", code=FAILED)
+    return show.answer(args, said, f"{link['name']} has {said['version']} now.")
+
+
+_STEPS = {
+    "asked": "waiting for the box",
+    "described": "the hub packs its release",
+    "packed": "the box is about to fetch it",
+    "switching": "restarting",
+}
+
+
 def _find(api: Api, name: str, state: str) -> dict[str, Any]:
     found = [e for e in api.get("links") if e["name"] == name and e["state"] == state]
     if not found:
-        what = "asks to join" if state == "asks" else "has joined"
+        what = {"asks": "asks to join", "held": "is held"}.get(state, "has joined")
         raise TerminalError(f"No box {name} {what}.", "inferdash boxes list", code=MISSING)
     if len(found) > 1:
         said = "; ".join(f"{each['words']} from {each['address']}" for each in found)

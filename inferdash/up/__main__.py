@@ -15,9 +15,11 @@ from django.core.management import CommandError, call_command
 from django.db import Error
 
 from inferdash.up import plan, ports, redis
-from inferdash.wire import hub
+from inferdash.wire import hub, releases
 from inferdash.wire.box import BoxError, make_box_plan
 from inferdash.wire.hub import HubSetupError
+from inferdash.wire.releases import ReleaseError
+from servers.host.links.files import WireFiles
 from servers.management.database import count_migrations, name_database
 
 if TYPE_CHECKING:
@@ -84,7 +86,14 @@ def main() -> NoReturn:
     except AlreadyRunningError as running:
         print(f"inferdash: {running}")
         sys.exit(0 if running.is_same else 1)
-    except (StartError, ports.PortError, redis.RedisError, HubSetupError, BoxError) as error:
+    except (
+        StartError,
+        ports.PortError,
+        redis.RedisError,
+        HubSetupError,
+        BoxError,
+        ReleaseError,
+    ) as error:
         sys.exit(f"inferdash: {error}")
     except KeyboardInterrupt:
         sys.exit(130)
@@ -98,6 +107,7 @@ def prepare() -> int:
     """Do all that can fail with a sentence; return the descriptor that the plan is written to."""
     if os.environ.pop("BOXES", "") == "1":
         _become_hub()
+    _follow_hub()
     whole, inherited = make_plan()
     return plan.write(whole, keep_open=inherited)
 
@@ -110,7 +120,18 @@ def _become_hub() -> None:
     lock = claim_folder(settings.DATA, "an address that it has not told yet")
     hub.set_up(settings)
     os.close(lock)
+    os.environ[_FIRST_BOX] = "1"
     os.execv(sys.executable, [sys.executable, "-m", "inferdash.up"])  # noqa: S606 - no shell wanted
+
+
+def _follow_hub() -> None:
+    """A box that its hub has brought up starts what it was brought to."""
+    settings = _load_settings()
+    if settings.WIRE != "box":
+        return
+    if command := releases.find_start(WireFiles(settings.DATA), settings.FILES):
+        os.environ["INFERDASH_DATA"] = str(settings.DATA)
+        os.execv(command[0], command)  # noqa: S606 - no shell wanted
 
 
 def _load_settings() -> "ModuleType":
@@ -146,6 +167,7 @@ def make_plan() -> tuple[plan.SupervisorPlan, list[int]]:
     )
     with hub.run_database(settings) if is_hub else nullcontext():
         link = migrate_and_invite(_where_to_begin(settings))
+        next_steps = _invite_first_box() if os.environ.pop(_FIRST_BOX, "") else []
     more = hub.list_programs(settings) if is_hub else []
     if is_hub:
         hub.write_enrol_program(settings)
@@ -161,7 +183,7 @@ def make_plan() -> tuple[plan.SupervisorPlan, list[int]]:
             ),
             *(certificates.warnings() if certificates else []),
         ],
-        notes=certificates.list_notes() if certificates else [],
+        notes=[*(certificates.list_notes() if certificates else []), *next_steps],
         programs=[
             *more,
             *plan.programs(
@@ -175,6 +197,26 @@ def make_plan() -> tuple[plan.SupervisorPlan, list[int]]:
         ],
     )
     return whole, [lock, *inherited]
+
+
+# Of the start that has made a hub: whoever asked for that wants to add a box.
+_FIRST_BOX = "INFERDASH_FIRST_BOX"
+
+
+def _invite_first_box() -> list[str]:
+    """What is told of the token for it."""
+    from django.utils import timezone
+
+    from servers.lifecycle.links.invitations import LinkError, invite_box
+
+    try:
+        _invitation, token = invite_box(None, now=timezone.now())
+    except LinkError as error:
+        return [f"no token for a further box yet: {error}"]
+    return [
+        f"the further box runs this, within 30 minutes: make join TOKEN={token.write()}",
+        "then let it in: Settings, Boxes",
+    ]
 
 
 def _certificates(settings: "ModuleType") -> "Certificates":

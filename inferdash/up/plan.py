@@ -34,6 +34,8 @@ class SupervisorPlan:
     warnings: list[str]
     programs: list[Program]
     notes: list[str] = field(default_factory=list)
+    # What takes its place where a program of its own asks it to end and begin anew (SIGUSR1).
+    again: list[str] = field(default_factory=list)
     farewell: str = "engine containers keep running"
 
 

@@ -16,7 +16,7 @@ from inferdash.up import health
 from inferdash.up.plan import Program, SupervisorPlan, read, tunnel
 
 _COLOURS = {"web": 36, "worker": 35, "watcher": 34, "redis": 33, "inferdash": 32, "relay": 35,
-            "postgres": 33, "keeper": 31, "control": 31, "streams": 31}  # fmt: skip
+            "postgres": 33, "keeper": 31, "control": 31, "streams": 31, "follower": 32}  # fmt: skip
 _WIDTH = max(map(len, _COLOURS))
 # A container's name or an engine's message may carry sequences that rewrite the terminal.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -79,6 +79,7 @@ class Supervisor:
         self.stop = asyncio.Event()
         self.stop_last = asyncio.Event()
         self.hurry = asyncio.Event()
+        self.begins_again = False
 
     def say(self, sentence: str) -> None:
         self.console.say("inferdash", sentence)
@@ -102,6 +103,14 @@ class Supervisor:
             # nohup, and shells for what they run in the background, ask for signals to be ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 loop.add_signal_handler(number, self._stop)
+        if self.plan.again:
+            loop.add_signal_handler(signal.SIGUSR1, self._begin_again)
+
+    def _begin_again(self) -> None:
+        if not self.stop.is_set():
+            self.begins_again = True
+            self.say("stopping, to begin anew; " + self.plan.farewell)
+            self.stop.set()
 
     def _stop(self) -> None:
         if self.stop.is_set():
@@ -268,11 +277,23 @@ def _environment() -> dict[str, str]:
     return os.environ | {"PYTHONUNBUFFERED": "1", "MALLOC_ARENA_MAX": "2"}
 
 
-async def _main(plan: SupervisorPlan, console: Console) -> None:
-    await Supervisor(plan, console).run()
+# Set by whoever starts this program again where it ends with that code (inferdash.wire.trial).
+AGAIN, STARTED_AGAIN = 75, "INFERDASH_RELEASES"
+
+
+def main(plan: SupervisorPlan) -> int:
+    console = Console()
+    supervisor = Supervisor(plan, console)
+    asyncio.run(supervisor.run())
+    console.close(timeout=1)
+    return AGAIN if supervisor.begins_again else 0
 
 
 if __name__ == "__main__":
-    the_console = Console()
-    asyncio.run(_main(read(int(sys.argv[1])), the_console))
-    the_console.close(timeout=1)
+    the_plan = read(int(sys.argv[1]))
+    code = main(the_plan)
+    if code == AGAIN and not os.environ.get(STARTED_AGAIN):
+        # The lock on the data folder goes with them.
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        os.execv(the_plan.again[0], the_plan.again)  # noqa: S606 - our own program
+    sys.exit(code)

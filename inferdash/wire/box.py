@@ -7,11 +7,13 @@ from types import ModuleType
 from typing import Any
 
 from inferdash.up.plan import WORKER_THREADS, Program, SupervisorPlan, worker_words
+from inferdash.wire.releases import find_state, make_launch
 from servers.host.links.files import WireFiles
 from servers.host.links.ssh import HubAddress, LinkCommands, SshError
 
 # A wire that was cut is to be back within seconds, however often it fails.
 WIRE_PAUSE = 4.0
+BULK_PORT = 8474
 
 
 class BoxError(Exception):
@@ -39,6 +41,8 @@ def make_links(files: WireFiles) -> LinkCommands:
         database_port=hub["database_port"],
         redis_port=hub["redis_port"],
         box_port=hub["box_port"],
+        # Of a box that has joined before there was one.
+        bulk_port=hub.get("bulk_port", BULK_PORT),
     )
 
 
@@ -46,6 +50,9 @@ def make_box_plan(settings: ModuleType) -> SupervisorPlan:
     """Raises BoxError."""
     files = WireFiles(settings.DATA)
     links, hub = make_links(files), read_hub(files)
+    # Releases that the hub brings lie elsewhere, and go by the same settings and data.
+    os.environ["INFERDASH_DATA"] = str(settings.DATA)
+    os.environ.setdefault("INFERDASH_SETTINGS", str(settings.BASE_DIR / ".env"))
     files.database_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     manage = [sys.executable, str(settings.FILES / "manage.py")]
     # Until the hub answers, and while it has other tables, they would only fail.
@@ -63,10 +70,14 @@ def make_box_plan(settings: ModuleType) -> SupervisorPlan:
         admin_link="",
         warnings=[],
         notes=[f"this box is {settings.BOX} of the inferdash at {hub['url']}"],
+        again=make_launch(find_state(files)),
         programs=[
             _wire("control", control),
             Program(name="relay", command=[*when_ready, *manage, "relay"], descriptors=[]),
             _wire("streams", streams),
+            Program(
+                name="follower", command=[python, "-m", "inferdash.wire.follow"], descriptors=[]
+            ),
             Program(name="worker", command=[*when_ready, python, *words], descriptors=[]),
             Program(name="watcher", command=[*when_ready, *manage, "watch"], descriptors=[]),
         ],

@@ -1,8 +1,10 @@
 """The join of this machine to a hub, as a box: `make join TOKEN=…`."""
 
+import fcntl
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -27,6 +29,9 @@ from servers.host.links.ssh import HubAddress, SshError, make_enrol_command, pin
 from servers.judge.links.token import JoinToken, read_token
 from servers.judge.links.words import make_words
 
+# What the settings have read of it, which would stand before what the new one says.
+_OF_OLD_WIRE = ("INFERDASH_WIRE", "INFERDASH_BOX", "DATABASE_URL", "REDIS_URL")
+
 
 class JoinError(Exception):
     """Why this machine has not joined, and what to do about it."""
@@ -35,16 +40,19 @@ class JoinError(Exception):
 def main() -> NoReturn:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inferdash.settings")
     try:
-        join(os.environ.pop("TOKEN", ""), name=os.environ.pop("NAME", ""))
+        is_anew = os.environ.pop("NEW_KEY", "") == "1"
+        join(os.environ.pop("TOKEN", ""), name=os.environ.pop("NAME", ""), is_anew=is_anew)
     except (JoinError, KeyFileError, SshError) as error:
         sys.exit(f"inferdash: {error}")
     except KeyboardInterrupt:
         sys.exit(130)
+    if "--only" in sys.argv:
+        sys.exit(0)
     os.execv(sys.executable, [sys.executable, "-m", "inferdash.up"])  # noqa: S606 - no shell wanted
 
 
-def join(text: str, *, name: str) -> None:
-    """Raises JoinError, KeyFileError and SshError."""
+def join(text: str, *, name: str, is_anew: bool = False) -> None:
+    """`is_anew`: with a new key, where it has joined already. Raises JoinError, KeyFileError and SshError."""
     if not text:
         raise JoinError(
             "make join wants a token: an admin of the hub finds one under Settings, Boxes, Add a box."
@@ -55,8 +63,17 @@ def join(text: str, *, name: str) -> None:
         raise JoinError(str(error)) from error
     from inferdash import settings
 
-    files = WireFiles(settings.DATA)
-    _refuse_other_use(settings, files)
+    files = final = WireFiles(settings.DATA)
+    if is_anew and settings.WIRE == "box":
+        _refuse_while_it_runs(settings.DATA)
+        # Beside the old one, which stays what it is until this is let in.
+        files = WireFiles(settings.DATA / "joining")
+        shutil.rmtree(files.data, ignore_errors=True)
+        name = name or settings.BOX
+        for each in _OF_OLD_WIRE:
+            os.environ.pop(each, None)
+    else:
+        _refuse_other_use(settings, files)
     account, _, host = token.address.rpartition("@")
     hub = HubAddress(host=host, port=token.port)
     host_line = pin_host_key(hub, token.host_key, files.known_hosts)
@@ -69,11 +86,15 @@ def join(text: str, *, name: str) -> None:
         "hostname": socket.gethostname(),
         "machine_id": _read_machine_id(),
         "version": settings.VERSION,
-        "schema": _find_schema(),
+        "schema": find_schema(),
     }
     words = make_words(host_line.encode(), public_line.encode(), token.ident.encode())
     answer = _enrol(hub, account, token, files, said, words)
-    _keep(files, hub, answer)
+    _keep(files, final, hub, answer)
+    if files != final:
+        shutil.rmtree(final.folder)
+        files.folder.rename(final.folder)
+        files.data.rmdir()
     _say(f"let in as {answer['slug']}")
 
 
@@ -129,23 +150,34 @@ def _compare_words(heard: str, own: str) -> None:
     _say("waiting to be let in (Ctrl-C to give up)")
 
 
-def _keep(files: WireFiles, hub: HubAddress, answer: dict[str, Any]) -> None:
+def _keep(files: WireFiles, final: WireFiles, hub: HubAddress, answer: dict[str, Any]) -> None:
     port = answer["database_port"]
     keep_text(files.relay_secret, answer["relay_secret"])
-    kept = ("account", "database_port", "redis_port", "box_port", "url")
+    kept = ("account", "database_port", "redis_port", "bulk_port", "box_port", "url")
     facts = {"host": hub.host, "port": hub.port} | {name: answer[name] for name in kept}
     keep_text(files.hub, json.dumps(facts))
     role, password = answer["role"], quote(answer["password"], safe="")
-    folder = quote(str(files.database_folder), safe="/")
+    folder = quote(str(final.database_folder), safe="/")
     lines = [
         "# Made by make join; docs/boxes.md says how a box leaves its hub.",
         "INFERDASH_WIRE=box",
         f"INFERDASH_BOX={answer['slug']}",
         f"DATABASE_URL=postgresql://{role}:{password}@:{port}/{answer['database']}?host={folder}",
-        f"REDIS_URL=unix://{role}:{password}@{files.redis_socket}",
+        f"REDIS_URL=unix://{role}:{password}@{final.redis_socket}",
     ]
     # The last file: without it this is no box of a hub, and the join is begun anew.
     keep_text(files.env, "".join(f"{line}\n" for line in lines))
+
+
+def _refuse_while_it_runs(data: Path) -> None:
+    """Raises JoinError."""
+    with (data / "up.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise JoinError(
+                "inferdash runs here: stop it first (Ctrl-C). Engines go on meanwhile."
+            ) from error
 
 
 def _refuse_other_use(settings: ModuleType, files: WireFiles) -> None:
@@ -153,8 +185,8 @@ def _refuse_other_use(settings: ModuleType, files: WireFiles) -> None:
         raise JoinError("this inferdash is a hub itself, and cannot join another one.")
     if settings.WIRE == "box":
         raise JoinError(
-            f"this box has joined a hub already. Say make up; to join another one, stop inferdash "
-            f"here and remove {files.folder} first."
+            f"this box has joined a hub already. Say make up. For a new key say NEW_KEY=1 besides; "
+            f"to join another hub, stop inferdash here and remove {files.folder} first."
         )
     if os.environ.get("DATABASE_URL"):
         raise JoinError("a box has the hub's database: take DATABASE_URL out of its settings.")
@@ -171,7 +203,7 @@ def _read_machine_id() -> str:
         return ""
 
 
-def _find_schema() -> str:
+def find_schema() -> str:
     """The last migration that this version brings."""
     folder = Path(__file__).resolve().parents[2] / "servers" / "migrations"
     return max(path.stem for path in folder.glob("[0-9]*.py"))

@@ -108,9 +108,15 @@ def describe_action(action: str) -> str:
     return f"{past} {rest}".strip()
 
 
-def describe_detail(action: str, detail: Mapping[str, Any]) -> str:
-    """What else is known of it, in words: "version 3, run 12, after its requests"; "" for nothing."""
-    return ", ".join(_list_words(action, detail))[:_MOST]
+def describe_detail(action: str, detail: Mapping[str, Any], *, box: str = "") -> str:
+    """What else is known of it, in words: "version 3, run 12, after its requests"; "" for nothing.
+
+    `box`: where its server is, where it is to be named; an entry may say that itself.
+    """
+    words = list(_list_words(action, detail))
+    if box and not {"box", "placed"} & detail.keys():
+        words.insert(0, f"on {box}")
+    return ", ".join(words)[:_MOST]
 
 
 def _list_words(action: str, detail: Mapping[str, Any]) -> Iterator[str]:

@@ -2,16 +2,17 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.conf import settings
-from django.db.models import Count, F
+from django.db.models import Count, F, OuterRef, QuerySet, Subquery
 from django.template.loader import render_to_string
 from django.utils import timezone
 
 from servers.lifecycle.links import decisions
-from servers.models import Box, BoxLink, HostResources, Secret, Server, User
+from servers.models import Box, BoxLink, BoxUpgrade, HostResources, Secret, Server, User
+from servers.models.links import UpgradeStep
 
 type Key = tuple[str, int | None]
 
@@ -22,7 +23,7 @@ PAGES = frozenset({"boxes", "box_add"})
 
 @dataclass(frozen=True, kw_only=True)
 class LinkedBox:
-    """`state`: here, joined, away or revoked; "waiting" where it has not been heard of yet."""
+    """`state`: here, joined, held, away or revoked; "waiting" where it has not been heard of yet."""
 
     name: str
     state: str
@@ -39,6 +40,31 @@ class LinkedBox:
     health_word: str
     twins: tuple[str, ...] = ()  # hosts of two machines that run as this box
     secrets: tuple[str, ...] = ()  # of a revoked one: those that it has seen and that are the same
+    upgrade: BoxUpgrade | None = None  # the last one
+
+    @property
+    def is_brought_up(self) -> bool:
+        """Right now."""
+        return self.upgrade is not None and bool(self.upgrade.is_open)
+
+    @property
+    def may_cancel(self) -> bool:
+        return (
+            self.upgrade is not None
+            and self.is_brought_up
+            and self.upgrade.step != UpgradeStep.SWITCHING
+        )
+
+    @property
+    def may_be_brought_up(self) -> bool:
+        return bool(self.needs and self.pk) and self.state == "joined" and not self.is_brought_up
+
+    @property
+    def upgrade_failure(self) -> str:
+        """Of the last try, while the box still lacks that version."""
+        up = self.upgrade
+        is_failed = up is not None and up.step == UpgradeStep.FAILED and up.version == self.needs
+        return up.said if up is not None and is_failed else ""
 
     @property
     def has_wrong_clock(self) -> bool:
@@ -73,10 +99,19 @@ def list_linked() -> list[LinkedBox]:
     secrets = _list_seen_secrets()
     links = {each.box_id: each for each in BoxLink.objects.exclude(joined_at=None) if each.box_id}
     told = HostResources.objects.by_box()
+    upgrades = {each.box_id: each for each in _list_last_upgrades()}
     return [
-        _describe(box, links.get(box.pk), told.get(box.pk), secrets.get(box.pk, ()))
+        replace(
+            _describe(box, links.get(box.pk), told.get(box.pk), secrets.get(box.pk, ())),
+            upgrade=upgrades.get(box.pk),
+        )
         for box in Box.objects.order_by("slug")
     ]
+
+
+def _list_last_upgrades() -> QuerySet[BoxUpgrade]:
+    last = BoxUpgrade.objects.filter(box=OuterRef("box")).order_by("-pk").values("pk")[:1]
+    return BoxUpgrade.objects.filter(pk=Subquery(last)).select_related("box")
 
 
 def find_linked() -> dict[str, LinkedBox]:
@@ -85,9 +120,11 @@ def find_linked() -> dict[str, LinkedBox]:
 
 
 def name_state(link: BoxLink) -> str:
-    """asks, refused, over (its token was), joined, revoked."""
+    """asks, refused, over (its token was), joined, held (two came with its key), revoked."""
     if link.revoked_at is not None:
         return "revoked"
+    if link.held_at is not None:
+        return "held"
     if link.joined_at is not None:
         return "joined"
     if link.refused_at is not None:
@@ -101,13 +138,15 @@ def _describe(
 ) -> LinkedBox:
     is_here = link is None and box.slug == settings.BOX
     is_revoked = link is not None and link.revoked_at is not None
-    # Its watcher tells it of a box that runs, the join of one that has not begun to.
-    version = box.facts.get("version") or (link.version if link else "")
+    # A further box tells it beside its link, also where its watcher waits for another version.
+    version = (link.version if link else "") or box.facts.get("version", "")
     # As its watcher has compared it last; before that, as it was when it joined.
     clock = told.found.get("clock") if told is not None else None
     if is_revoked and link is not None:
         state, since = "revoked", link.revoked_at
-    elif box.is_silent:
+    elif link is not None and link.held_at is not None:
+        state, since = "held", link.held_at
+    elif box.is_silent and not (link is not None and link.is_told):
         state, since = ("away", box.seen_at) if box.seen_at else ("waiting", None)
     else:
         state, since = "here" if is_here else "joined", None
@@ -152,6 +191,12 @@ def list_requests() -> list[BoxRequest]:
         follows = was.revoked_at if was is not None and not is_taken else None
         found.append(BoxRequest(link=link, is_name_taken=is_taken, follows=follows))
     return found
+
+
+def build_upgrade(link: BoxLink) -> dict[str, object]:
+    """What the question before it says."""
+    running = Server.objects.present().filter(box=link.box, run__ended_at=None).exclude(run=None)
+    return {"link": link, "version": settings.VERSION, "running": running.count()}
 
 
 def build_revocation(link: BoxLink) -> dict[str, object]:

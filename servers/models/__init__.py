@@ -38,6 +38,7 @@ from servers.models.jobs import Job as Job
 from servers.models.jobs import JobLog as JobLog
 from servers.models.links import BoxInvitation as BoxInvitation
 from servers.models.links import BoxLink as BoxLink
+from servers.models.links import BoxUpgrade as BoxUpgrade
 from servers.models.links import SecretCopy as SecretCopy
 from servers.models.logs import LogChunk as LogChunk
 from servers.models.memory import FiguresChunk as FiguresChunk

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from servers.models.box import Box
+from servers.models.box import SILENT_AFTER, Box
 from servers.models.images import RegistryCredential
 from servers.models.people.key import Secret, seal_text, unseal_text
 from servers.models.people.user import User
@@ -46,6 +46,10 @@ class BoxLinkQuerySet(models.QuerySet["BoxLink"]):
     def select_joined(self) -> Self:
         return self.exclude(joined_at=None).filter(revoked_at=None)
 
+    def select_let_in(self) -> Self:
+        """Those of joined ones that may reach the hub now, and be reached."""
+        return self.select_joined().filter(held_at=None)
+
     def select_waiting(self) -> Self:
         """Those about which an admin has to decide."""
         return self.filter(
@@ -71,6 +75,8 @@ class BoxLink(models.Model):
     came_from = models.CharField(max_length=64, blank=True)  # the address that it asked from
     version = models.CharField(max_length=40, blank=True)  # of inferdash
     schema = models.CharField(max_length=120, blank=True)  # the last migration that it knows
+    # When it said so last; a box whose watcher waits for another version goes on saying it.
+    told_at = models.DateTimeField(null=True)
     clock_offset = models.FloatField(null=True)  # seconds that its clock is ahead of the hub's
     # Identity: its own Ed25519 key, as in authorized_keys, and the X25519 key (base64) to which
     # secrets are sealed.
@@ -85,6 +91,8 @@ class BoxLink(models.Model):
     joined_at = models.DateTimeField(null=True)
     joined_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     refused_at = models.DateTimeField(null=True)
+    # When two machines came with its key, which are both kept out until an admin says which it is.
+    held_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
     revoked_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
 
@@ -113,6 +121,11 @@ class BoxLink(models.Model):
         return self.joined_at is not None and self.revoked_at is None
 
     @property
+    def is_told(self) -> bool:
+        """Whether the box has been heard of lately, whatever its version."""
+        return self.told_at is not None and timezone.now() - self.told_at < SILENT_AFTER
+
+    @property
     def role(self) -> str:
         """Its name in PostgreSQL and in Redis."""
         return f"box_{self.pk}"
@@ -129,6 +142,51 @@ class BoxLink(models.Model):
     def reveal_relay_secret(self) -> str:
         """Raises SecretError."""
         return unseal_text(bytes(self.sealed_relay_secret or b""), "the relay secret of a box")
+
+
+class UpgradeStep(models.TextChoices):
+    """In the order in which a box that is brought up goes through them."""
+
+    ASKED = "asked", "waits for the box"
+    DESCRIBED = "described", "the hub packs its release"
+    PACKED = "packed", "the box is about to fetch it"
+    FETCHING = "fetching", "fetching"
+    INSTALLING = "installing", "installing"
+    SWITCHING = "switching", "restarting"
+    DONE = "done", "done"
+    FAILED = "failed", "failed"
+    CANCELLED = "cancelled", "cancelled"
+
+
+class BoxUpgrade(models.Model):
+    """A box's change to the hub's version, as an admin has asked for it.
+
+    Boxes of every version read and write this table by the names of its columns, so that none of
+    them may go or come to mean something else.
+    """
+
+    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="upgrades")
+    version = models.CharField(max_length=40)  # of the hub
+    asked_at = models.DateTimeField(default=timezone.now)
+    asked_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    step = models.CharField(max_length=12, choices=UpgradeStep, default=UpgradeStep.ASKED)
+    moved_at = models.DateTimeField(default=timezone.now)  # when a step or the percent changed last
+    # JSON of what the box has, by which the hub packs: machine, python, requirements.
+    has = models.TextField(default="")
+    # Of the bundle.
+    release = models.CharField(max_length=80, default="")
+    digest = models.CharField(max_length=64, default="")  # SHA-256, in hex
+    size = models.BigIntegerField(default=0)  # bytes
+    percent = models.PositiveSmallIntegerField(null=True)  # of it, that is fetched
+    said = models.TextField(default="")  # why it failed
+    # True or NULL, of which any number may stand in a unique column: one box at a time.
+    is_open = models.BooleanField(null=True, default=True, unique=True)
+
+    class Meta:
+        ordering = ["-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.box} to {self.version}"
 
 
 class SecretCopy(models.Model):

@@ -29,17 +29,21 @@ RECORDED = 90
 _RECORDING_TTL = 3600
 
 
-def keep(box_slug: str, sample: dict[str, Any]) -> None:
-    """The newest sample, and one more point of the chart."""
-    store.run_despite(lambda: _keep(box_slug, sample))
+def keep(
+    box_slug: str, sample: dict[str, Any], points: Sequence[dict[str, Any]] | None = None
+) -> None:
+    """The newest sample, and more points of the chart; None: its own."""
+    if points is None:
+        # A sample that is only repeated because the collector hangs is no point of a chart.
+        points = [holders.point(sample)] if sample.get("stale_s") is None else []
+    store.run_despite(lambda: _keep(box_slug, sample, points))
 
 
-def _keep(box_slug: str, sample: dict[str, Any]) -> None:
+def _keep(box_slug: str, sample: dict[str, Any], points: Sequence[dict[str, Any]]) -> None:
     with store.client.pipeline(transaction=False) as pipe:
         pipe.set(f"inferdash:sample:{box_slug}", json.dumps(sample), ex=_SAMPLE_TTL)
-        # A sample that is only repeated because the collector hangs is no point of a chart.
-        if sample.get("stale_s") is None:
-            pipe.rpush(f"inferdash:history:{box_slug}", json.dumps(holders.point(sample)))
+        if points:
+            pipe.rpush(f"inferdash:history:{box_slug}", *map(json.dumps, points))
             pipe.ltrim(f"inferdash:history:{box_slug}", -HISTORY, -1)
         pipe.execute()
 

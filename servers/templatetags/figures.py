@@ -1,5 +1,6 @@
 """Metrics of engines, as words and sparklines."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from servers.templatetags.format import DASH, duration
 register = template.Library()
 
 WIDTH, HEIGHT = 120, 20  # of the small line, in its own units
+SHORTEST = 12  # points over which it is spread at least: two minutes
 # In the order of POINT in static/js/runs/engine-charts.js.
 POINT = (
     *("generation", "prompt", "running", "queued", "first_p50", "first_p95"),
@@ -109,7 +111,8 @@ def small_line(told: EngineMetrics) -> Sparkline | None:
     most = max((each for each in told.line if each is not None), default=0.0)
     if most <= 0:
         return None
-    step = WIDTH / (samples.LINE - 1)
+    # All of the width after its first minutes: a line that has just begun would be a dot in a corner.
+    step = WIDTH / (max(len(told.line), SHORTEST) - 1)
     begins = WIDTH - step * (len(told.line) - 1)
     words, is_down = [], False
     for place, each in enumerate(told.line):
@@ -119,7 +122,9 @@ def small_line(told: EngineMetrics) -> Sparkline | None:
         y = HEIGHT - 1 - each / most * (HEIGHT - 2)
         words.append(f"{'L' if is_down else 'M'}{begins + place * step:.1f} {y:.1f}")
         is_down = True
-    said = f"Generated tokens a second in the last 15 minutes, at most {tokens(most)}"
+    minutes = math.ceil(len(told.line) * metrics.FINEST / 60)
+    span = "minute" if minutes == 1 else f"{minutes} minutes"
+    said = f"Generated tokens a second in the last {span}, at most {tokens(most)}"
     return Sparkline(path="".join(words), words=said)
 
 

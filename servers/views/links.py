@@ -9,9 +9,9 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
 from servers.contexts import links
-from servers.lifecycle.links import decisions
+from servers.lifecycle.links import decisions, upgrades
 from servers.lifecycle.links.invitations import LinkError, invite_box, withdraw
-from servers.models import BoxInvitation, BoxLink, Permission
+from servers.models import BoxInvitation, BoxLink, BoxUpgrade, Permission
 from servers.views.access import PersonRequest, get, get_or_post, post
 from servers.views.responses import render_question, respond_text, respond_told
 
@@ -62,9 +62,11 @@ def let_box_in(request: PersonRequest, pk: int) -> HttpResponse:
     context: dict[str, Any] = {"link": link, "name": name}
     if request.method == "GET":
         context["is_taken"] = decisions.is_name_taken(link.name)
+        context["is_joined"] = BoxLink.objects.select_joined().filter(box__slug=link.name).exists()
         return render_question(request, f"Let {link} in?", "links/_let_in.html", context)
     try:
-        joined = decisions.let_in(link, request.user, name=name)
+        replaces = request.POST.get("replaces") == "yes"
+        joined = decisions.let_in(link, request.user, name=name, replaces=replaces)
     except LinkError as error:
         context["error"] = str(error)
         return render_question(request, f"Let {link} in?", "links/_let_in.html", context)
@@ -97,6 +99,16 @@ def revoke_box(request: PersonRequest, pk: int) -> HttpResponse:
     return redirect("settings_boxes")
 
 
+@post("settings/links/<int:pk>/release/", Permission.ADMINISTER, name="box_release")
+def release_box(request: PersonRequest, pk: int) -> HttpResponse:
+    link = get_object_or_404(BoxLink, pk=pk)
+    try:
+        decisions.release(link, request.user)
+    except LinkError as error:
+        return respond_text(str(error))
+    return respond_told(f"{link} is let in again.")
+
+
 @get_or_post("settings/links/<int:pk>/remove/", Permission.ADMINISTER, name="box_remove")
 def remove_box(request: PersonRequest, pk: int) -> HttpResponse:
     link = get_object_or_404(BoxLink.objects.select_related("box"), pk=pk)
@@ -110,3 +122,26 @@ def remove_box(request: PersonRequest, pk: int) -> HttpResponse:
     else:
         messages.success(request, f"{link} is removed, with what was known of it.")
     return redirect("settings_boxes")
+
+
+@get_or_post("settings/links/<int:pk>/bring-up/", Permission.ADMINISTER, name="box_bring_up")
+def bring_box_up(request: PersonRequest, pk: int) -> HttpResponse:
+    link = get_object_or_404(BoxLink.objects.select_related("box"), pk=pk)
+    if request.method == "GET":
+        context = links.build_upgrade(link)
+        return render_question(request, f"Bring {link} up?", "links/_bring_up.html", context)
+    try:
+        upgrades.bring_up(link, request.user)
+    except LinkError as error:
+        messages.error(request, str(error))
+    return redirect("settings_boxes")
+
+
+@post("settings/links/<int:pk>/stay/", Permission.ADMINISTER, name="box_stay")
+def cancel_upgrade(request: PersonRequest, pk: int) -> HttpResponse:
+    upgrade = get_object_or_404(BoxUpgrade.objects.select_related("box"), pk=pk)
+    try:
+        upgrades.cancel(upgrade, request.user)
+    except LinkError as error:
+        return respond_text(str(error))
+    return respond_told(f"{upgrade.box} stays as it is.")

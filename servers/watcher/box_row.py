@@ -10,6 +10,7 @@ from typing import Any
 
 import redis
 from django.conf import settings
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from servers import events, lifecycle
@@ -152,10 +153,11 @@ def sign_of_life(box: Box, sample: dict[str, Any] | None, problems: list[dict[st
     look_at_host_resources(box, docker)
     changed = facts != box.facts or box.is_silent
     are_others: bool = facts["problems"] != box.facts.get("problems", [])
-    now = timezone.now()
-    Box.objects.filter(pk=box.pk).update(seen_at=now, facts=facts)
-    # Not before the hub has it: until then the box is as away as ever.
-    box.seen_at, box.facts = now, facts
+    # By the hub's clock: with that the hub compares it, to say whether the box is away.
+    Box.objects.filter(pk=box.pk).update(seen_at=Now(), facts=facts)
+    # Not before the hub has it: until then the box is as away as ever. Here by our own clock, with
+    # which this process compares it.
+    box.seen_at, box.facts = timezone.now(), facts
     reboots.note_versions(box)
     if changed:
         events.publish_change("box", box.pk)

@@ -40,6 +40,7 @@ from servers.watcher.memory.monitor import (
     ReleaseMonitor,
 )
 from servers.watcher.memory.oom import OomMonitor
+from servers.watcher.pace import BoxPace
 from servers.watcher.runs.runs import Runs
 from servers.watcher.weights import ModelScan
 
@@ -95,6 +96,7 @@ class Watcher:
         )
         self.has_acted = False  # since the last look at what was left behind
         self.stopping = threading.Event()
+        self.pace = BoxPace(self.box, self.stopping)
         self.wake = threading.Event()  # something for reconcile() to do
         self.job_asked = threading.Event()  # perhaps something for the box itself
         self.to_tidy = threading.Event()  # perhaps something is no longer left behind
@@ -159,6 +161,7 @@ class Watcher:
 
     def stop(self) -> None:
         self.stopping.set()
+        self.pace.stir()
         writer.grew.set()
         self._wake_for(set(events.Topic))
         self.to_tidy.set()
@@ -167,6 +170,8 @@ class Watcher:
         for topic in topics:
             for event in self._events[topic]:
                 event.set()
+        if events.Topic.RUNS in topics:
+            self.pace.stir()
 
     def _run_reconciler(self) -> None:
         tidied_at = logs_at = 0.0
@@ -212,6 +217,7 @@ class Watcher:
             log.warning("Docker is not there yet: %s", error)
         else:
             self.boot_is_noted.set()
+            self.pace.look(is_busy=self.jobs.is_busy)
             self.runs.reconcile()
             # One that was killed ends what it finds when it is started again.
             if time.monotonic() - self.docker_was_away_at < DOCKER_IS_NEW:
@@ -225,7 +231,7 @@ class Watcher:
 
     def _run_prober(self) -> None:
         due = time.monotonic()
-        while not self.stopping.wait(max(0.0, due - time.monotonic())):
+        while not self.pace.wait(max(0.0, due - time.monotonic())):
             # A round hears answers until the next one is due.
             due = time.monotonic() + TICK
             if self.boot_is_noted.is_set():
@@ -243,7 +249,7 @@ class Watcher:
     def _run_load_guard(self) -> None:
         """Apart from everything else: it must not wait for anything while memory runs out."""
         last: float | None = None
-        while not self.stopping.wait(TICK):
+        while not self.pace.wait(TICK):
             sample = self.sample
             if sample is not None and sample["t"] != last:
                 last = sample["t"]
@@ -251,7 +257,7 @@ class Watcher:
 
     def _run_oom_reader(self) -> None:
         """Apart from everything else: Docker is asked for a new container's first process."""
-        while not self.stopping.wait(TICK):
+        while not self.pace.wait(TICK):
             if self.boot_is_noted.is_set():
                 self._run_safely(lambda: self.oom_killed.look(self.sample), may_take=float("inf"))
 
@@ -369,7 +375,7 @@ class Watcher:
                 looked_at = time.monotonic()
                 self._run_safely(self.alerts.look_at_others)
             self._run_safely(self.sending.step)
-            self.to_send.wait(ALERTS_EVERY)
+            self.to_send.wait(self.pace.stretch(ALERTS_EVERY))
 
     def _run_sampler(self) -> None:
         self.collector.start()
@@ -389,7 +395,8 @@ class Watcher:
         if self.sample is not None:
             judged = self.hardware.judge(self.memory.judge(self.sample))
             self.judged = judged
-            events.publish_sample(self.box.slug, self.box.pk, judged)
+            if (points := self.pace.take_points(judged)) is not None:
+                events.publish_sample(self.box.slug, self.box.pk, judged, points)
             self.history.see(judged)
 
     def _run_docker_events(self) -> None:
@@ -414,6 +421,7 @@ class Watcher:
     def _on_event(self, event: Event) -> None:
         if event.run is None or not self.boot_is_noted.is_set():
             return
+        self.pace.stir()
         run = (
             Run.objects.select_related("server__box__hf_token", "version", *PARTS)
             .filter(pk=event.run, server__box=self.box)

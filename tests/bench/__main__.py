@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator
 
 from tests.bench import (
+    boxes,
     chat,
     collector,
     crowd,
@@ -45,6 +46,7 @@ BENCHES: dict[str, Callable[[], Iterator[BenchResult]]] = {
     "gateway": gateway.bench,
     "litellm": litellm.bench,
     "links": links.bench,
+    "boxes": boxes.bench,
     "log": log.bench,
     "follow": follow.bench,
     "search": search.bench,

@@ -17,8 +17,8 @@ from servers.host.links.files import WireFiles
 from tests.nvml import StandIn, profiles
 from tests.ports import free_port
 from tests.shell import Shell
-from tests.terminal import TerminalProgram
-from tests.waiting import wait_until
+from tests.terminal import ROOT, TerminalProgram
+from tests.waiting import PATIENCE, wait_until
 
 UP = [sys.executable, "-m", "inferdash.up"]
 JOIN = [sys.executable, "-m", "inferdash.wire.join"]
@@ -41,13 +41,14 @@ class LinkedMachine:
     data: Path
     environment: dict[str, str]
     up: TerminalProgram
+    root: Path = ROOT  # of its inferdash
 
     @property
     def files(self) -> WireFiles:
         return WireFiles(self.data)
 
     def start(self) -> None:
-        self.up = TerminalProgram(UP, self.environment, patience=PATIENT)
+        self.up = TerminalProgram(UP, self.environment, patience=PATIENT, folder=self.root)
 
     def end(self) -> None:
         self.up.press_ctrl_c()
@@ -82,7 +83,7 @@ class TwoBoxes:
     def try_ssh(self, *options: str, command: str = "") -> "subprocess.CompletedProcess[str]":
         """With the box's own key, as who has taken over the box would."""
         whole = [*self._make_ssh(options), *([command] if command else [])]
-        return subprocess.run(whole, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(whole, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
     def begin_ssh(self, *options: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(self._make_ssh(options), stderr=subprocess.PIPE, text=True)
@@ -97,8 +98,11 @@ class TwoBoxes:
 
 
 @contextmanager
-def two_boxes(docker_host: str, folder: Path) -> Iterator[TwoBoxes]:
-    """A hub, and a box that has joined it and is let in."""
+def two_boxes(docker_host: str, folder: Path, *, box_root: Path = ROOT) -> Iterator[TwoBoxes]:
+    """A hub, and a box that has joined it and is let in.
+
+    `box_root`: where its inferdash is, which may be one of another version.
+    """
     gpus = StandIn(folder)
     gpus.show(profiles.rtx_pro_6000())
     port, ssh = free_port(), free_port()
@@ -111,7 +115,8 @@ def two_boxes(docker_host: str, folder: Path) -> Iterator[TwoBoxes]:
     on_hub = shared | {
         "INFERDASH_DATA": str(folder / "hub"), "INFERDASH_BOX": "rtx8", "PORT": str(port),
         "INFERDASH_HUB_PORT": str(ssh), "INFERDASH_HUB_DATABASE_PORT": str(free_port()),
-        "INFERDASH_HUB_REDIS_PORT": str(free_port()), "INFERDASH_BOX_PORTS": f"{link}-{link}",
+        "INFERDASH_HUB_REDIS_PORT": str(free_port()), "INFERDASH_HUB_BULK_PORT": str(free_port()),
+        "INFERDASH_BOX_PORTS": f"{link}-{link + 1}",
         "INFERDASH_HUB_ACCOUNT": "nobody",
     }  # fmt: skip
     on_box = shared | {"INFERDASH_DATA": str(folder / "milo"), "INFERDASH_BOX": ""}
@@ -126,13 +131,15 @@ def two_boxes(docker_host: str, folder: Path) -> Iterator[TwoBoxes]:
         hub.up.waits_for("ready at")
         shell = Shell(os.environ | on_hub)
         token = shell.run(TOKEN).strip()
-        joining = TerminalProgram(JOIN, on_box | {"TOKEN": token, "NAME": "milo"}, patience=PATIENT)
-        box = LinkedMachine(data=folder / "milo", environment=on_box, up=joining)
+        joining = TerminalProgram(
+            JOIN, on_box | {"TOKEN": token, "NAME": "milo"}, patience=PATIENT, folder=box_root
+        )
+        box = LinkedMachine(data=folder / "milo", environment=on_box, up=joining, root=box_root)
         joining.waits_for("these words must be the same")
         words = joining.waits_for(r"inferdash:\s+((?:[a-z]+ ){5}[a-z]+)")[1]
         shell.run(LET_IN)
         joining.waits_for("let in as milo")
-        joining.waits_for("Watching milo")
+        joining.waits_for("Watching milo|The hub is newer")
         install = (box.data / "install.id").read_text().strip()
         docker = DockerContainers(install, docker_host)
         yield TwoBoxes(
@@ -149,10 +156,10 @@ def two_boxes(docker_host: str, folder: Path) -> Iterator[TwoBoxes]:
             if machine is not None:
                 machine.end()
                 print(machine.up.said)  # pytest shows it where a test failed
-        _remove_database(hub.data)
+        remove_database(hub.data)
 
 
-def _remove_database(data: Path) -> None:
+def remove_database(data: Path) -> None:
     """PostgreSQL's files lie elsewhere where its account may not come to ours."""
     place = WireFiles(data).postgres
     if place.is_symlink():

@@ -8,16 +8,22 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.axe import faults
 from tests.browser.chromium import new_page
+from tests.browser.layout import until
 from tests.web_stack import WebStack
 
 pytestmark = pytest.mark.browser
 
 
 # Servers as they stand on the page, from the top.
-SEEN = """() => [...document.querySelectorAll(".card")]
-    .filter((card) => card.checkVisibility())
-    .map((card) => [card.getBoundingClientRect().top, card.dataset.name])
-    .sort((one, other) => one[0] - other[0]).map(([, name]) => name)"""
+STARTS_WITH = """(names) => {
+    const seen = [...document.querySelectorAll(".card")]
+        .filter((card) => card.checkVisibility())
+        .map((card) => [card.getBoundingClientRect().top, card.dataset.name])
+        .sort((one, other) => one[0] - other[0]).map(([, name]) => name);
+    return names.every((name, index) => seen[index] === name);
+}"""
+LOW = """() => [...document.querySelectorAll(".card")]
+    .every((card) => card.offsetHeight < 60)"""
 
 
 @pytest.fixture
@@ -60,7 +66,7 @@ def test_the_list_of_servers_is_filtered_starred_and_acted_on(busy: WebStack, pa
     page.get_by_role("button", name="Table").click()
     by_speed = page.get_by_role("button", name="Tok/s")
     by_speed.click()
-    assert page.evaluate(SEEN)[:2] == ["minimax-m27", "qwen3-8b"]
+    until(page, STARTS_WITH, ["minimax-m27", "qwen3-8b"])
     # What the socket brings takes its place.
     busy.run(
         "run = Run.objects.get(server__slug='qwen3-8b')\n"
@@ -68,12 +74,12 @@ def test_the_list_of_servers_is_filtered_starred_and_acted_on(busy: WebStack, pa
         "events.publish_change('server', run.server_id)"
     )
     expect(page.locator(".card[data-name='qwen3-8b']")).to_contain_text("999")
-    assert page.evaluate(SEEN)[:2] == ["qwen3-8b", "minimax-m27"]
+    until(page, STARTS_WITH, ["qwen3-8b", "minimax-m27"])
     by_speed.click()
     expect(by_speed).to_have_accessible_name("Tok/s, ascending")
-    assert page.evaluate(SEEN)[:2] == ["minimax-m27", "qwen3-8b"]
+    until(page, STARTS_WITH, ["minimax-m27", "qwen3-8b"])
     by_speed.click()
-    assert page.evaluate(SEEN)[0] == "gemma-tiny", "the favourite, as before"
+    until(page, STARTS_WITH, ["gemma-tiny"])  # the favourite, as before
     page.get_by_role("button", name="Select", exact=True).click()
     for name in ("minimax-m27", "qwen3-8b"):
         page.get_by_label(f"Select {name}").check()
@@ -125,8 +131,7 @@ def test_fifty_servers_are_rows_on_a_phone(busy: WebStack, page: Page) -> None:
     rows = page.locator(".card:visible")
     expect(rows).to_have_count(50)
 
-    heights = rows.evaluate_all("all => all.map((row) => row.offsetHeight)")
-    assert max(heights) < 60, heights
+    until(page, LOW)
     expect(rows.first.get_by_role("link", name="Why")).to_be_visible()
     page.get_by_role("button", name="Select", exact=True).click()
     page.get_by_label("Select minimax-m27").check()

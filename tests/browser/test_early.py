@@ -6,6 +6,8 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from tests.browser.chromium import new_page
+from tests.browser.layout import until
+from tests.browser.steps import eventually
 from tests.web_stack import WebStack
 
 pytestmark = pytest.mark.browser
@@ -30,8 +32,8 @@ def test_a_button_that_is_pressed_too_early_is_not_pressed_in_vain(
     page.goto(f"{stack.url}/", wait_until="commit")
     card = page.get_by_role("article").filter(has_text="qwen3-8b")
     card.get_by_role("button", name="Start", exact=True).click()
-    assert came.is_set()
-    assert page.evaluate("document.readyState") == "interactive"
+    eventually(page, came.is_set)
+    until(page, "() => document.readyState === 'interactive'")
     assert stack.run("print(Run.objects.count())").strip() == "0"
 
     for route in held:
@@ -44,7 +46,7 @@ def test_a_button_that_is_pressed_too_early_is_not_pressed_in_vain(
     came.clear()
     page.goto(f"{stack.url}/", wait_until="commit")
     page.locator(".palette-button .icon").click()
-    assert came.is_set()
+    eventually(page, came.is_set)
     for route in held:
         route.continue_()
     expect(page.get_by_role("dialog", name="Search and commands")).to_be_visible()

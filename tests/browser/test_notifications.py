@@ -78,7 +78,7 @@ def test_what_is_ready_is_shown_once_by_whichever_tab_listens(
     page.reload()
     page.get_by_role("button", name="Turn on").press("Enter")
     expect(page.get_by_role("button", name="Turn off")).to_be_visible()
-    assert shown(page) == ["inferdash"]
+    eventually(page, lambda: shown(page) == ["inferdash"])
     # What was there before they were turned on is no news.
     eventually(page, lambda: page.evaluate(f"localStorage.getItem('{KEPT}')") is not None)
 

@@ -92,6 +92,16 @@ def test_a_note_is_about_its_word_alone() -> None:
         ("docker run -it lmsysorg/sglang:dev zsh -l", "This starts a shell"),
         ("docker run -it ghcr.io/ggml-org/llama.cpp:full /bin/sh", "This starts a shell"),
         ("docker run -it acme/box:1 bash", "This starts a shell"),
+        (
+            "docker run ghcr.io/ggml-org/llama.cpp:full --run -m /m/a.gguf",
+            "This starts llama-cli: the image holds all tools of llama.cpp, and --run chooses that one",
+        ),
+        ("docker run ghcr.io/ggml-org/llama.cpp:full-cuda -b -m /m/a.gguf", "starts llama-bench"),
+        ("docker run acme/llama.cpp:1 --quantize /m/a.gguf q4_0", "starts llama-quantize"),
+        (
+            "docker run --entrypoint /app/tools.sh acme/llama.cpp:1 -c /m/a",
+            "starts the converter of checkpoints to GGUF",
+        ),
         ("docker run vllm/vllm-openai bash -c 'nvidia-smi; sleep 1'", "starts none of the engines"),
         ("docker run vllm/vllm-openai bash -c 'ray start --head --block'", "This starts Ray"),
         ("docker run acme/x:1 sh -c 'ray start --address=$HEAD:6379'", "This starts Ray"),

@@ -65,6 +65,10 @@ MAY = {
     "inferdash's own: keys, settings and sockets of links between boxes": {
         *("host/links/keys.py", "host/links/relay.py", "host/links/ssh.py", "host/links/sshd.py"),
         *("lifecycle/links/keeper.py", "management/commands/relay.py", "models/people/key.py"),
+        "management/commands/hub_moved.py",
+    },
+    "inferdash's own: releases that the hub packs for its boxes": {
+        *("host/links/bulk.py", "lifecycle/links/packing.py"),
     },
     "the hub's own PostgreSQL: its files and programs, and the SQLite file that moves there": {
         *("host/links/openers.py", "host/links/postgres.py", "lifecycle/links/database_move.py"),

@@ -36,6 +36,9 @@ const TOLD = [
   ["pictures beside their text", [question("what?", { images: [PICTURE] })], {}, [
     { role: "user", content: [{ type: "text", text: "what?" }, { type: "image_url", image_url: { url: PICTURE.url } }] },
   ]],
+  ["files before what is asked of them", [question("why?", { files: [{ name: "a b.py", text: "print()\n", bytes: 8 }, { name: "x.log", text: "```", bytes: 3 }, {}] })], {}, [
+    { role: "user", content: "a b.py:\n```python\nprint()\n```\n\nx.log:\n````\n```\n````\n\nwhy?" },
+  ]],
   ["pictures alone", [question("", { images: [PICTURE] })], {}, [
     { role: "user", content: [{ type: "image_url", image_url: { url: PICTURE.url } }] },
   ]],

@@ -10,6 +10,7 @@ const LINES = [
   ["INFO 11-21 10:00:00 [core.py:12] Starting up", "INFO", "[core.py:12] Starting up", "[core.py:12] "],
   ["(VllmWorker TP1 pid=8) ERROR 11-21 10:00:03 [worker.py:5] CUDA out", "ERROR", "(VllmWorker TP1 pid=8) [worker.py:5] CUDA out", "(VllmWorker TP1 pid=8) [worker.py:5] "],
   ["(EngineCore pid=271) ValueError: no", "", "(EngineCore pid=271) ValueError: no", "(EngineCore pid=271) "],
+  ["(ServeReplica:default:LLM pid=77) INFO 11-21 10:00:00 [x.py:2] a", "INFO", "(ServeReplica:default:LLM pid=77) [x.py:2] a", "(ServeReplica:default:LLM pid=77) [x.py:2] "],
   ["[2026-03-30 14:21:44 DP0 TP1] Decode batch", "", "DP0 TP1 Decode batch", "DP0 TP1"],
   ["[2026-03-30 14:21:44] The server is fired up", "", "The server is fired up", ""],
   ["INFO:     Started server process [1]", "INFO", "Started server process [1]", ""],

@@ -132,6 +132,20 @@ def test_a_watcher_judges_wishes_before_anything_else_and_until_the_hub_has_hear
 
 
 @pytest.mark.django_db
+def test_a_box_with_a_slow_clock_is_not_away(
+    monkeypatch: pytest.MonkeyPatch, own_redis: object, root: object
+) -> None:
+    box = factories.box(live.BOX)
+    monkeypatch.setattr(box_row, "gather", lambda _sample: (None, {"problems": []}))
+    now = timezone.now
+    with monkeypatch.context() as slow:
+        slow.setattr(timezone, "now", lambda: now() - timedelta(minutes=4))
+        box_row.sign_of_life(box, None, [])
+        assert not box.is_silent, "by its own clock"
+    assert Box.objects.get().away_since is None, "by the hub's"
+
+
+@pytest.mark.django_db
 def test_cards_say_since_when_a_box_is_away(hub: User, client: Client) -> None:
     box = factories.box("laurel")
     factories.run(factories.server(box, "serves"))

@@ -2,12 +2,23 @@ from datetime import timedelta
 from typing import Any
 
 from django.urls import reverse
+from django.utils import timezone
 
 from servers.contexts import links, pages
 from servers.lifecycle.links import decisions
 from servers.lifecycle.profiles import preflight
 from servers.lifecycle.profiles.knowledge import LaunchContext
-from servers.models import AuditEntry, Box, BoxInvitation, BoxLink, Secret, SecretCopy, User
+from servers.models import (
+    AuditEntry,
+    Box,
+    BoxInvitation,
+    BoxLink,
+    BoxUpgrade,
+    Secret,
+    SecretCopy,
+    User,
+)
+from servers.models.links import UpgradeStep
 from servers.watcher import box_row
 from tests import factories
 from tests.links import linked
@@ -149,7 +160,7 @@ def test_eight_boxes_cost_as_many_queries_as_one(
 
     for number in range(8):
         linked.join(f"laurel-{number}", hub)
-    with django_assert_max_num_queries(4):
+    with django_assert_max_num_queries(5):
         assert len(links.list_linked()) == 8
 
 
@@ -172,3 +183,65 @@ def test_two_machines_with_one_key_are_named_and_held(hub: User) -> None:
     server.box.refresh_from_db()
     [refusal] = preflight.list_refusals(LaunchContext.of_server(server))
     assert "aa and zz" in refusal
+
+
+def test_twins_are_both_cut_off_until_an_admin_lets_one_in(hub: User) -> None:
+    link, other = linked.join("laurel", hub), linked.join("orchid", hub)
+    watcher = {"id": "1", "host": "aa"}
+    Box.objects.filter(slug="orchid").update(facts={"twins": [], "watcher": watcher})
+    facts = {"twins": ["aa", "zz"], "watcher": watcher, "driver": "570"}
+    Box.objects.filter(pk=link.box_id).update(facts=facts)
+
+    for _look in range(2):
+        decisions.hold_twins()
+
+    assert list(BoxLink.objects.select_let_in()) == [other]
+    [entry] = AuditEntry.objects.filter(action="hold box")
+    assert entry.detail == {"hosts": ["aa", "zz"]}
+    page = list_page(hub)
+    assert "held since" in page
+    assert "Let in again" in page
+
+    as_(hub).post(reverse("box_release", args=[link.pk]))
+
+    decisions.hold_twins()
+    assert set(BoxLink.objects.select_let_in()) == {link, other}
+    assert Box.objects.get(slug="laurel").facts == {"driver": "570"}
+    assert "held since" not in list_page(hub)
+
+
+def test_a_box_that_lacks_the_hubs_version_is_brought_up_one_at_a_time(
+    hub: User, settings: Any
+) -> None:
+    settings.VERSION = "1.3.0"
+    link, other = (linked.join(name, hub, told_at=timezone.now()) for name in ("laurel", "orchid"))
+    # Its watcher waits for the hub's version, while its link is well.
+    linked.fall_silent(link, timedelta(hours=1))
+    client = as_(hub)
+    page = list_page(hub)
+    assert page.count("Bring it up…") == 2
+    assert "away since" not in page
+    at = reverse("box_bring_up", args=[link.pk])
+    assert "It has 1.2.3" in said(client.get(at))
+
+    client.post(at)
+
+    assert "waits for the box" in list_page(hub)
+    refused = said(client.post(reverse("box_bring_up", args=[other.pk]), follow=True))
+    assert "laurel is being brought up now. One box at a time." in refused
+    made = BoxUpgrade.objects.get()
+    BoxUpgrade.objects.filter(pk=made.pk).update(step=UpgradeStep.FETCHING, percent=40)
+    assert "fetching 40 %" in pages.render({("links", None)}, hub, page="boxes")
+    BoxUpgrade.objects.filter(pk=made.pk).update(step=UpgradeStep.SWITCHING)
+    assert "restarts right now" in said(client.post(reverse("box_stay", args=[made.pk])))
+    BoxUpgrade.objects.filter(pk=made.pk).update(
+        step=UpgradeStep.FAILED, is_open=None, said="It ended by itself."
+    )
+    page = list_page(hub)
+    assert "laurel was not brought up." in page
+    assert "It ended by itself." in page
+
+    client.post(at)
+    client.post(reverse("box_stay", args=[BoxUpgrade.objects.get(is_open=True).pk]))
+    assert not BoxUpgrade.objects.filter(is_open=True)
+    assert "waits for the box" not in list_page(hub)

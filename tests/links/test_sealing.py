@@ -1,6 +1,7 @@
 """Secrets of boxes that have joined: who is given which, and who can open it."""
 
 import base64
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from django.utils import timezone
 from servers.lifecycle.images.inventory import load_credentials
 from servers.lifecycle.links import sealing
 from servers.lifecycle.runs import commands, starts
-from servers.models import Box, BoxLink, RegistryCredential, RunPlan, Secret, SecretCopy
+from servers.models import Box, BoxLink, RegistryCredential, Run, RunPlan, Secret, SecretCopy
 from servers.models.people.key import SecretError
 from servers.models.people.sealed_copies import CopyError, find_public_key, open_copy, seal_copy
+from servers.models.runs.run import RunState
 from tests import factories
 from tests.cases import Cases
 
@@ -164,6 +166,16 @@ def test_copies_follow_the_values_keys_and_placements(boxes: tuple[FarBox, FarBo
     milo.become()
     assert own.reveal() == "after"
     milo.leave()
+
+    # Of a version that is none any more, and that is to be started again.
+    run = factories.run(server, RunState.FAILED, restart_at=timezone.now())
+    server.profile.save_version(replace(server.launch, secret_env={}), by=None, message="None")
+    sealing.seal_for(milo.row)
+    assert "OWN" in copies_of(milo.row)
+    Run.objects.filter(pk=run.pk).update(restart_at=None)
+    sealing.seal_for(milo.row)
+    assert "OWN" not in copies_of(milo.row)
+
     type(server).objects.filter(pk=server.pk).update(removed_at=timezone.now())
     sealing.seal_for(milo.row)
     assert copies_of(milo.row) == {"FOUND"}

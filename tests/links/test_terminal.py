@@ -6,8 +6,20 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from inferdash.terminal import boxes as terminal
 from inferdash.terminal.__main__ import main
-from servers.models import BoxInvitation, BoxLink, Key, Role, Secret, SecretCopy, User
+from servers.lifecycle.links import decisions
+from servers.models import (
+    Box,
+    BoxInvitation,
+    BoxLink,
+    BoxUpgrade,
+    Key,
+    Role,
+    Secret,
+    SecretCopy,
+    User,
+)
 from tests.links import linked
 
 
@@ -15,6 +27,7 @@ def test_a_box_is_invited_let_in_and_revoked_from_a_terminal(
     transactional_db: None,
     live_server: Any,
     hub: User,
+    settings: Any,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -41,6 +54,19 @@ def test_a_box_is_invited_let_in_and_revoked_from_a_terminal(
     link.box.seen_at = timezone.now()
     link.box.save()
     assert "laurel-2  joined" in run("list")
+    settings.VERSION = "1.3.0"
+    BoxLink.objects.update(told_at=timezone.now())
+    # The box's steps, one at each look.
+    steps = iter(({"step": "fetching", "percent": 40}, {"step": "done", "is_open": None}))
+    monkeypatch.setattr(
+        terminal.time, "sleep", lambda seconds: BoxUpgrade.objects.update(**next(steps))
+    )
+    told = run("bring-up", "laurel-2", "-y").splitlines()
+    assert told == ["waiting for the box", "fetching 40 %", "laurel-2 has 1.3.0 now."]
+    Box.objects.update(facts={"twins": ["aa", "zz"]})
+    decisions.hold_twins()
+    assert "laurel-2  held" in run("list")
+    assert "laurel-2 is let in again." in run("release", "laurel-2")
     secret = Secret.seal("HF_TOKEN", "value", hub)
     SecretCopy.objects.create(box=link.box, secret=secret, sealed=b"sealed")
     assert "It has seen HF_TOKEN: change them." in run("revoke", "laurel-2", "-y")

@@ -89,7 +89,7 @@ class SshWire:
         hub = HubAddress(host="127.0.0.1", port=hub_port)
         keep_text(self.files.known_hosts, f"{hub.known_as} {read_host_line(self.files)}\n")
         commands = LinkCommands(
-            files=self.files, hub=hub, account=account, database_port=1, redis_port=2,
+            files=self.files, hub=hub, account=account, database_port=1, redis_port=2, bulk_port=3,
             box_port=self.port,
         )  # fmt: skip
         self._command = commands.make_streams()

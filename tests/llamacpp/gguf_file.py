@@ -10,6 +10,7 @@ type Tensors = dict[str, tuple[tuple[int, ...], array[float]]]
 
 ALIGNMENT = 32
 _F32 = 0
+_KINDS = ((str, 8), (bool, 7), (float, 6), (int, 5))  # a bool is an int, too
 
 
 def text(said: str) -> bytes:
@@ -25,7 +26,7 @@ def value(said: Any) -> bytes:
         return struct.pack("<If", 6, said)
     if isinstance(said, str):
         return struct.pack("<I", 8) + text(said)
-    kind = 8 if isinstance(said[0], str) else 6 if isinstance(said[0], float) else 5
+    kind = next(number for type_, number in _KINDS if isinstance(said[0], type_))
     items = b"".join(value(each)[4:] for each in said)
     return struct.pack("<IIQ", 9, kind, len(said)) + items
 
@@ -35,12 +36,17 @@ def header(pairs: Pairs, *, tensors: int = 291, version: int = 3) -> bytes:
     return start + b"".join(text(name) + value(said) for name, said in pairs.items())
 
 
+def tensor_info(name: str, shape: tuple[int, ...], kind: int, *, at: int = 0) -> bytes:
+    """`kind`: its number in ggml.h; `at`: where its data begins, counted from all data's."""
+    dimensions = struct.pack(f"<I{len(shape)}Q", len(shape), *shape)
+    return text(name) + dimensions + struct.pack("<IQ", kind, at)
+
+
 def whole(pairs: Pairs, tensors: Tensors) -> bytes:
     """A file that an engine can load; values are stored as they are, 32 bits each."""
     infos, data = b"", b""
     for name, (shape, values) in tensors.items():
-        infos += text(name) + struct.pack(f"<I{len(shape)}Q", len(shape), *shape)
-        infos += struct.pack("<IQ", _F32, len(data))
+        infos += tensor_info(name, shape, _F32, at=len(data))
         data += _padded(values.tobytes())
     return _padded(header(pairs, tensors=len(tensors)) + infos) + data
 

@@ -193,7 +193,9 @@ def test_lines_that_were_rotated_away_meanwhile_leave_a_note(
     lines = stored(run)
     assert lines[0].text == "first"
     assert lines[1].stream == "i"
+    assert lines[1].text.startswith("… gap 1: lines may be missing here, between ")
     assert "Docker had rotated them away" in lines[1].text
+    assert follower._count_gaps() == 1
     assert lines[-1].text == "a line of the log 5999"
 
 

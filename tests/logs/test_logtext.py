@@ -63,6 +63,10 @@ from tests.cases import table
             ParsedLine(text="a", level="INFO", at="01-14 01:49:24"),
         ),
         (
+            "(ServeReplica:default:LLM pid=77) INFO 01-14 01:49:24 [x.py:2] a",
+            ParsedLine(text="a", level="INFO", at="01-14 01:49:24"),
+        ),
+        (
             "INFO 04-30 10:20:36 core.py:396] older",
             ParsedLine(text="older", level="INFO", at="04-30 10:20:36"),
         ),

@@ -81,7 +81,7 @@ def test_the_page_says_the_cause_first_with_links_into_the_log(client: Client) -
 
 
 def test_an_unknown_failure_is_told_as_such_with_its_most_telling_lines(client: Client) -> None:
-    run = looked(failed("Starting\nIndexError: list index out of range\nbye"))
+    run = looked(failed("Starting\nIndexError: plum\nbye"))
     client.force_login(factories.person())
 
     page = client.get(f"/servers/{run.server.slug}/").content.decode()

@@ -386,7 +386,7 @@ def test_pages_say_who_started_it_and_who_uses_it(ivan: Client, glm: Server) -> 
         assert ">3 h 12 min</time>" in said(page)
     Run.objects.write(health__requests_running=None, health__last_request_at=None)
     assert "usage unknown: metrics are off" in said("/servers/glm-5/")
-    assert "<dt>running</dt><dd>–</dd>" in said("/")
+    assert "<dt>Running</dt><dd>–</dd>" in said("/")
 
 
 @pytest.mark.django_db

@@ -74,9 +74,9 @@ def _docker(host: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def machine(host: str) -> Iterator[ServiceMachine]:
+def machine(host: str, *, image: str = IMAGE, packages: str = PACKAGES) -> Iterator[ServiceMachine]:
     """One that has booted, and sees this Docker Engine as its own."""
-    base_images.build_base(host, SUITE, IMAGE, PACKAGES)
+    base_images.build_base(host, SUITE, image, packages)
     socket = Path(host.removeprefix("unix://"))
     made = ServiceMachine(host=host, name=f"inferdash-test-systemd-{uuid.uuid4().hex[:8]}")
     words = ["--detach", "--name", made.name, "--stop-signal", "SIGRTMIN+3"]
@@ -85,7 +85,7 @@ def machine(host: str) -> Iterator[ServiceMachine]:
         words += ["--security-opt", f"{each}=unconfined"]
     words += ["--tmpfs", "/run", "--tmpfs", "/run/lock", "--env", "container=docker"]
     words += ["--volume", f"{socket}:/run/docker.sock"]
-    done = _docker(host, "run", *words, IMAGE, "unshare", "--cgroup", "sh", "-c", BOOT)
+    done = _docker(host, "run", *words, image, "unshare", "--cgroup", "sh", "-c", BOOT)
     assert done.returncode == 0, done.stderr
     try:
         made.boots()

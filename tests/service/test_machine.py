@@ -4,8 +4,6 @@ import ast
 import hashlib
 import re
 import ssl
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,18 +53,6 @@ class Migration(migrations.Migration):
     dependencies = [("servers", "{after}")]
     operations = [migrations.RunSQL("{sql}", "DROP TABLE newer")]
 """
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bundle")
-    command = [sys.executable, "-m", "inferdash.service.bundle", "--python", "3.13"]
-    done = subprocess.run(
-        [*command, "--to", str(folder)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (made,) = folder.iterdir()
-    return made
 
 
 @pytest.fixture(scope="module")

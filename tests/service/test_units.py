@@ -10,6 +10,7 @@ import pytest
 
 from inferdash.service import layout, units
 from inferdash.service.layout import Account
+from tests.cases import table
 
 SYSTEM = Account(user="inferdash", group="inferdash", is_ours=True, docker_group="docker")
 SERVICES = ("redis", "web", "worker", "watcher")
@@ -84,7 +85,36 @@ def test_a_persons_models_can_be_downloaded_into_their_home() -> None:
     assert "SupplementaryGroups" not in of(made, "worker")
 
 
-def test_systemd_itself_finds_no_fault_with_them(made: dict[str, str], tmp_path: Path) -> None:
+def test_a_hub_has_a_database_a_redis_for_boxes_and_a_keeper_that_is_root() -> None:
+    hub = units.files(SYSTEM, queue="box.rtx8", own_redis=False, part="hub")
+
+    names = {name.removeprefix("inferdash-").removesuffix(".service") for name in hub}
+    assert names == {*SERVICES, "postgres", "keeper", layout.TARGET}
+    assert of(hub, "keeper")["User"] == ["inferdash", "root"]
+    assert "CAP_SYS_ADMIN" not in of(hub, "keeper")["CapabilityBoundingSet"][0]
+    for service in ("postgres", "redis", "web", "worker", "watcher"):
+        assert of(hub, service)["User"] == ["inferdash"]
+    for service in ("postgres", "redis"):
+        assert of(hub, service)["IPAddressDeny"] == ["any"]
+    for service in ("web", "worker", "watcher", "keeper"):
+        assert "inferdash-postgres.service" in of(hub, service)["After"][0]
+    assert "INFERDASH_HUB_OWNER=inferdash" in of(hub, "web")["Environment"]
+
+
+def test_a_box_is_one_service_that_sees_what_its_watcher_has_to_see() -> None:
+    box = units.files(SYSTEM, queue="", own_redis=False, part="box")
+
+    assert set(box) == {"inferdash-box.service", layout.TARGET}
+    found = of(box, "box")
+    assert found["ExecStart"] == [f"{units.PYTHON} -m inferdash.up"]
+    assert found["CapabilityBoundingSet"] == ["CAP_SYSLOG"]
+    assert found["SupplementaryGroups"] == ["docker"]
+    assert found["TimeoutStopSec"][-1] == "45"
+
+
+@table("part", ["", "hub", "box"])
+def test_systemd_itself_finds_no_fault_with_them(part: str, tmp_path: Path) -> None:
+    made = units.files(SYSTEM, queue="box.rtx8", own_redis=not part, part=part)
     program = shutil.which("systemd-analyze")
     assert program, "apt-get install systemd"
     for name, text in made.items():

@@ -10,7 +10,7 @@ from servers.host.weights import checkpoints, gguf
 from servers.judge.weights.fit.attention import cache
 from tests.box_files import anywhere, on_box
 from tests.cases import table
-from tests.llamacpp.gguf_file import Pairs, header, text
+from tests.llamacpp.gguf_file import Pairs, header, tensor_info, text
 
 QWEN: Pairs = {
     "general.architecture": "qwen3",
@@ -117,3 +117,47 @@ def test_what_is_no_header_is_refused_and_read_as_nothing(tmp_path: Path, conten
         read(path)
     found = checkpoints.look(on_box(path), anywhere())
     assert found == checkpoints.CheckpointFiles(config=None, weights=len(content))
+
+
+@table(
+    ("arch", "more", "windows"),
+    [
+        ("gemma3", {}, "sssssfsssssf"),
+        ("gpt-oss", {}, "sfsfsfsfsfsf"),
+        ("smallthinker", {}, "fsssfsssfsss"),
+        ("olmo2", {"attention.sliding_window_pattern": 3}, "ssfssfssfssf"),
+        ("step35", {"attention.sliding_window_pattern": [True, False] * 6}, "sfsfsfsfsfsf"),
+        # Where nothing says which, and where there is no window.
+        ("step35", {}, ""),
+        ("phi3", {}, ""),
+        ("gemma3", {"attention.sliding_window": 0}, ""),
+    ],
+)
+def test_layers_with_a_window_are_told(
+    tmp_path: Path, arch: str, more: dict[str, Any], windows: str
+) -> None:
+    says = {"block_count": 12, "attention.sliding_window": 1024, **more}
+    pairs = {
+        "general.architecture": arch,
+        **{f"{arch}.{name}": said for name, said in says.items()},
+    }
+    path = tmp_path / "model.gguf"
+    path.write_bytes(header(pairs, tensors=0))
+    found = read(path)
+    assert "".join(each[0] for each in found.get("layer_types", ())) == windows
+    assert found.get("sliding_window", 0) == (
+        0 if arch == "phi3" else says["attention.sliding_window"]
+    )
+
+
+def test_embeddings_stay_in_main_memory_where_the_output_has_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    shape, q8 = (4096, 1000), 8
+    embeddings = tensor_info("token_embd.weight", shape, q8)
+    output = tensor_info("output.weight", shape, q8)
+    path.write_bytes(header(QWEN, tensors=2) + embeddings + output)
+    assert read(path)["host_bytes"] == 4096 * 1000 // 32 * 34
+    path.write_bytes(header(QWEN, tensors=1) + embeddings)
+    assert "host_bytes" not in read(path)
+    path.write_bytes((header(QWEN, tensors=2) + embeddings + output)[:-5])
+    assert "host_bytes" not in read(path)

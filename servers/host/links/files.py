@@ -41,6 +41,11 @@ class WireFiles:
         return self.folder / "redis.acl"
 
     @property
+    def bundles(self) -> Path:
+        """What is packed for a box that is brought up."""
+        return self.folder / "bundles"
+
+    @property
     def postgres(self) -> Path:
         """PostgreSQL's own folder."""
         return self.data / "postgres"
@@ -77,6 +82,16 @@ class WireFiles:
     @property
     def redis_socket(self) -> Path:
         return self.folder / "hub" / "redis.sock"
+
+    @property
+    def bulk_socket(self) -> Path:
+        """Where the hub gives out bundles, while one is fetched."""
+        return self.folder / "hub" / "bulk.sock"
+
+    @property
+    def releases(self) -> Path:
+        """Of inferdash, to which the hub has brought this box."""
+        return self.data / "releases"
 
     @property
     def relay_socket(self) -> Path:

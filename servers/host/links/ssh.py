@@ -69,17 +69,25 @@ class LinkCommands:
     database_port: int
     redis_port: int
     box_port: int
+    bulk_port: int
 
     def make_control(self) -> list[str]:
         files = self.files
         database = files.database_socket(self.database_port)
         return self._make(
+            # A sample a second that is nearly the one before becomes a twentieth; the streams of
+            # engines come in pieces too small to gain anything.
+            *("-o", "Compression=yes"),
             *("-L", f"{database}:127.0.0.1:{self.database_port}"),
             *("-L", f"{files.redis_socket}:127.0.0.1:{self.redis_port}"),
         )
 
     def make_streams(self) -> list[str]:
         return self._make("-R", f"127.0.0.1:{self.box_port}:{self.files.relay_socket}")
+
+    def make_bulk(self) -> list[str]:
+        """A third one, while there is something large to fetch."""
+        return self._make("-L", f"{self.files.bulk_socket}:127.0.0.1:{self.bulk_port}")
 
     def _make(self, *forwards: str) -> list[str]:
         start = _make_start(self.files.key, self.files.known_hosts)
@@ -104,7 +112,6 @@ def _make_start(key: Path, known_hosts: Path) -> list[str]:
         "ServerAliveCountMax=3",
         "ControlMaster=no",
         "ControlPath=none",
-        "Compression=no",
     )
     return [
         _find_ssh(),

@@ -45,9 +45,25 @@ _NAMES = {
     "attention.head_count_kv": "num_key_value_heads",
     "attention.key_length": "head_dim",
     "attention.value_length": "v_head_dim",
+    "attention.key_length_swa": "swa_head_dim",
+    "attention.value_length_swa": "swa_v_head_dim",
+    "attention.shared_kv_layers": "num_kv_shared_layers",
     "attention.sliding_window": "sliding_window",
     "full_attention_interval": "full_attention_interval",
 }
+
+
+# Of so many layers one attends to everything and the others to a window, where the header does not
+# say it: the defaults of llama.cpp (src/models, load_swa_pattern). In the second set the first of
+# them is the one, else the last.
+_ROUNDS = {
+    "afmoe": 4, "cohere2": 4, "cohere2moe": 4, "exaone-moe": 4, "exaone4": 4, "gemma-embedding": 6,
+    "gemma2": 2, "gemma3": 6, "gemma3n": 5, "gpt-oss": 2, "llama4": 4, "mellum": 4, "olmo2": 4,
+    "plamo3": 8, "smallthinker": 4,
+}  # fmt: skip
+_FIRST_OF_ROUND = frozenset(("cohere2moe", "smallthinker"))
+_EMBEDDINGS, _OUTPUT = "token_embd.weight", "output.weight"
+_PATTERN = "attention.sliding_window_pattern"
 
 
 class GgufError(Exception):
@@ -58,11 +74,14 @@ def config(file: BinaryIO) -> dict[str, Any]:
     """What config.json would say: layers, heads, dimensions, context, the quantization.
 
     Latents (MLA) and recurrent states have names of their own in each architecture and are
-    left out, and with them the layers, so that nobody takes the model for a plain one. `file` is
-    read from where it stands. Raises GgufError, and OSError when it cannot be read.
+    left out, and with them the layers, so that nobody takes the model for a plain one.
+    `host_bytes` are those of the embeddings, which llama.cpp leaves in main memory where the output
+    has weights of its own in this file (src/llama-model.cpp, dev_input). `file` is read from where
+    it stands. Raises GgufError, and OSError when it cannot be read.
     """
+    header = _Header(file)
     try:
-        pairs, _tensors = _Header(file).pairs()
+        pairs, tensors = header.pairs()
     except (struct.error, UnicodeDecodeError) as error:
         raise GgufError("It ends within its header.") from error
     kind = str(pairs.get("general.architecture") or "")
@@ -78,7 +97,28 @@ def config(file: BinaryIO) -> dict[str, Any]:
         found["num_key_value_heads"] = heads[0] if len(set(heads)) == 1 else heads
     if any(name.startswith(("ssm.", "attention.kv_lora")) for name in own):
         found.pop("num_hidden_layers", None)
+    if kinds := _read_layer_types(kind, own):
+        found["layer_types"] = kinds
+    elif kind == "phi3":
+        found.pop("sliding_window", None)  # llama.cpp does not use it (src/models/phi3.cpp)
+    if size := header.measure_embeddings(tensors):
+        found["host_bytes"] = size
     return found
+
+
+def _read_layer_types(kind: str, own: dict[str, Any]) -> list[str]:
+    """As config.json lists them; none where the model has no window, or it is not known where."""
+    count, said = own.get("block_count"), own.get(_PATTERN, _ROUNDS.get(kind))
+    if not own.get("attention.sliding_window") or not isinstance(count, int):
+        return []
+    if isinstance(said, list):
+        windowed = said[:count]
+    elif isinstance(said, int) and said > 0:
+        full = 0 if kind in _FIRST_OF_ROUND else said - 1
+        windowed = [layer % said != full for layer in range(min(count, _KEPT_ITEMS))]
+    else:
+        return []
+    return ["sliding_attention" if each else "full_attention" for each in windowed]
 
 
 def length(file: BinaryIO) -> int:
@@ -125,9 +165,26 @@ class _Header:
             found[name] = self._value(self._number("I"))
         return found, tensors
 
+    def measure_embeddings(self, tensors: int) -> int:
+        """Bytes of the embeddings, where the output does not use the same ones; else 0."""
+        sizes = {}
+        try:
+            for _ in range(tensors):
+                name = self._text()
+                sizes[name] = self._measure_tensor()[1]
+                if {_EMBEDDINGS, _OUTPUT} <= sizes.keys():
+                    return sizes[_EMBEDDINGS]
+        except (struct.error, UnicodeDecodeError):
+            return 0  # the file is still being written
+        return 0
+
     def tensor_end(self) -> int:
         """Where the data of the next tensor ends, counted from the beginning of all data."""
         self._skip_text()
+        return sum(self._measure_tensor())
+
+    def _measure_tensor(self) -> tuple[int, int]:
+        """Where its data begins, and how many bytes they are; 0 for a type that is not known."""
         dimensions = self._number("I")
         if dimensions > _MOST_DIMENSIONS:
             raise GgufError(f"A tensor of {dimensions} dimensions is none.")
@@ -136,7 +193,7 @@ class _Header:
             values *= self._number("Q")
         kind, offset = self._number("I"), self._number("Q")
         per_block, size = _BLOCKS.get(kind, (1, 0))
-        return int(offset + values // per_block * size)
+        return int(offset), int(values // per_block * size)
 
     def _value(self, kind: int) -> Any:
         """A number or text; of a long list how many there are."""

@@ -21,6 +21,10 @@ _ADVICE = re.compile(
     r"(?=\.(?:\s|$)|;|$|\))",
     re.IGNORECASE,
 )
+# The only value that is allowed, told without a verb.
+_ONLY = re.compile(
+    r"\b(?P<told>[Oo]nly [\w-]{2,60} ?= ?[\w.-]{1,20} (?:is|are) (?:supported|allowed))"
+)
 # How to learn more, or whom to tell, is nothing to change.
 _ABOUT_LOGS = re.compile(
     r"stack ?trace|root cause|report|file (?:a|an) (?:bug|issue)|TORCHDYNAMO|TORCH_LOGS|NCCL_DEBUG|"
@@ -43,7 +47,7 @@ _LIBRARY = re.compile(r"([A-Za-z_]\w{1,40})/")
 
 def find_advice(said: str) -> str:
     """What the message tells to change, without its full stop; "": nothing."""
-    found = (each["told"] for each in _ADVICE.finditer(said))
+    found = (each["told"] for finds in (_ADVICE, _ONLY) for each in finds.finditer(said))
     told = next((each for each in found if not _ABOUT_LOGS.search(each)), "")
     return told.strip(" .,:")
 

@@ -250,12 +250,17 @@ def _outright(first: Hit, causes: list[Hit], log: EvidenceLog) -> Hit:
 def _conclude_known(best: Hit, hits: list[Hit]) -> Diagnosis:
     failure = best.failure
     same = [hit.line for hit in hits if hit.failure is failure]
+    said = {}
+    if best.line.is_raised:
+        quote = cut(exceptions.quote(best.line, best.log), 300)
+        said = {"said": quote, **advice.read(best.line, quote)}
+    groups = {**circumstances.read(best.log, best.line), **said, **best.groups}
     return Diagnosis(
         outcome="hung" if _is_hang(best) else "failed",
         cause=failure.id,
-        summary=failure.sentence(best.groups),
+        summary=failure.sentence(groups),
         evidence=quote_lines([best.line, *same], most=3),
-        groups={**circumstances.read(best.log, best.line), **best.groups},
+        groups=groups,
     )
 
 
@@ -309,6 +314,8 @@ def _conclude_rest(
     """What no entry knows by its words: an exception by its place, or what the log says last."""
     if fatal := exceptions.pick_fatal(final, log):
         return _conclude_exception(ending, fatal, final, log)
+    if last := _find_last_words(ending, lines, has_died, log):
+        return _conclude_exception(ending, last, [last], log)
     signs = [line for line in lines if not line.is_quiet and evidence.DEATH.search(line.text)]
     loud = [
         line
@@ -329,6 +336,26 @@ def _conclude_rest(
             outcome="failed", summary=summary, evidence=(Evidence(line=number, text=cut(text)),)
         )
     return Diagnosis(outcome="failed", summary=summary, evidence=quote_lines(told))
+
+
+def _find_last_words(
+    ending: Ending, lines: list[EvidenceLine], has_died: bool, log: EvidenceLog
+) -> EvidenceLine | None:
+    """The error of a program that writes no exceptions, where an entry knows its kind.
+
+    Of a log that does not prove an end, only what stands at its own end before it was ready.
+    """
+    if log.stopped_at is not None or not (has_died or log.ready_at is None):
+        return None
+    last = [line for line in lines if exceptions.is_last_word(line) and not log.has_survived(line)]
+    if not has_died:
+        said = [at for at, text in enumerate(log.texts) if text.strip()][-exceptions.LAST_LINES :]
+        last = [line for line in last if line.position in said]
+    for line in last:
+        hit = _find_of_exception(ending, line, log)
+        if hit is not None and hit.failure.rank == "family":
+            return line
+    return None
 
 
 def _conclude_exception(

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Literal
 
@@ -35,6 +35,7 @@ _ECHO = re.compile(
 )
 # The second is how notebooks write it.
 _FRAME = re.compile(r'\s*File (?:"[^"]{1,500}", line \d+|[^\s":]{1,500}:\d+, in \w)')
+_FRAME_INDENT = 2  # spaces of a frame, as Python writes it
 _TRACEBACK = "Traceback (most recent call last)"
 # What follows the last frame and its source: the exception, whatever its name.
 _RAISED = re.compile(r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:\([\w.]{1,60}\))?(?=:|$)(?!:\w)")
@@ -42,7 +43,7 @@ _RAISED = re.compile(r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:\([\w.]{1,60}
 BARE = re.compile(r"(?:AssertionError|NotImplementedError|Exception)(?:: ?)?$")
 # One process repeats what another one died of.
 _REPEATED = re.compile(
-    r"RuntimeError: Worker failed with error '(?P<said>[^'].{2,}?)(?:', please .*|'?)$"
+    r"RuntimeError: Worker failed with error '(?P<said>(?:[^']|'(?=\w)).{2,}?)(?:', please .*|'?)$"
 )
 _RAISE = re.compile(r"raise (?P<name>[A-Za-z_][\w.]{0,80})\((?P<rest>.*)")
 # The last one may be cut off.
@@ -74,7 +75,7 @@ DEATH = re.compile(
     r"Engine core initialization failed|Engine process failed to start|died unexpectedly|"
     r"WorkerProc (?:initialization failed|failed to start)|Background loop has errored|"
     r"Engine loop is not running|Fatal Python error|terminate called after throwing|"
-    r"Segmentation fault|Illegal instruction|core dumped|GGML_ASSERT\(|ggml_abort|Bus error|^Killed$|"
+    r"RuntimeError: Worker failed with error '|Assertion [`'].{1,400}?' failed\.?$|Segmentation fault|Illegal instruction|core dumped|GGML_ASSERT\(|ggml_abort|Bus error|^Killed$|"
     r"exiting due to (?:model loading|HTTP server) error|scheduler (?:is dead|died)|ggml_uncaught_exception|std::terminate\(\)|"
     r"^\S+\.service: (?:Main process exited, code=(?:exited, status=[1-9]|dumped)|Failed with result)|"
     r"ChildFailedError|Error response from daemon|error: (?:unrecognized|ambiguous|argument|the "
@@ -142,9 +143,11 @@ class _Traceback:
     frames: list[str] = field(default_factory=list)
     at: list[int] = field(default_factory=list)
     number: int = 0  # of its last frame's line
+    indent: int = 0  # spaces before its exception: a logger may have shifted all of it
 
     def add(self, frame: str, position: int, number: int) -> None:
         self.number = number
+        self.indent = max(0, len(frame) - len(frame.lstrip(" ")) - _FRAME_INDENT)
         if len(self.frames) < _MOST_FRAMES:
             self.frames.append(frame.strip())
             self.at.append(position)
@@ -230,6 +233,8 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
                 if milestone == READY:
                     log.ready_at, log.stopped_at = position, None
                 continue
+            if rank in written and (shift := written[rank].indent):
+                said = _unshift(said, shift)
             if _CHAIN.search(piece):
                 log.chains.append(position)
             if _TRACEBACK in piece:
@@ -274,6 +279,13 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
     if len(log.telling) > MOST_FIRST + MOST_LAST:
         log.telling = log.telling[:MOST_FIRST] + log.telling[-MOST_LAST:]
     return log
+
+
+def _unshift(said: parsing.ParsedLine, shift: int) -> parsing.ParsedLine:
+    """The line of a shifted traceback that may name its exception, without the shift."""
+    is_shifted = said.text[:shift].isspace() and not said.text[shift : shift + 1].isspace()
+    is_raised = is_shifted and not _FRAME.match(said.text) and _RAISED.match(said.text, shift)
+    return replace(said, text=said.text[shift:]) if is_raised else said
 
 
 def _read_repeated(said: str) -> str:

@@ -51,6 +51,13 @@ _IGNORED = re.compile(
     r"Exception ignored in|Exception in thread|Task exception was never retrieved"
 )
 
+LAST_LINES = 5  # in which a log that breaks off tells why
+_LAST_WORD = re.compile(
+    r"^(?i:(?:fatal )?error|fatal|panic)(?: ?\d{0,6})?: |\[(?:ERROR|FATAL)\]|"
+    r": (?:Permission denied|Read-only file system|Operation not permitted|No such file or directory|"
+    r"No space left on device|Exec format error|Cannot allocate memory)(?: \(os error \d+\))?\.?$|"
+    r"^[\w./-]{1,80}: .{0,80}(?:(?:unknown|unrecognized|invalid|illegal) (?:argument|option|flag)|[Ff]atal error)"
+)
 # Says once more what it was raised from.
 _REPEATS = re.compile(r"Exception: Capture (?:cuda|CUDA) graph failed: ")
 _REST = 4  # lines below a name, among which its message begins
@@ -59,7 +66,7 @@ _FILE = re.compile(
     r"(?:, in (?P<name>[^\s(]{1,80}))?"
 )
 _PACKAGES = re.compile(
-    r".*(?:/(?:site|dist)-packages/|/sglang/python/(?=sglang/)|/(?=vllm/(?:[\w.]+/)*[\w.]+$))"
+    r".*(?:/(?:site|dist)-packages/|/sglang/python/(?=sglang/)|/(?=(?:vllm|sglang)\w*/(?:[\w.]+/)*[\w.]+$))"
 )
 _OURS = re.compile(r"(?:vllm|sglang|sgl_kernel)\w*/")
 
@@ -83,6 +90,13 @@ def _is_at_request(line: EvidenceLine) -> bool:
     if not _REQUEST_PLACE.search(explain_place(line)):
         return False
     return not any(map(_OF_START.search, list_frames(line)))
+
+
+def is_last_word(line: EvidenceLine) -> bool:
+    """Whether it is how programs other than Python's say that they cannot go on."""
+    return bool(_LAST_WORD.search(line.text)) and not (
+        _OF_REQUEST.search(line.text) or is_frame(line)
+    )
 
 
 def is_frame(line: EvidenceLine) -> bool:
@@ -120,7 +134,7 @@ def _is_ignored(line: EvidenceLine, log: EvidenceLog) -> bool:
 def quote(line: EvidenceLine, log: EvidenceLog) -> str:
     """What the exception says, in one line: its message may begin below its name."""
     said = _WHAT_IS.sub("", line.searched.strip())
-    if line.is_raised and said.endswith(":"):
+    if said.endswith(":" if line.is_raised else " raised:"):
         rest = (parsing.read(text).text.strip() for text in log.texts[line.position + 1 :][:_REST])
         said = " ".join([said, *filter(None, rest)][:2])
     return said

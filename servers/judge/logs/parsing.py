@@ -46,7 +46,7 @@ _SGLANG = re.compile(
 # vLLM: "(EngineCore_DP0 pid=212) ", "(VllmWorker rank=1 pid=77) "; Ray: "(RayWorkerWrapper
 # pid=77, ip=10.0.0.2) " and what it says of lines that it has folded.
 _PROCESS = re.compile(
-    r"\((?P<name>[A-Za-z][\w-]{0,60})?(?P<more>(?: ?[\w=]{1,40}){0,3}?) ?pid=(?P<pid>\d{1,9})"
+    r"\((?P<name>[A-Za-z][\w:.-]{0,60})?(?P<more>(?: ?[\w=]{1,40}){0,3}?) ?pid=(?P<pid>\d{1,9})"
     r"(?:, ip=(?P<ip>[0-9A-Fa-f.:]{2,45}))?\)(?: \[repeated [^\]]{0,200}\])? ?"
 )
 # torchrun and torch's own: "[rank3]: "

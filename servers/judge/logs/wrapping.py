@@ -40,6 +40,8 @@ _PATTERNS = tuple(
         r"\[?(?:[A-Z][a-z]{2} [ \d]\d|\d{4}/\d\d/\d\d) \d\d:\d\d:\d\d(?:\.\d{1,9})?\]? "
         r"(?![\w.-]{1,64} [\w.@-]{1,64}\[\d{1,9}\]: )",
         r"\[?\d\d:\d\d:\d\d(?:\.\d{1,9})?\]? ",
+        # A day without its year and the time, with nothing between them and the line.
+        r"\d\d-\d\d \d\d:\d\d:\d\d[.,]\d{3}(?! ?\[(?!\d{4}-))",
         r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?(?:\t|  )",
         # mpirun --tag-output and srun --label
         r"\[\d{1,4},\d{1,4}\]<std(?:out|err)>: ?",
@@ -47,11 +49,20 @@ _PATTERNS = tuple(
         r"[A-Za-z][\w.-]{0,99} {0,40}\| ?",
     )
 )
+# Google Cloud's and other explorers of logs. No engine writes so: one line is enough.
+_EXPLORER = re.compile(
+    r"(?:(?:DEFAULT|DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL) )?"
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z \[[\w.]{1,60}: [^\]]{1,120}\] ?"
+)
 _NUMBER = re.compile(r"\s{0,8}(?P<number>\d{1,7})(?:\t|: ?| ?[|\u2502] ?| )")
 _BRACKET = re.compile(r"\[[A-Za-z][\w ./:-]{0,80}\] ")
 _NAMES = re.compile(r"[A-Za-z][\w./-]{2,120}(?: [A-Za-z][\w.-]{0,60})? ")
 _FENCE = re.compile(
     r"\s*(?:(?:```|~~~)\s*\w{0,20}|</?(?:details|summary|pre|code)\b[^<>]{0,80}>)\s*"
+)
+# Go's slog and logrus: time="…" level=info msg="…" component=vllm
+_LOGFMT = re.compile(
+    r'(?:time|ts|t)="?[\dT:.+Z-]{10,40}"? (?:[\w.]{1,40}=\S{1,80} ){0,6}msg=(?P<said>"(?:[^"\\]|\\.){0,8000}"|\S{0,400})'
 )
 _SAID = ("log", "message", "MESSAGE", "msg")
 
@@ -81,8 +92,11 @@ def _strip_fences(lines: Lines) -> Lines:
 
 
 def _taker(sample: list[str]) -> Callable[[str], str] | None:
-    if _most(_said_in_json(text) is not None for text in sample):
-        return lambda text: text if (said := _said_in_json(text)) is None else said
+    for read_said in (_said_in_json, _said_in_logfmt):
+        if _most(read_said(text) is not None for text in sample):
+            return _build_reader(read_said)
+    if _most(_EXPLORER.match(text) for text in sample):
+        return _build_stripper(_EXPLORER)
     if len(sample) < 3:
         return None
     indent = min(len(text) - len(text.lstrip(" \t")) for text in sample)
@@ -103,6 +117,21 @@ def _most(have: Iterable[object]) -> bool:
 
 def _build_stripper(pattern: re.Pattern[str]) -> Callable[[str], str]:
     return lambda text: pattern.sub("", text, count=1) if pattern.match(text) else text
+
+
+def _build_reader(read_said: Callable[[str], str | None]) -> Callable[[str], str]:
+    return lambda text: text if (said := read_said(text)) is None else said
+
+
+def _said_in_logfmt(text: str) -> str | None:
+    found = _LOGFMT.match(text)
+    if found is None:
+        return None
+    said = found["said"]
+    try:
+        return str(json.loads(said)) if said.startswith('"') else said
+    except ValueError:
+        return said.strip('"')
 
 
 def _said_in_json(text: str) -> str | None:

@@ -26,7 +26,7 @@ from servers.launch.commandline.tokens import EngineKey, LaunchCommand
 from servers.launch.engines import ENGINES, known_entrypoint, official_image
 from servers.launch.engines.engine import SECRET_FLAGS, flag_value, read_parallel
 from servers.launch.engines.launch import Launch
-from servers.launch.engines.llamacpp import name_with_server
+from servers.launch.engines.llamacpp import name_with_server, other_tool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +92,7 @@ class _Drafter:
         command = self.command
         if command.engine == "other":
             return self._draft_other()
+        self._refuse_other_tool()
         found = engine_words.engine_words(command)
         if found is None:
             words = engine_words.list_words(command)
@@ -127,6 +128,20 @@ class _Drafter:
         if not launch.checkpoint:
             self.notes.say("no-model")
         return self._finish(launch, around)
+
+    def _refuse_other_tool(self) -> None:
+        """Raises DraftError where an image with all tools of llama.cpp is told to start another."""
+        command = self.command
+        words = engine_words.list_words(command)
+        starts = known_entrypoint(command.image or "") or ()
+        if command.entrypoint:
+            starts, words = words[: len(words) - len(command.command)], command.command
+        tool = other_tool(words[0], starts) if words and command.engine == "llamacpp" else ""
+        if tool:
+            raise DraftError(
+                f"This starts {tool}: the image holds all tools of llama.cpp, and {words[0]} chooses "
+                "that one. A profile needs its server, which --server chooses."
+            )
 
     def _find_no_words(self) -> tuple[str, ...]:
         """The engine's words of a command in which none start it. Raises DraftError."""

@@ -52,6 +52,30 @@ def name_with_server(image: str) -> str:
     return f"{match['name']}server{match['rest']}" if match else ""
 
 
+# By the first word that tools.sh gets, in the images that hold all tools: .devops/tools.sh of llama.cpp.
+_TOOLS = {
+    ("--run", "-r"): "llama-cli",
+    ("--run-legacy", "-l"): "llama-completion",
+    ("--bench", "-b"): "llama-bench",
+    ("--perplexity", "-p"): "llama-perplexity",
+    ("--quantize", "-q"): "llama-quantize",
+    ("--convert", "-c"): "the converter of checkpoints to GGUF",
+    ("--all-in-one", "-a"): "the converter of checkpoints to GGUF, and llama-quantize",
+}
+
+
+def other_tool(word: str, entrypoint: tuple[str, ...]) -> str:
+    """What starts instead of llama-server by the first word behind an image; "": nothing else.
+
+    The long words are no options of the server. Short ones are, where the image starts no tools.sh.
+    """
+    is_chosen = names(entrypoint)[-1:] == ["tools.sh"]
+    for (long, short), tool in _TOOLS.items():
+        if word == long or (is_chosen and word == short):
+            return tool
+    return ""
+
+
 def _words_after_entrypoint(entrypoint: tuple[str, ...]) -> tuple[str, ...]:
     last = names(entrypoint)[-1:]
     if last == ["llama-server"]:

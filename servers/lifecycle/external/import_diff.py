@@ -2,13 +2,16 @@
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 
-from servers.host.docker.containers import kernels_volume
+from servers.host.docker.containers import ContainerError, kernels_volume
 from servers.host.external.containers import ExternalContainer, StartedProcess
 from servers.judge.external.engines import DiscoveredEngine
+from servers.judge.messages import say
 from servers.launch.commandline import comparison
 from servers.launch.commandline.comparison import ComparedField
 from servers.launch.commandline.draft import Draft
+from servers.launch.commandline.import_notes import ImportNote
 from servers.launch.commandline.inspect import keep_variables, without_python
 from servers.launch.engines import placement, usual_entrypoint
 from servers.launch.engines.placement import Site, VolumeError
@@ -35,12 +38,17 @@ def of_container(box: Box, other: ExternalContainer, made: Draft, version: Profi
 def of_process(
     box: Box, found: DiscoveredEngine, started: StartedProcess, made: Draft, version: ProfileVersion
 ) -> None:
-    """Raises ContainerError."""
-    image = creation.docker().image(made.launch.image)
-    entrypoint = image.entrypoint if image else usual_entrypoint(made.launch.image)
-    spec = _spec(box, made, entrypoint, image.id if image else "")
-    said, words = keep_variables(started.env or {}), without_python(started.argv)
-    rows = comparison.of_process(words, said, spec, entrypoint) if spec else ()
+    """A process can be monitored without Docker: then nothing is compared, and a remark says so."""
+    rows: Iterable[ComparedField] = ()
+    try:
+        image = creation.docker().image(made.launch.image)
+        entrypoint = image.entrypoint if image else usual_entrypoint(made.launch.image)
+        if spec := _spec(box, made, entrypoint, image.id if image else ""):
+            said, words = keep_variables(started.env or {}), without_python(started.argv)
+            rows = comparison.of_process(words, said, spec, entrypoint)
+    except ContainerError as error:
+        note = ImportNote(kind="unresolved", says=str(say("external.not-compared", why=error)))
+        made = replace(made, remarks=(*made.remarks, note))
     _keep(box, found.container, found.name, made, version, rows, identity=found.identity)
 
 

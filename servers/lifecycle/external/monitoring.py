@@ -156,7 +156,7 @@ def _server(box: Box, stranger: ExternalWorkload, made: Draft, by: User | None) 
 
 def free_slug(wanted: str) -> str:
     """One that neither a profile, a server nor a page has. Raises WatchError."""
-    base = slugify(wanted)[:56] or "watched"
+    base = slugify(wanted.removesuffix(".gguf"))[:56] or "watched"
     for number in range(1, 1000):
         slug = base if number == 1 else f"{base}-{number}"
         is_page = resolve(reverse("profile", args=[slug])).url_name != "profile"
@@ -336,12 +336,16 @@ _untold: set[str] = set()  # those of whom it was said that they are not followe
 def step(box: Box, found: Iterable[ExternalWorkload], sample: Mapping[str, Any] | None) -> None:
     """Look at every watched run of the box, and begin those of what was started anew.
 
-    `found` are those that run now. Raises ContainerError.
+    `found` are those that run now. Raises ContainerError once all is done that needs no Docker.
     """
     cards = cards_by_container(sample or {})
+    trouble: ContainerError | None = None
     for run in _active(box):
         _note_cards(run, cards.get(run.container_id, frozenset()))
-        look(run)
+        try:
+            look(run)
+        except ContainerError as error:
+            trouble = error
     running = {each.key: each for each in found}
     watched = box.servers.filter_external().filter(removed_at=None)
     for server in watched.select_related("box__hf_token", "profile", "run__version"):
@@ -356,6 +360,8 @@ def step(box: Box, found: Iterable[ExternalWorkload], sample: Mapping[str, Any] 
             if stranger.key not in _untold:
                 _untold.add(stranger.key)
                 log.warning("%s is not followed any further: %s", server, error)
+    if trouble is not None:
+        raise trouble
 
 
 def _note_loop(server: ExternalServer, run: ExternalRun | None) -> None:

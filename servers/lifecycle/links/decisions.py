@@ -15,13 +15,20 @@ from servers.models import AuditEntry, Box, BoxLink, Secret, Server, User
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
-def let_in(link: BoxLink, by: User | None, *, name: str = "") -> BoxLink:
-    """`name`: what to call it instead of what it asks for. Raises LinkError."""
+def let_in(link: BoxLink, by: User | None, *, name: str = "", replaces: bool = False) -> BoxLink:
+    """`name`: what to call it instead of what it asks for. Raises LinkError.
+
+    `replaces`: it is the box of that name with a new key, and the old one ends.
+    """
     with transaction.atomic():
         found = _lock(link)
         if not BoxLink.objects.select_waiting().filter(pk=found.pk).exists():
             raise LinkError(f"{found} is not waiting to be let in any more. {_describe_end(found)}")
-        found.name = _check_name(name or found.name)
+        name = name or found.name
+        old = BoxLink.objects.select_joined().filter(box__slug=name).first()
+        if replaces and old is not None:
+            revoke(old, by)
+        found.name = _check_name(name)
         found.box = _take_up(found.name)
         found.port = _choose_port()
         found.keep_credentials(
@@ -64,6 +71,36 @@ def revoke(link: BoxLink, by: User | None) -> BoxLink:
             AuditEntry.note(by, "revoke box", found, secrets=list_seen_secrets(found))
             transaction.on_commit(lambda: _tell(found))
     return found
+
+
+def hold_twins() -> None:
+    """Keep both machines out where two run as one box: which of them it is, a person has to say."""
+    twins = BoxLink.objects.select_let_in().filter(box__facts__twins__0__isnull=False)
+    for link in twins.select_related("box"):
+        if not BoxLink.objects.filter(pk=link.pk, held_at=None).update(held_at=timezone.now()):
+            continue
+        hosts = link.box.facts["twins"] if link.box else []
+        AuditEntry.note(None, "hold box", link, hosts=hosts)
+        _tell(link)
+
+
+def release(link: BoxLink, by: User | None) -> BoxLink:
+    """Let a box in again that was held; if both machines still run, both are held again. Raises LinkError."""
+    with transaction.atomic():
+        found = _lock(link)
+        if found.held_at is None or not found.is_joined or found.box is None:
+            raise LinkError(f"{found} is not held.")
+        found.held_at = None
+        found.save(update_fields=["held_at"])
+        # As they were when it was held; whoever comes now says it anew.
+        kept = {name: told for name, told in found.box.facts.items() if name not in _OF_TWINS}
+        Box.objects.filter(pk=found.box.pk).update(facts=kept)
+        AuditEntry.note(by, "release box", found)
+        transaction.on_commit(lambda: _tell(found))
+    return found
+
+
+_OF_TWINS = ("twins", "watcher")
 
 
 def remove(link: BoxLink, by: User | None) -> None:
@@ -119,7 +156,9 @@ def _check_name(name: str) -> str:
 
 def _take_up(name: str) -> Box:
     box, _ = Box.objects.get_or_create(slug=name)
-    BoxLink.objects.filter(box=box).update(box=None)
+    # The one that was revoked keeps neither its port nor a place among boxes; what was done with
+    # it stands in the activity.
+    BoxLink.objects.filter(box=box).delete()
     return box
 
 

@@ -141,6 +141,7 @@ def _make_credentials(link: BoxLink) -> dict[str, Any]:
         "box_port": link.port,
         "database_port": settings.HUB_DATABASE_PORT,
         "redis_port": settings.HUB_REDIS_PORT,
+        "bulk_port": settings.HUB_BULK_PORT,
         "database": settings.DATABASES["default"]["NAME"],
         "url": settings.PUBLIC_URL,
         "version": settings.VERSION,

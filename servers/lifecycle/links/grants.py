@@ -76,9 +76,13 @@ GRANTS: dict[str, TableGrant] = {
         select=(
             *("id", "box_id", "name", "hostname", "machine_id", "version", "schema"),
             *("clock_offset", "public_key", "seal_key", "port", "asked_at", "joined_at"),
-            *("refused_at", "revoked_at"),
+            *("refused_at", "revoked_at", "told_at"),
         ),
-        update=("hostname", "version", "schema", "clock_offset"),
+        update=("hostname", "version", "schema", "clock_offset", "told_at"),
+    ),
+    # What a box of another version opens, besides django_migrations and the row of its link.
+    "servers_boxupgrade": TableGrant(
+        select=ALL, update=("step", "moved_at", "has", "percent", "said", "is_open")
     ),
     # Its name and its token are the hub's.
     "servers_box": TableGrant(
@@ -176,6 +180,8 @@ def list_roles() -> set[str]:
 
 def keep_role(role: str, password: str) -> None:
     """Make the role, or give it this password, and exactly the grants of now."""
+    # First: there is no role yet that they would have to hold back.
+    own_rows.keep_policies()
     with transaction.atomic(), connection.cursor() as cursor:
         # One at a time: two who change the same rights at once disturb each other.
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('inferdash box roles'))")
@@ -188,7 +194,6 @@ def keep_role(role: str, password: str) -> None:
         )
         for statement in _list_statements(role, connection.settings_dict["NAME"]):
             cursor.execute(statement)
-        own_rows.keep_policies(cursor)
 
 
 def drop_role(role: str) -> None:

@@ -16,6 +16,8 @@ from servers.host.links.keys import KeyFileError, show_hash
 from servers.host.links.sessions import SshdSessions
 from servers.host.links.sshd import EnrolKey, HubSshd, LinkKey, SshdError, write_keys
 from servers.lifecycle.links import grants
+from servers.lifecycle.links.decisions import hold_twins
+from servers.lifecycle.links.packing import BundleDesk
 from servers.models import BoxInvitation, BoxLink
 from servers.models.people.key import SecretError
 
@@ -62,6 +64,7 @@ class HubKeeper:
         self._kept: dict[str, WantedLink] | None = None  # by role; None: nothing is known yet
         self._cut_for: tuple[frozenset[str], int | None] | None = None
         self._looks_left = 0
+        self._bundles = BundleDesk(self._files)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -83,6 +86,7 @@ class HubKeeper:
             self._wake.wait(LOOK_EVERY)
             self._wake.clear()
             self._look()
+        self._bundles.close()
         if self._process is not None:
             # Connections outlive the sshd that took them.
             self._sessions.cut(self._process.pid, self._sshd.port, allowed=())
@@ -91,6 +95,7 @@ class HubKeeper:
     def _look(self) -> None:
         try:
             self.reconcile()
+            self._bundles.look()
         except (OperationalError, InterfaceError) as error:
             log.warning("The database is away: %s", error)
             close_old_connections()
@@ -101,6 +106,7 @@ class HubKeeper:
 
     def reconcile(self) -> None:
         """Make what lets boxes in agree with the rows."""
+        hold_twins()
         wanted = _list_wanted()
         self._write_keys(wanted)
         allowed = [show_hash(each.public_key) for each in wanted]
@@ -133,7 +139,7 @@ class HubKeeper:
 
     def _write_keys(self, wanted: list[WantedLink]) -> None:
         files, program = self._files, self._files.enrol_program
-        opens = (settings.HUB_DATABASE_PORT, settings.HUB_REDIS_PORT)
+        opens = (settings.HUB_DATABASE_PORT, settings.HUB_REDIS_PORT, settings.HUB_BULK_PORT)
         links: list[LinkKey | EnrolKey] = [
             LinkKey(line=each.public_key, comment=each.slug, opens=opens, listens=each.port)
             for each in wanted
@@ -152,13 +158,18 @@ class HubKeeper:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
             )
-            assert self._process.stderr is not None
-            for line in self._process.stderr:
-                self._sessions.hear(line)
-                _pass_on(line)
+            # Its connections outlive it and write there, so that no end of it tells of its end.
+            threading.Thread(target=self._hear_sshd, args=[self._process], daemon=True).start()
             code = self._process.wait()
             if not self._stopping.wait(SSHD_PAUSE):
                 log.warning("sshd ended with exit code %s and is started again", code)
+
+    def _hear_sshd(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stderr is not None
+        with process.stderr as said:
+            for line in said:
+                self._sessions.hear(line)
+                _pass_on(line)
 
     def _hear_wakes(self) -> None:
         while not self._stopping.is_set():
@@ -175,7 +186,7 @@ class HubKeeper:
 
 def _list_wanted() -> list[WantedLink]:
     wanted = []
-    for link in BoxLink.objects.select_joined().select_related("box").order_by("pk"):
+    for link in BoxLink.objects.select_let_in().select_related("box").order_by("pk"):
         try:
             wanted.append(WantedLink.read(link))
         except SecretError as error:

@@ -6,8 +6,7 @@ PostgreSQL looks at them for every role but a superuser, as which the hub comes.
 import hashlib
 from collections.abc import Iterator
 
-from django.db import connection
-from django.db.backends.utils import CursorWrapper
+from django.db import connection, transaction
 
 # The box that the role of this session stands for; NULL of any other role.
 _FUNCTION = """
@@ -41,6 +40,7 @@ OWN_ROWS: dict[str, str] = {
             *("servers_upgradetrial", "servers_imagefacts", "servers_storedimage"),
             *("servers_tagnews", "servers_storedcheckpoint", "servers_checkpointfacts"),
             *("servers_historychunk", "servers_figureschunk", "servers_secretcopy"),
+            "servers_boxupgrade",
         ),
         _OF_BOX,
     ),
@@ -63,20 +63,33 @@ OWN_ROWS: dict[str, str] = {
 }
 
 
-def keep_policies(cursor: CursorWrapper) -> None:
-    """Make them where they are not as they are to be: that waits for everybody at the tables."""
-    tables = [each for each in OWN_ROWS if each in connection.introspection.table_names(cursor)]
-    statements = [_FUNCTION, *(text for table in tables for text in _list_statements(table))]
-    digest = hashlib.sha256("\n".join(statements).encode()).hexdigest()
-    cursor.execute(
-        "SELECT obj_description(to_regprocedure('inferdash_box()'), 'pg_proc'),"
-        " (SELECT count(*) FROM pg_policies WHERE policyname LIKE 'box\\_%')"
-    )
-    if cursor.fetchone() == (digest, 4 * len(tables)):
-        return
-    for statement in statements:
-        cursor.execute(statement)
-    cursor.execute(f"COMMENT ON FUNCTION inferdash_box() IS '{digest}'")
+# Beside each table's first policy, so that what is there already is left alone.
+_FOUND = """
+SELECT c.relname, obj_description(p.oid, 'pg_policy') FROM pg_policy p
+JOIN pg_class c ON c.oid = p.polrelid WHERE p.polname = 'box_select'
+"""
+
+
+def keep_policies() -> None:
+    """Make them where they are not as they are to be.
+
+    That waits for everybody at a table, so each is a transaction of its own: who held several at
+    once would stand in the way of others that want them in another order.
+    """
+    with connection.cursor() as cursor:
+        tables = [each for each in OWN_ROWS if each in connection.introspection.table_names(cursor)]
+        cursor.execute(_FUNCTION)
+        cursor.execute(_FOUND)
+        found = dict(cursor.fetchall())
+        for table in tables:
+            statements = list(_list_statements(table))
+            digest = hashlib.sha256("\n".join(statements).encode()).hexdigest()
+            if found.get(table) == digest:
+                continue
+            with transaction.atomic():
+                for statement in statements:
+                    cursor.execute(statement)
+                cursor.execute(f"COMMENT ON POLICY box_select ON {table} IS '{digest}'")
 
 
 def _list_statements(table: str) -> Iterator[str]:

@@ -107,7 +107,9 @@ def _list_launches(box: Box) -> Iterator[Launch]:
         profile__current=F("pk"), profile__servers__box=box, profile__servers__removed_at=None
     )
     running = Q(runs__server__box=box, runs__state__in=ACTIVE)
-    for kind in (placed, running):
+    # The box itself starts it again, in its version, and cannot make a copy then.
+    planned = Q(runs__server__box=box, runs__restart_at__isnull=False)
+    for kind in (placed, running, planned):
         for version in ProfileVersion.objects.filter(kind).order_by("pk").distinct():
             yield version.launch
 

@@ -61,7 +61,7 @@ def _read_ways() -> Mapping[int, Way]:
     """All in one query, remembered for a moment: whole lists of runs ask for theirs."""
     global _known, _until
     if time.monotonic() >= _until:
-        links = BoxLink.objects.select_joined().exclude(box=None)
+        links = BoxLink.objects.select_let_in().exclude(box=None)
         _known = {box: way for link in links if (box := link.box_id) and (way := _make_way(link))}
         _until = time.monotonic() + REMEMBERED
     return _known

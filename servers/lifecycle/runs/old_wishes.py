@@ -7,6 +7,7 @@ carried out, and what was wanted before the box went away is wanted as before.
 from datetime import datetime, timedelta
 
 from django.db.models import Q
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from servers import events
@@ -21,7 +22,8 @@ OLD = timedelta(minutes=10)
 def put_back(box: Box, *, away_since: datetime) -> None:
     """Before anything of this box is begun after its return."""
     now = timezone.now()
-    asked_between = (away_since, now - OLD)
+    # By the hub's clock, as it is written when something was asked for.
+    asked_between = (away_since, Now() - OLD)
     said = (
         f"It was asked for while {box} was away, more than {OLD.seconds // 60} minutes before it "
         "came back, so it was not done."

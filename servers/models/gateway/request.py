@@ -64,7 +64,7 @@ LATEST = 50  # on a page
 class RequestQuerySet(models.QuerySet["Request"]):
     def for_table(self) -> Self:
         """With what a row of a table says, the latest first."""
-        return self.select_related("person", "key", "run__server")
+        return self.select_related("person", "key", "run__server__box")
 
     def visible_to(self, person: User) -> Self:
         """All of them to who may look at servers, to others their own."""
@@ -73,7 +73,7 @@ class RequestQuerySet(models.QuerySet["Request"]):
     def search(self, text: str, *, also_causes: bool) -> Self:
         """Those in which each of the words stands: person, key, model, server, status.
 
-        With `also_causes` the error too, which quotes logs.
+        With `also_causes` the box and the error too, which quotes logs.
         """
         found = self
         for word in text.split():
@@ -81,7 +81,7 @@ class RequestQuerySet(models.QuerySet["Request"]):
             known |= Q(person__username__icontains=word) | Q(key__name__icontains=word)
             known |= Q(source__icontains=word)
             if also_causes:
-                known |= Q(error__icontains=word)
+                known |= Q(error__icontains=word) | Q(run__server__box__slug__icontains=word)
             status = numbers.whole(word)
             found = found.filter(known if status is None else known | Q(status=status))
         return found

@@ -9,9 +9,9 @@ from ninja import Schema
 from pydantic import Field
 
 from servers.contexts import links
-from servers.lifecycle.links import decisions
+from servers.lifecycle.links import decisions, upgrades
 from servers.lifecycle.links.invitations import LinkError, invite_box
-from servers.models import BoxLink, Permission
+from servers.models import BoxLink, BoxUpgrade, Permission
 from servers.views.api.operations import ApiError, KeyRouter, find_named, person
 from servers.views.api.schemas import RowOut
 
@@ -22,7 +22,7 @@ CONFLICT = 409
 class LinkOut(RowOut):
     id: int
     name: str
-    state: str  # asks, refused, over, joined, revoked
+    state: str  # asks, refused, over, joined, held, revoked
     words: str  # six, which the box's terminal shows too
     hostname: str
     address: str
@@ -42,6 +42,21 @@ class LinkOut(RowOut):
         )
 
 
+class BoxUpgradeOut(RowOut):
+    id: int
+    version: str  # the hub's, to which the box comes
+    step: str  # asked, described, packed, fetching, installing, switching; done, failed, cancelled
+    percent: int | None  # of the bundle, that is fetched
+    said: str  # why it failed
+    is_open: bool
+    asked_at: datetime
+    moved_at: datetime
+
+    @classmethod
+    def from_upgrade(cls, upgrade: BoxUpgrade) -> "BoxUpgradeOut":
+        return cls.from_same(upgrade, is_open=bool(upgrade.is_open))
+
+
 class InvitationOut(Schema):
     token: str  # good once; told now and never again
     command: str  # to be run on the other box
@@ -51,6 +66,9 @@ class InvitationOut(Schema):
 class LetInIn(Schema):
     name: str = Field(
         default="", max_length=63, description="What to call it; left out: as it asks."
+    )
+    replaces: bool = Field(
+        default=False, description="It is the box of that name with a new key: the old one ends."
     )
 
 
@@ -76,7 +94,12 @@ def invite(request: HttpRequest) -> InvitationOut:
 @router.serve("POST", "/{pk}/let-in", Permission.ADMINISTER, LinkOut, 404, 409)
 def let_in(request: HttpRequest, pk: int, wanted: LetInIn) -> LinkOut:
     """Let a box in, after its six words were compared."""
-    return _decide(pk, lambda link: decisions.let_in(link, person(request), name=wanted.name))
+    return _decide(
+        pk,
+        lambda link: decisions.let_in(
+            link, person(request), name=wanted.name, replaces=wanted.replaces
+        ),
+    )
 
 
 @router.serve("POST", "/{pk}/refuse", Permission.ADMINISTER, LinkOut, 404, 409)
@@ -88,6 +111,32 @@ def refuse(request: HttpRequest, pk: int) -> LinkOut:
 def revoke(request: HttpRequest, pk: int) -> LinkOut:
     """Cut a box off within seconds; its engines go on. `secrets` are those to change."""
     return _decide(pk, lambda link: decisions.revoke(link, person(request)))
+
+
+@router.serve("POST", "/{pk}/release", Permission.ADMINISTER, LinkOut, 404, 409)
+def release(request: HttpRequest, pk: int) -> LinkOut:
+    """Let a box in again that was held as two machines had its key, once one of them is gone."""
+    return _decide(pk, lambda link: decisions.release(link, person(request)))
+
+
+@router.serve("POST", "/{pk}/bring-up", Permission.ADMINISTER, BoxUpgradeOut, 404, 409)
+def bring_up(request: HttpRequest, pk: int) -> BoxUpgradeOut:
+    """Have a box fetch the hub's release and change to it; the old one comes back if that fails."""
+    link = find_named(BoxLink.objects.all(), "box that has asked", str(pk), field="pk")
+    try:
+        return BoxUpgradeOut.from_upgrade(upgrades.bring_up(link, person(request)))
+    except LinkError as error:
+        raise ApiError(CONFLICT, "not_brought_up", str(error)) from error
+
+
+@router.serve("GET", "/{pk}/bring-up", Permission.ADMINISTER, BoxUpgradeOut, 404)
+def show_upgrade(request: HttpRequest, pk: int) -> BoxUpgradeOut:
+    """How far the last one is."""
+    link = find_named(BoxLink.objects.all(), "box that has asked", str(pk), field="pk")
+    found = BoxUpgrade.objects.filter(box=link.box_id).first()
+    if found is None:
+        raise ApiError(404, "not_found", "This box was never brought up.")
+    return BoxUpgradeOut.from_upgrade(found)
 
 
 def _decide(pk: int, decide: Callable[[BoxLink], BoxLink]) -> LinkOut:

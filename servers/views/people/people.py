@@ -30,7 +30,7 @@ from servers.forms.people import (
     PasswordForm,
     RoleForm,
 )
-from servers.models import AuditEntry, Invite, LoginFailure, Permission, Role, Server, User
+from servers.models import AuditEntry, Box, Invite, LoginFailure, Permission, Role, Server, User
 from servers.state import samples
 from servers.views import responses
 from servers.views.access import PersonRequest, get, get_or_post, post, serve_public
@@ -168,7 +168,7 @@ class ActivityRow:
     entry: AuditEntry
     kind: str
     did: str  # in the past tense, before what it was done to
-    more: str
+    more: str  # "on milo, version 3"
     server: str  # its slug, where the subject is one that is there
 
 
@@ -208,6 +208,7 @@ def _filter_entries(request: HttpRequest) -> QuerySet[AuditEntry]:
             | Q(action__icontains=word)
             | Q(action__in=_find_actions(word))
             | Q(subject__icontains=word)
+            | Q(subject__in=Server.objects.filter(box__slug__icontains=word).values("slug"))
         )
     if who := request.GET.get("who"):
         found = found.filter(by=None) if who == NOBODY else found.filter(by__username=who)
@@ -238,7 +239,10 @@ def _find_kind(action: str) -> str:
 def _list_days(entries: Iterable[AuditEntry]) -> list[ActivityDay]:
     shown = list(entries)
     subjects = {entry.subject for entry in shown}
-    slugs = set(Server.objects.present().filter(slug__in=subjects).values_list("slug", flat=True))
+    boxes = dict(
+        Server.objects.present().filter(slug__in=subjects).values_list("slug", "box__slug")
+    )
+    several = Box.objects.count() > 1
     today = timezone.localdate()
     titles = {today: "Today", today - timedelta(days=1): "Yesterday"}
     days = groupby(shown, lambda entry: timezone.localdate(entry.at))
@@ -251,8 +255,12 @@ def _list_days(entries: Iterable[AuditEntry]) -> list[ActivityDay]:
                     entry=entry,
                     kind=_find_kind(entry.action),
                     did=sentences.describe_action(entry.action),
-                    more=sentences.describe_detail(entry.action, entry.detail),
-                    server=entry.subject if entry.subject in slugs else "",
+                    more=sentences.describe_detail(
+                        entry.action,
+                        entry.detail,
+                        box=boxes.get(entry.subject, "") if several else "",
+                    ),
+                    server=entry.subject if entry.subject in boxes else "",
                 )
                 for entry in those
             ),

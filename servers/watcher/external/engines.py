@@ -89,33 +89,47 @@ class ExternalEngines:
         self._attending = SystemdOwners()
         self._around = OtherWorkloadsMonitor(box)
         self._units: dict[str, SystemdOwner] = {}
+        self._others: list[ExternalContainer] = []
         self._processes: list[DiscoveredEngine] = []
         self._past: list[DiscoveredEngine] = []  # containers that have ended
         self._trouble = ""
 
     def look(self, sample: Mapping[str, Any] | None) -> None:
-        """One round: the watched ones, then whatever else runs."""
+        """One round: the watched ones, then whatever else runs.
+
+        While Docker does not answer, processes are looked after all the same, and what was known of
+        containers stays.
+        """
+        self._processes = list(self._bare.find())
+        trouble = self._list_containers()
+        running = list(self._list_found(self._others))
+        # Until this round has looked for them, too, those of the last one.
+        external.saw([*running, *self._past])
+        unmonitored = self._find_unmonitored([] if trouble else self._others, running)
         try:
-            others = self._looks.list_running()
-            self._processes = list(self._bare.find())
-            self._study(others)
-            self._units = self._attending.units(others)
-            running = list(self._list_found(others))
-            # Until this round has looked for them, too, those of the last one.
-            external.saw([*running, *self._past])
-            monitoring.step(self.box, self._find_unmonitored(others, running), sample)
-            self._let_go()
+            monitoring.step(self.box, unmonitored, sample)
         except ContainerError as error:
-            if str(error) != self._trouble:
-                log.warning("What others run is not known: %s", error)
-            self._trouble = str(error)
-            self._around.note_trouble(error, sample)
-            return
-        self._trouble = ""
+            trouble = trouble or error
+        self._let_go()
+        if trouble is not None and str(trouble) != self._trouble:
+            log.warning("What others run in containers is not known: %s", trouble)
+        self._trouble = str(trouble or "")
         self._acquaintances.ask()
         self._acquaintances.hear(until=time.monotonic() + HEAR_FOR)
-        self._tell(others, sample)
+        self._tell(sample, trouble)
         self.belonging.follow(self.box)
+
+    def _list_containers(self) -> ContainerError | None:
+        """Those that run; where Docker cannot be asked, why, and they are those of the last time."""
+        try:
+            others = self._looks.list_running()
+            self._study(others)
+            self._units = self._attending.units(others)
+        except ContainerError as error:
+            self._study(self._others)
+            return error
+        self._others = others
+        return None
 
     def _find_unmonitored(
         self, others: list[ExternalContainer], running: list[DiscoveredEngine]
@@ -123,22 +137,25 @@ class ExternalEngines:
         processes = [ProcessWorkload(found) for found in running if found.is_process]
         return [*map(ContainerWorkload, others), *processes]
 
-    def _tell(self, others: list[ExternalContainer], sample: Mapping[str, Any] | None) -> None:
+    def _tell(self, sample: Mapping[str, Any] | None, trouble: ContainerError | None) -> None:
+        running = list(self._list_found(self._others))
+        self._point_runs(running)
         try:
-            running = list(self._list_found(others))
-            self._point_runs(running)
-            self._past = list(self._ended.find())
-            found = [*self._count_requests(running), *self._past]
-            external.saw(found)
-            import_diff.follow(self.box, running)
-            if external.renew_rows(self.box, found):
-                events.publish_change("box", self.box.pk)
-            engines = {each.container for each in running}
-            workers = self._bare.workers
-            self._around.note(others, engines, self._units, sample, workers=workers)
+            if trouble is None:
+                self._past = list(self._ended.find())
+                engines = {each.container for each in running}
+                workers = self._bare.workers
+                self._around.note(self._others, engines, self._units, sample, workers=workers)
         except ContainerError as error:
             log.warning("What else is on the box is not known: %s", error)
-            self._around.note_trouble(error, sample)
+            trouble = error
+        if trouble is not None:
+            self._around.note_trouble(trouble, sample)
+        found = [*self._count_requests(running), *self._past]
+        external.saw(found)
+        import_diff.follow(self.box, running)
+        if external.renew_rows(self.box, found):
+            events.publish_change("box", self.box.pk)
 
     def _count_requests(self, running: list[DiscoveredEngine]) -> list[DiscoveredEngine]:
         """With their requests, of those that nobody watches, while somebody looks."""

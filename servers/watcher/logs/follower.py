@@ -214,8 +214,13 @@ class Follower(LogWriter):
         newest = max([newest, *map(stamp, stored)])
         oldest = self._oldest()
         if oldest is not None and stamp(oldest) > newest and last[0].stream != NOTE:
-            self._store([note(newest, _gap(newest, stamp(oldest)))])
+            number = self._count_gaps() + 1
+            self._store([note(newest, _gap(number, newest, stamp(oldest)))])
         return since, RecordOrder(stored, datetime.now(UTC))
+
+    def _count_gaps(self) -> int:
+        blocks = LogChunk.objects.blocks(self.run_id)
+        return sum(block.count(f" {NOTE} {_GAP} ") for _first, block in blocks)
 
     def _tell_placed(self) -> None:
         """Why it runs on this box, where inferdash has chosen it: the log's first line."""
@@ -295,9 +300,12 @@ class Follower(LogWriter):
                 yield record
 
 
-def _gap(newest: str, oldest: str) -> str:
+_GAP = "… gap"
+
+
+def _gap(number: int, newest: str, oldest: str) -> str:
     return (
-        f"… lines may be missing here, between {newest[11:19]} and {oldest[11:19]} UTC: Docker "
+        f"{_GAP} {number}: lines may be missing here, between {newest[11:19]} and {oldest[11:19]} UTC: Docker "
         "had rotated them away before inferdash could read them."
     )
 

@@ -13,7 +13,7 @@ const PREFIXES = [
   String.raw`(?<aside>\[Stage-\d{1,4}\] ?)`,
   String.raw`(?<own>\[(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?)(?<own2>\] ?)`,
   String.raw`(?<own>\[(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})? )(?<aside>(?:(?:DP|PP|ATTN_CP|MOE_DP|ATTN_DP|TP|EP)\d{1,4} ?){1,6})(?<own2>\])`,
-  String.raw`(?<aside>\((?:[A-Za-z][\w-]{0,60})?(?:(?: ?[\w=]{1,40}){0,3}?) ?pid=\d{1,9}(?:, ip=[0-9A-Fa-f.:]{2,45})?\)(?: \[repeated [^\]]{0,200}\])? ?)`,
+  String.raw`(?<aside>\((?:[A-Za-z][\w:.-]{0,60})?(?:(?: ?[\w=]{1,40}){0,3}?) ?pid=\d{1,9}(?:, ip=[0-9A-Fa-f.:]{2,45})?\)(?: \[repeated [^\]]{0,200}\])? ?)`,
   String.raw`(?<own>(?<level>${LEVELS}) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})? )(?<aside>(?:\[?[\w./-]{1,200}:\d{1,6}\] ?)?)`,
   String.raw`(?<own>(?<level>${LEVELS}): {1,8})`,
   String.raw`(?<own>\d{1,6}\.\d\d\.\d{3}\.\d{3} (?<level>[IWEDT]) )`,

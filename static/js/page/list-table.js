@@ -4,6 +4,7 @@
 //
 //   <list-table id="models" filter="Filter models">…<table>…</list-table>
 //
+// A header with data-choose="All boxes" puts a list of its column's values beside the filter.
 // A header with data-sort sorts (data-sort="down": the first click sorts downwards); a cell's value is its
 // data-value, else its text. A row is opened by its link with data-row, and moved between by the arrow keys.
 
@@ -65,6 +66,35 @@ class ListTable extends HTMLElement {
     this.prepend(line);
   }
 
+  /**
+   * The list of a column's values beside the filter, and whether a row is of the chosen one.
+   * @returns {(row: HTMLTableRowElement) => boolean}
+   */
+  offer() {
+    const line = this.querySelector(":scope > .list-filter");
+    const head = this.querySelector("thead th[data-choose]");
+    const before = line?.querySelector("select");
+    if (!line || !(head instanceof HTMLTableCellElement)) {
+      before?.remove();
+      return () => true;
+    }
+    const column = head.cellIndex;
+    const value = (/** @type {HTMLTableRowElement} */ row) => row.cells[column]?.textContent.trim() ?? "";
+    const rows = [...(this.table?.tBodies ?? [])].flatMap((body) => [...body.rows]);
+    const values = [...new Set(rows.map(value))].sort();
+    const select = before ?? Object.assign(document.createElement("select"), { ariaLabel: head.textContent.trim() });
+    if (!before) {
+      select.addEventListener("change", () => this.arrange());
+      line.querySelector("input")?.after(select);
+    }
+    const chosen = values.includes(select.value) ? select.value : "";
+    if ([...select.options].slice(1).map((option) => option.value).join("\n") !== values.join("\n")) {
+      select.replaceChildren(new Option(head.dataset.choose, ""), ...values.map((each) => new Option(each, each)));
+      select.value = chosen;
+    }
+    return (row) => chosen === "" || value(row) === chosen;
+  }
+
   /** @param {HTMLTableCellElement} head */
   sort(head) {
     const first = head.dataset.sort === "down" ? -1 : 1;
@@ -76,6 +106,7 @@ class ListTable extends HTMLElement {
   arrange() {
     this.observer?.disconnect();
     this.prepare();
+    const chosen = this.offer();
     const { sorted } = this;
     for (const head of all(this, "thead th[data-sort]", HTMLTableCellElement)) {
       if (sorted?.column !== head.cellIndex) head.removeAttribute("aria-sort");
@@ -87,14 +118,14 @@ class ListTable extends HTMLElement {
     for (const body of this.table?.tBodies ?? []) {
       const rows = [...body.rows];
       if (sorted) this.order(body, rows, sorted.column, sorted.way);
-      for (const row of rows) row.hidden = wanted !== "" && !matches(row.textContent, wanted);
+      for (const row of rows) row.hidden = (wanted !== "" && !matches(row.textContent, wanted)) || !chosen(row);
       const left = rows.filter((row) => !row.hidden).length;
       body.hidden = rows.length > 0 && left === 0;
       shown += left;
       count += rows.length;
     }
     const said = this.querySelector(".list-filter > p");
-    if (said) said.textContent = wanted === "" ? "" : shown ? `${shown} of ${count}` : "Nothing matches.";
+    if (said) said.textContent = shown === count && wanted === "" ? "" : shown ? `${shown} of ${count}` : "Nothing matches.";
     this.toggleAttribute("data-none", count > 0 && shown === 0);
     this.toggleAttribute("data-empty", count === 0);
     this.observer?.observe(this, { childList: true, subtree: true, characterData: true });

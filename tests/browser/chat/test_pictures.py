@@ -34,14 +34,14 @@ def file(name: str, data: bytes, kind: str = "image/png") -> FilePayload:
 PASTE = """([data, name]) => {
     const bytes = Uint8Array.from(atob(data), (char) => char.charCodeAt(0));
     const held = new DataTransfer();
-    held.items.add(new File([bytes], name, {type: "image/png"}));
+    held.items.add(new File([bytes], name, {type: name.endsWith(".csv") ? "text/csv" : "image/png"}));
     const event = new ClipboardEvent("paste", {clipboardData: held, bubbles: true, cancelable: true});
     document.getElementById("chat-input").dispatchEvent(event);
 }"""
 DROP = """([data, name]) => {
     const bytes = Uint8Array.from(atob(data), (char) => char.charCodeAt(0));
     const held = new DataTransfer();
-    held.items.add(new File([bytes], name, {type: "image/png"}));
+    held.items.add(new File([bytes], name, {type: name.endsWith(".log") ? "" : "image/png"}));
     const event = new DragEvent("drop", {dataTransfer: held, bubbles: true, cancelable: true});
     document.getElementById("chat-middle").dispatchEvent(event);
 }"""
@@ -51,11 +51,12 @@ def test_pictures_go_with_a_question(page: Page, engine: ScriptedEngine) -> None
     files, shown = page.locator("#chat-files"), page.locator("#chat-pictures li")
     small = base64.b64encode(png(4, 4)).decode()
 
-    files.set_input_files([file("large.png", png(3000, 20)), file("notes.txt", b"x", "text/plain")])
+    program = file("run", b"\x7fELF\0\0", "application/octet-stream")
+    files.set_input_files([file("large.png", png(3000, 20)), program])
     expect(shown).to_have_count(1)
     expect(shown.first).to_contain_text("1536 × 10")
     expect(shown.first).to_contain_text("made smaller from 3000 × 20")
-    expect(page.locator("#chat-pictures-note")).to_contain_text("notes.txt is no PNG")
+    expect(page.locator("#chat-pictures-note")).to_contain_text("run is no text, and no picture")
     files.set_input_files([file("broken.png", b"no picture")])
     expect(page.locator("#chat-pictures-note")).to_contain_text("it may be damaged")
     page.evaluate(PASTE, [small, "<img src=x onerror=window.hacked=1>"])
@@ -94,6 +95,37 @@ def test_pictures_go_with_a_question(page: Page, engine: ScriptedEngine) -> None
     page.get_by_role("button", name="Send again").click()
     finished(page)
     assert len(engine.requests[-1]["messages"][0]["content"]) == 2
+
+
+def test_text_files_go_with_a_question(page: Page, engine: ScriptedEngine) -> None:
+    files, shown = page.locator("#chat-files"), page.locator("#chat-pictures li")
+    note = page.locator("#chat-pictures-note")
+
+    files.set_input_files([file("notes.md", b"# Notes\n", "text/markdown")])
+    expect(shown).to_have_text(["notes.md1 KiB×"])
+    page.evaluate(PASTE, [base64.b64encode(b"a,b\n1,2\n").decode(), "table.csv"])
+    expect(shown).to_have_count(2)
+    page.evaluate(DROP, [base64.b64encode("Fehler: \xe4 \u2713".encode()).decode(), "engine.log"])
+    expect(shown).to_have_count(3)
+    files.set_input_files([file("huge.txt", b"x" * 300_000, "text/plain")])
+    expect(note).to_contain_text("huge.txt is 293 KiB; a text file may have 256 KiB.")
+    page.get_by_label("Remove table.csv").click()
+    expect(shown).to_have_count(2)
+    assert faults(page) == []
+
+    ask(page, "What went wrong?")
+    finished(page)
+
+    assert engine.requests[-1]["messages"][0]["content"] == (
+        "notes.md:\n```markdown\n# Notes\n```\n\n"
+        "engine.log:\n```\nFehler: \xe4 \u2713\n```\n\nWhat went wrong?"
+    )
+    expect(shown).to_have_count(0)
+    kept(page)
+    page.reload()
+    expect(page.locator(".question .picture-name")).to_have_text(["notes.md", "engine.log"])
+    expect(page.locator(".question .text")).to_have_text("What went wrong?")
+    assert faults(page) == []
 
 
 def token(text: str, logprob: float, *others: tuple[str, float]) -> dict[str, Any]:

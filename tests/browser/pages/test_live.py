@@ -9,8 +9,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.axe import faults
 from tests.browser.chromium import new_page
+from tests.browser.layout import until
 from tests.browser.pages.sizes import DESK, PHONE
-from tests.browser.steps import eventually
 from tests.web_stack import WebStack
 
 pytestmark = pytest.mark.browser
@@ -26,11 +26,6 @@ SHIFTS = """() => {
         }
     }).observe({ type: "layout-shift" });
 }"""
-
-
-def until(page: Page, claim: str) -> None:
-    """Wait for a claim in JavaScript to hold; Playwright's own way needs an eval in the page."""
-    eventually(page, lambda: bool(page.evaluate(claim)))
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
@@ -110,7 +105,7 @@ def test_a_failure_is_told_on_every_open_page(
     expect(card.get_by_role("link", name="Why")).to_be_visible()
     expect(page.locator("#attention")).to_contain_text("gpt-oss-120b failed. It fell over.")
     said = page.locator("#attention .notice")
-    assert said.count() == before + 1
+    expect(said).to_have_count(before + 1)
     expect(page).to_have_title(f"({before + 1}) Dashboard · inferdash")
     expect(other.locator(".failure")).to_contain_text("SIGSEGV")
     expect(other.locator(".last-lines")).to_contain_text("bye")
@@ -135,7 +130,7 @@ def test_a_new_sample_moves_the_meter_and_adds_a_point(busy: WebStack, page: Pag
     page.goto(busy.url)
     line = page.locator("gpu-line").first
     expect(line.locator("path")).to_be_visible()
-    until(page, "document.querySelector('gpu-line').steps.size > 55")
+    until(page, "() => document.querySelector('gpu-line').steps.size > 55")
     last = page.evaluate("document.querySelector('gpu-line').last")
     page.evaluate(SHIFTS)
 
@@ -149,7 +144,7 @@ def test_a_new_sample_moves_the_meter_and_adds_a_point(busy: WebStack, page: Pag
     )
     expect(page.locator(".card[data-name='minimax-m27']")).to_contain_text("98765")
 
-    until(page, f"document.querySelector('gpu-line').last > {last}")
+    until(page, "(before) => document.querySelector('gpu-line').last > before", last)
     expect(page.locator(".gpu-row").first).to_contain_text("99 %")
     expect(line.locator("path")).to_be_visible()
     assert page.evaluate("shifts") == [], "what stands beside another figure stays where it was"
@@ -182,7 +177,10 @@ def test_a_box_that_falls_silent_is_marked_without_a_reload(busy: WebStack, page
     page.goto(f"{busy.url}/boxes/spark-1/")
     page.get_by_role("button", name="Sidebar labels").click()
     expect(silent).to_have_attribute("aria-current", "page")
-    busy.run("Box.objects.filter(slug='spark-1').update(seen_at=timezone.now())")
+    busy.run(
+        "box = Box.objects.get(slug='spark-1'); box.seen_at = timezone.now(); box.save()\n"
+        "events.publish_change('box', box.pk)"
+    )
     expect(dot).to_be_visible()
     expect(dot).to_have_attribute("aria-current", "page")
     expect(page.locator(".boxes li[title=spark-1]")).to_be_visible()

@@ -8,12 +8,19 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from tests.browser.axe import faults
 from tests.browser.chromium import PATIENCE, new_page
+from tests.browser.layout import until
 from tests.browser.pages.sizes import PAPER, PHONE
 from tests.browser.steps import choose, eventually
 from tests.web_stack import WebStack
 
 pytestmark = pytest.mark.browser
 
+NARROWER = """(width) => [...document.querySelectorAll("nav.pages a")]
+    .find((link) => link.textContent.includes("Models")).offsetWidth < width"""
+WHOLE = """() => [...document.querySelectorAll(".table-wrap, main")]
+    .every((each) => each.scrollWidth <= each.clientWidth)"""
+LOW_HEADS = """() => [...document.querySelectorAll("thead th")]
+    .every((each) => each.clientHeight < 60)"""
 STOCK = """
 from django.utils import timezone
 from servers.models import ModelInventory
@@ -169,12 +176,12 @@ def test_the_sidebar_stays_as_it_was_left_and_is_a_drawer_on_a_phone(
     expect(page.get_by_role("button", name="Sidebar labels")).to_have_attribute(
         "aria-pressed", "false"
     )
-    assert models.evaluate("link => link.offsetWidth") < wide / 2
+    until(page, NARROWER, wide / 2)
     assert faults(page) == []
 
     page.set_viewport_size(PHONE)
     expect(models).to_be_hidden()
-    assert page.locator(".phone-bar").evaluate("bar => bar.offsetHeight") <= 56
+    until(page, "() => document.querySelector('.phone-bar').offsetHeight <= 56")
     assert faults(page) == []
     page.get_by_role("button", name="Menu", exact=True).click()
     expect(models).to_be_visible()
@@ -263,11 +270,17 @@ def test_a_table_is_sorted_filtered_and_walked_and_keeps_that_in_live_parts(
     field.fill("nothing like it")
     expect(table.get_by_role("status")).to_have_text("Nothing matches.")
     field.fill("")
+    states = table.get_by_role("combobox", name="State")
+    states.select_option("new")
+    expect(names).to_have_text(["a/b"])
+    expect(table.get_by_role("status")).to_have_text("1 of 4")
+    states.select_option("All states")
+    expect(names).to_have_count(4)
     field.press("ArrowDown")
     expect(names.first.get_by_role("link")).to_be_focused()
     page.keyboard.press("ArrowDown")
     expect(table.get_by_role("link", name="Qwen/Qwen3-8B")).to_be_focused()
-    table.get_by_text("new", exact=True).click()
+    table.get_by_role("cell", name="new").click()
     expect(page).to_have_url(re.compile("#x$"))
 
 
@@ -282,16 +295,13 @@ def test_paper_gets_light_pages_without_tools_and_with_whole_tables(
         page.emulate_media(media="print", color_scheme="dark")
         page.set_viewport_size(PAPER)
 
-        assert page.evaluate("getComputedStyle(document.body).color") != dark
+        until(page, "(dark) => getComputedStyle(document.body).color !== dark", dark)
         expect(page.locator(".table-wrap").first).to_be_visible()
         for hidden in (".sidebar", ".bottom-bar", ".tabs"):
             expect(page.locator(hidden).first).to_be_hidden()
-        cut = "all => all.filter((each) => each.scrollWidth > each.clientWidth).length"
-        assert page.locator(".table-wrap, main").evaluate_all(cut) == 0, path
+        until(page, WHOLE)
         # No word of a head is broken: its columns would be a letter wide.
-        heads = page.locator("thead th:visible")
-        height = "all => Math.max(...all.map((each) => each.clientHeight))"
-        assert heads.evaluate_all(height) < 60, path
+        until(page, LOW_HEADS)
 
 
 def test_the_chosen_colours_are_kept(busy: WebStack, page: Page) -> None:
@@ -301,8 +311,8 @@ def test_the_chosen_colours_are_kept(busy: WebStack, page: Page) -> None:
 
     page.reload()
 
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
-    assert page.evaluate("getComputedStyle(document.body).colorScheme") == "dark"
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    expect(page.locator("body")).to_have_css("color-scheme", "dark")
 
 
 def test_a_lost_connection_is_said_and_the_page_catches_up_by_itself(

@@ -30,7 +30,7 @@ def test_a_start_is_claimed_by_who_made_it(box: Box, is_watched: bool) -> None:
     page = client.get(f"/profiles/{profile.slug}/").content.decode()
 
     assert (found.starts, found.ready) == ((0, 0) if is_watched else (1, 1))
-    assert ("starts that worked" in page) is not is_watched
+    assert ("Starts that worked" in page) is not is_watched
     assert "60.0 GiB" in page, "what it holds was seen all the same"
     start = LaunchContext(profile.launch, box, profile)
     assert (checks.find_last_good_run(start) is None) is is_watched

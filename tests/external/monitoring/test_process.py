@@ -9,7 +9,7 @@ from servers.host.kernel.processes import ProcessId
 from servers.lifecycle.external import monitoring
 from servers.lifecycle.jobs import actions
 from servers.lifecycle.runs.ownership import ExternalRunError, require_external, require_managed
-from servers.models import ExternalEngine, LogChunk, Run
+from servers.models import ExternalEngine, LogChunk, OtherWorkloads, Run
 from servers.models.runs.run import RunState
 from tests import factories
 from tests.chaos.place import ChaosSite
@@ -119,6 +119,35 @@ def test_a_process_is_watched_until_it_is_gone_and_followed_when_it_comes_again(
         assert process.poll() is None
 
 
+@pytest.mark.takes(45)
+def test_processes_need_no_docker_and_containers_are_kept_until_it_is_back(
+    venv: Venv, place: ChaosSite, hands: Hands
+) -> None:
+    container = hands.run("vllm", publish=8000)
+    in_docker = hands.watches(container)
+    place.waits_for_state(in_docker, RunState.READY)
+
+    door = Path(place.proxy.host.removeprefix("unix://"))
+    away = door.rename(door.with_suffix(".away"))
+    place.proxy.cut()
+    place.waits_for(
+        "it is said that Docker is away", lambda: OtherWorkloads.objects.get().trouble != ""
+    )
+    with venv.log.open("wb") as log, engine(venv.folder, venv.port, log=log) as process:
+        run = venv.watches(process.pid)
+        place.waits_for_state(run, RunState.READY)
+    place.waits_for_state(run, RunState.FAILED)
+    in_docker.refresh_from_db()
+    assert in_docker.state == RunState.READY
+    found = hands.found(container)
+    assert found is not None
+    assert found.answer == "serves"
+
+    away.rename(door)
+    hands.client.kill(container)
+    place.waits_for_state(in_docker, RunState.STOPPED)
+
+
 def test_a_log_that_cannot_be_seen_is_said_with_what_shows_it(venv: Venv, place: ChaosSite) -> None:
     with engine(venv.folder, venv.port) as process:
         run = venv.watches(process.pid)
@@ -136,5 +165,6 @@ def test_the_log_file_that_its_words_name_is_its_log(venv: Venv, place: ChaosSit
         run = venv.watches(process.pid)
         place.waits_for_state(run, RunState.READY)
         venv.says(run, "o engine pid")
+        assert run.server.slug == "tiny"
         assert f"its words have it write its log to {venv.folder}/llama.log" in venv.text(run)
         assert not venv.hands.run_of(run.container_id).keeps_no_log

@@ -11,6 +11,15 @@ declare namespace Chat {
     note: string;
   }
 
+  /** Read in the browser. `bytes`: of the file. */
+  interface TextFile {
+    name: string;
+    text: string;
+    bytes: number;
+  }
+
+  type Attached = Picture | TextFile;
+
   interface Said {
     /** Its place in `every`; undefined: the message before it, -1: none. */
     parent?: number;
@@ -22,6 +31,7 @@ declare namespace Chat {
     role: "user";
     content: string;
     images?: Picture[];
+    files?: TextFile[];
   }
 
   interface Call {
@@ -189,6 +199,7 @@ declare namespace Chat {
   interface Server {
     slug: string;
     box: string;
+    on: string; // the same, "" where the person may not know it
     state: string;
     wanted: string;
     model: string;
@@ -262,7 +273,7 @@ declare namespace Chat {
 
   /** What a person may do with a message; whoever only reads gives none. */
   interface Actions {
-    resend?: ((question: Question, text: string, images: Picture[]) => void) | null;
+    resend?: ((question: Question, text: string, attached: Attached[]) => void) | null;
     regenerate?: ((answer: Answer) => void) | null;
     branch?: ((answer: Answer) => void) | null;
     respond?: ((answer: Answer, results: Result[]) => void) | null;

@@ -205,6 +205,19 @@ def test_no_cure_prints_a_placeholder() -> None:
     assert wrong == []
 
 
+def test_every_cause_has_a_cure() -> None:
+    """Also where its message names nothing to put into one."""
+    engines = ("vllm", "sglang", "llamacpp")
+    without = [
+        each.id
+        for each in failure_catalog.load_shipped()
+        if not any(
+            list_texts(each.remedies, e, {}) for e in (each.engine and [each.engine]) or engines
+        )
+    ]
+    assert without == []
+
+
 def test_every_reboot_is_called_one() -> None:
     """The page has a button's place and a command for it, the terminal its words alone."""
     for failure in failure_catalog.by_id().values():

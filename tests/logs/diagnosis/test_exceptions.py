@@ -105,6 +105,11 @@ _CASES = {
         "The attention backend failed: IndexError: plum. "
         + PLACE.replace("models/plum", "layers/attention/plum"),
     ),
+    "a logger's, which shifts all of it": (
+        [f"    {line}" for line in (STARTED, FRAME, "    x()", "IndexError: plum")]
+        + ["(APIServer pid=1) INFO 11-21 10:00:00 [x.py:1] over"],
+        f"IndexError: plum. {PLACE}",
+    ),
     "not what Python ignored": (
         [
             "Exception ignored in: <function Plum.__del__ at 0x7f>",
@@ -232,3 +237,17 @@ _REQUESTS = {
 @table(("name", "text"), _REQUESTS.items())
 def test_a_client_s_bad_request_is_no_end_of_the_server(name: str, text: str) -> None:
     assert report(text.split("\n"))["outcome"] == "unknown", name
+
+
+@table(
+    ("lines", "cause"),
+    [
+        (["mkdir: cannot create directory '/plum': Permission denied"], "system-refused"),
+        (["Error: open /plum/pear.toml: no such file or directory"], "system-refused"),
+        # It went on.
+        (["error: plum: Permission denied", *[f"step {n}" for n in range(9)]], None),
+        (["loading", "plum: pear is Permission denied to some"], None),
+    ],
+)
+def test_the_last_word_of_other_programs_is_a_cause(lines: list[str], cause: str | None) -> None:
+    assert report(lines)["cause"] == cause

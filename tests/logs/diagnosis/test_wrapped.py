@@ -24,6 +24,12 @@ _NAMES = (
 _SHAPES: dict[str, Callable[[int, str], str]] = {
     "file of docker": lambda at, line: json.dumps({"log": f"{line}\n", "stream": "stderr"}),
     "journal as JSON": lambda at, line: json.dumps({"PRIORITY": "6", "MESSAGE": line}),
+    "slog": lambda at, line: (
+        f"time=2026-05-02T08:11:07Z level=info msg={json.dumps(line)} component=x"
+    ),
+    "Google Cloud": lambda at, line: (
+        f"INFO 2026-05-02T08:11:07.12Z [resource.labels.podName: elm] {line}"
+    ),
     "journal with ISO times": lambda at, line: f"2026-05-02T08:11:07+0000 elm docker[77]: {line}",
     "quote": lambda at, line: f"> {line}",
     "numbers": lambda at, line: f"{at:6}\t{line}",
@@ -35,6 +41,7 @@ _SHAPES: dict[str, Callable[[int, str], str]] = {
     "another logger": lambda at, line: f"2026-05-02 08:11:07,120 - elm.main - INFO - {line}",
     "times of ts": lambda at, line: f"May 02 08:11:{at % 60:02d} {line}",
     "times with slashes": lambda at, line: f"2026/05/02 08:11:{at % 60:02d} {line}",
+    "a day and hours": lambda at, line: f"05-02 08:11:07.120{line}",
     "hours alone": lambda at, line: f"[08:11:{at % 60:02d}] {line}",
     "times and a tab": lambda at, line: f"2026-05-02T08:11:07.120Z\t{line}",
     "times and two spaces": lambda at, line: f"2026-05-02T08:11:07Z  {line}",

@@ -47,10 +47,10 @@ def test_a_card_tells_requests_and_tokens_with_a_small_line(client: Client, run:
     samples.keep_figures(run.pk, told)
     page = html(client, "/")
 
-    assert "<dt>running</dt><dd>2</dd>" in page
+    assert "<dt>Running</dt><dd>2</dd>" in page
     assert "<dt>TTFT p95</dt><dd>640 ms</dd>" in page
     assert "<dt>KV cache</dt><dd>34 %</dd>" in page
-    assert "<dt>tok/s</dt><dd>143</dd>" in page
+    assert "<dt>Tok/s</dt><dd>143</dd>" in page
     assert 'class="sparkline"' in page
     assert "These figures are of" not in page
 
@@ -59,7 +59,7 @@ def test_an_idle_engine_is_calm(client: Client, run: Run) -> None:
     shown.tell(run, busy=0.0)
     page = html(client, "/")
 
-    assert "<dt>tok/s</dt><dd>0</dd>" in page
+    assert "<dt>Tok/s</dt><dd>0</dd>" in page
     assert "sparkline" not in page.replace("figures.css", "")
 
 
@@ -72,7 +72,7 @@ def test_old_figures_are_said_to_be_old(client: Client, run: Run) -> None:
 
 def test_a_card_without_figures_tells_what_the_run_says(client: Client, run: Run) -> None:
     page = html(client, "/")
-    assert "<dt>running</dt><dd>0</dd>" in page
+    assert "<dt>Running</dt><dd>0</dd>" in page
     assert "<dt>queued</dt>" not in page
 
 
@@ -175,6 +175,8 @@ def test_words_and_lines() -> None:
     )
     assert drawn is not None
     assert drawn.path.count("M") == 2
+    assert drawn.words == "Generated tokens a second in the last minute, at most 10"
+    assert drawn.path.startswith("M98.2 ")  # two minutes have all of the width
 
 
 def test_the_api_and_prometheus_are_told_the_same(client: Client, run: Run) -> None:

@@ -9,12 +9,12 @@ four 7.8 (vllm#21348), Qwen3-8B on two small GPUs 2.8 (vllm#27313).
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from servers.judge.profiles.conditions import OFF
 from servers.judge.profiles.facts import LaunchFacts
-from servers.judge.weights.fit.attention import Config, text_config, whole
+from servers.judge.weights.fit.attention import Config, KvCacheSize, text_config, whole
 
 MIB = 2**20
 GIB = 2**30
@@ -224,14 +224,15 @@ _VLLM_GRAPHS = int(0.7 * GIB)
 # logits and probabilities, sorted, with their places.
 _SAMPLER = 20
 _LLAMA_GRAPH = 300 * MIB
+_LLAMA_SLOTS = 4  # requests that run at once, unless told otherwise
+_LLAMA_CHUNK = 512  # tokens of a batch, unless told otherwise
 
 
 def overhead(facts: LaunchFacts, asked: LaunchDemand) -> int:
     """Bytes on each GPU. What config.json does not say is left out."""
     text = text_config(facts.subject.checkpoint_config or {})
     if facts.engine == "llamacpp":
-        vocabulary = whole(text.get("vocab_size")) * asked.chunk * 4
-        return _CONTEXT // 2 + _LLAMA_GRAPH + vocabulary
+        return _CONTEXT // 2 + _LLAMA_GRAPH + _llama_graph(facts, asked, text)
     tp = facts.tp or 1
     size = _CONTEXT + (_EXCHANGE if tp * (facts.pp or 1) > 1 else 0)
     size += activations(facts, asked)
@@ -239,6 +240,30 @@ def overhead(facts: LaunchFacts, asked: LaunchDemand) -> int:
         size += asked.most_graphs * 2 * MIB if facts.engine == "sglang" else _VLLM_GRAPHS
     if facts.engine == "vllm":
         size += asked.sequences * whole(text.get("vocab_size")) * _SAMPLER
+    return size
+
+
+def fit_windows(facts: LaunchFacts, kept: KvCacheSize) -> KvCacheSize:
+    """llama.cpp's windows are there once for each request that may run (llama-kv-cache-iswa.cpp)."""
+    if facts.flag("--swa-full") is not None:
+        return KvCacheSize(token=kept.token + kept.window, state=kept.state)
+    return replace(kept, window=kept.window * (facts.number("--parallel", _LLAMA_SLOTS) or 1))
+
+
+def _llama_graph(facts: LaunchFacts, asked: LaunchDemand, text: Config) -> int:
+    """Bytes of one batch between the layers, in 32 bits.
+
+    Without flash attention there are also the scores of each head over the whole context. Source:
+    measured with b7777 (tests/weights/fit/test_measured.py).
+    """
+    logits = whole(text.get("vocab_size")) * min(asked.chunk, _LLAMA_CHUNK) * 4
+    # Of experts there is what each has made of a token, and the same weighted.
+    experts = whole(text.get("num_experts_per_tok")) * whole(text.get("hidden_size")) * 2 * 4
+    size = max(logits, 2 * activations(facts, asked) + asked.chunk * experts)
+    flash = facts.flag("--flash-attn")
+    if flash is not None and flash.value in OFF:
+        heads = whole(text.get("num_attention_heads"))
+        size += asked.chunk * (asked.context or 0) * heads * 4
     return size
 
 
@@ -268,7 +293,9 @@ def share_weights(facts: LaunchFacts) -> int | None:
     if stored is None or tp is None or pp is None or dp is None:
         return None
     if facts.engine == "llamacpp":
-        return stored // max(1, len(facts.used_gpus or ()) or 1)
+        # On unified memory it is all the same.
+        elsewhere = 0 if facts.subject.box_kind == "unified" else _host_bytes(facts)
+        return max(0, stored - elsewhere) // max(1, len(facts.used_gpus or ()) or 1)
     size = stored * _shrink(facts)
     config = facts.subject.checkpoint_config or {}
     count = whole(text_config(config).get("num_hidden_layers"))
@@ -282,6 +309,11 @@ def share_weights(facts: LaunchFacts) -> int | None:
         spread = tp * dp if experts else tp
     each = size * stage * ((1 - experts) / attention_tp + experts / spread)
     return max(0, int(each) - _read_offloaded(facts))
+
+
+def _host_bytes(facts: LaunchFacts) -> int:
+    """What llama.cpp leaves in main memory of a file's weights (host/weights/gguf.py)."""
+    return whole((facts.subject.checkpoint_config or {}).get("host_bytes"))
 
 
 def count_replicas(facts: LaunchFacts) -> int:

@@ -65,6 +65,8 @@ def demand(facts: LaunchFacts, room: GpuRoom) -> Demand:
         found = cache(
             config, dtype=said.cache_bytes, tp=tp, pp=facts.pp or 1, sparse_fp8=is_sparse_fp8
         )
+    if found is not None and facts.engine == "llamacpp":
+        found = fit_demand.fit_windows(facts, found)
     return Demand(
         weights=fit_demand.share_weights(facts),
         overhead=overhead(facts, said),

@@ -219,7 +219,7 @@ export class Chat {
     const { conversation, talk } = this;
     if (!talk) throw new TypeError("A message is to be shown before what shows it has come.");
     const view = talk.viewOf(message, {
-      resend: (question, text, images) => this.exchange.resend(question, text, images),
+      resend: (question, text, attached) => this.exchange.resend(question, text, attached),
       regenerate: (answer) => this.exchange.regenerate(answer),
       respond: (answer, results) => this.exchange.respond(answer, results),
       branch: (answer) => this.branch(answer),

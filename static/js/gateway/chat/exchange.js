@@ -49,11 +49,11 @@ export class Exchange {
     this.answer();
   }
 
-  /** @param {Chat.Question} earlier @param {string} text @param {Chat.Picture[]} images */
-  resend(earlier, text, images) {
+  /** @param {Chat.Question} earlier @param {string} text @param {Chat.Attached[]} attached */
+  resend(earlier, text, attached) {
     if (!this.mayAsk()) return;
     keepFocus(() => this.cut(earlier));
-    this.add(newQuestion(text, images));
+    this.add(newQuestion(text, attached));
     this.answer();
   }
 

@@ -2,6 +2,7 @@
 // A conversation as a file: to read, to keep, or to ask the same from a shell or a program. No key
 // is in any of them.
 
+import { fence, quoted, textFiles } from "./files.js";
 import { pictures } from "./pictures.js";
 import { split } from "./reasoning.js";
 import { history, turnsOf } from "./request.js";
@@ -126,7 +127,7 @@ function said(message, shown) {
       shown.push(image);
       return `![${plainly(image.name)}, ${image.width} × ${image.height}][picture ${shown.length}]`;
     });
-    return ["## You", ...images, message.content].filter(Boolean);
+    return ["## You", ...images, ...textFiles(message).map(quoted), message.content].filter(Boolean);
   }
   if (message.role === "tool") return ["## Result", fence(message.content)];
   const { thinking, text } = split(message);
@@ -141,14 +142,6 @@ function said(message, shown) {
 // A name as Markdown shows it: it is a file's, and may hold anything.
 /** @param {string} name */
 const plainly = (name) => String(name).replace(/\s+/g, " ").replace(/[\\`*_[\]<>!&]/g, "\\$&");
-
-// Longer than any fence within it.
-/** @param {string} text @param {string} [language] */
-function fence(text, language = "") {
-  const longest = Math.max(2, ...[...String(text).matchAll(/`+/g)].map(([ticks]) => ticks.length));
-  const ticks = "`".repeat(longest + 1);
-  return `${ticks}${language}\n${text}\n${ticks}`;
-}
 
 /** @param {Chat.Conversation} conversation */
 function json(conversation) {

@@ -1,12 +1,12 @@
 // @ts-check
-// Pictures for the next question: chosen, pasted or dropped, and shown.
+// Pictures and text files for the next question: chosen, pasted or dropped, and shown.
 
 import { PartError, fetchPart, quietly } from "../../page/fetch-part.js";
 
 const MOST = 4; // of a question
 
 export class Images extends EventTarget {
-  /** @type {Chat.Picture[]} */
+  /** @type {Chat.Attached[]} */
   images = [];
   busy = 0;
   says = "";
@@ -33,7 +33,7 @@ export class Images extends EventTarget {
       input.value = "";
     });
     area.addEventListener("paste", (event) => {
-      const files = [...(event.clipboardData?.files ?? [])].filter((file) => file.type.startsWith("image/"));
+      const files = [...(event.clipboardData?.files ?? [])];
       if (!files.length) return;
       event.preventDefault();
       this.take(files);
@@ -69,18 +69,19 @@ export class Images extends EventTarget {
     this.says = "";
     for (const file of files) {
       if (this.images.length + this.busy >= MOST) {
-        this.says = `A question takes ${MOST} pictures: ${file.name} was left out.`;
+        this.says = `A question takes ${MOST} files: ${file.name} was left out.`;
         break;
       }
       this.busy += 1;
       this.draw();
       try {
-        const { PictureError, read } = await fetchPart("reads pictures", () => import("./picture-file.js"));
-        const image = await read(file).catch((error) => {
-          if (!(error instanceof PictureError)) throw error;
+        const { PictureError, read, isPictureFile } = await fetchPart("reads pictures", () => import("./picture-file.js"));
+        const { TextFileError, readText } = await fetchPart("reads files", () => import("./files.js"));
+        const one = await (isPictureFile(file) ? read(file) : readText(file)).catch((error) => {
+          if (!(error instanceof PictureError || error instanceof TextFileError)) throw error;
           this.says = error.message;
         });
-        if (image) this.images.push(image);
+        if (one) this.images.push(one);
       } catch (error) {
         if (!(error instanceof PartError)) throw error;
       } finally {
@@ -100,27 +101,27 @@ export class Images extends EventTarget {
   }
 
   get problem() {
-    return this.busy ? "A picture is being made ready." : "";
+    return this.busy ? "A file is being made ready." : "";
   }
 
   draw() {
     const shown = this.images.length > 0;
     if (shown) quietly(this.drawThem());
     else this.list.replaceChildren();
-    const cannot = shown && this.taken === false ? "By its config.json the model of this server takes no pictures: the engine will probably refuse them." : "";
+    const cannot = this.images.some((each) => "url" in each) && this.taken === false ? "By its config.json the model of this server takes no pictures: the engine will probably refuse them." : "";
     this.note.textContent = [cannot, this.says].filter(Boolean).join(" ");
     this.note.classList.toggle("attention", Boolean(this.note.textContent));
     this.dispatchEvent(new Event("change"));
   }
 
   async drawThem() {
-    const { thumbnails } = await fetchPart("shows pictures", () => import("./pictures.js"));
-    if (this.images.length) this.list.replaceChildren(thumbnails(this.images, (image) => this.remove(image)));
+    const { thumbnails } = await fetchPart("shows files", () => import("./pictures.js"));
+    if (this.images.length) this.list.replaceChildren(thumbnails(this.images, (one) => this.remove(one)));
   }
 
-  /** @param {Chat.Picture} image */
-  remove(image) {
-    this.images = this.images.filter((each) => each !== image);
+  /** @param {Chat.Attached} one */
+  remove(one) {
+    this.images = this.images.filter((each) => each !== one);
     this.draw();
   }
 }

@@ -6,7 +6,7 @@ import { copyIconButton } from "../../page/clipboard.js";
 import { block, button, element, iconButton, plural, seconds } from "../../page/dom.js";
 import { icon } from "../../page/toast.js";
 import { cached, figures, summary } from "./figures.js";
-import { pictures, thumbnails } from "./pictures.js";
+import { attached, thumbnails } from "./pictures.js";
 import { foldedLogprobs } from "./logprobs.js";
 import { foldedRaw } from "./raw.js";
 import { reasoningTokens, split } from "./reasoning.js";
@@ -46,9 +46,9 @@ export class QuestionView {
     const text = element("div", "text", this.message.content);
     text.setAttribute("hx-ignore", "");
     text.hidden = !this.message.content;
-    const images = pictures(this.message);
+    const all = attached(this.message);
     this.root.replaceChildren(
-      ...(images.length ? [thumbnails(images)] : []),
+      ...(all.length ? [thumbnails(all)] : []),
       text,
       element(
         "footer", "message-foot",
@@ -75,16 +75,16 @@ export class QuestionView {
     area.value = this.message.content;
     area.rows = Math.min(12, this.message.content.split("\n").length + 1);
     area.setAttribute("aria-label", "Edit the message");
-    let images = pictures(this.message);
+    let all = attached(this.message);
     const shown = element("div", "edit-pictures");
-    const draw = () => shown.replaceChildren(...(images.length ? [thumbnails(images, remove)] : []));
-    /** @param {Chat.Picture} image */
-    const remove = (image) => {
-      images = images.filter((each) => each !== image);
+    const draw = () => shown.replaceChildren(...(all.length ? [thumbnails(all, remove)] : []));
+    /** @param {Chat.Attached} one */
+    const remove = (one) => {
+      all = all.filter((each) => each !== one);
       draw();
     };
     draw();
-    const send = () => (area.value.trim() || images.length) && resend?.(this.message, area.value, images);
+    const send = () => (area.value.trim() || all.length) && resend?.(this.message, area.value, all);
     area.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
         event.preventDefault();

@@ -47,7 +47,7 @@ export class PickerList {
     const { here, wanted } = this.servers;
     return this.servers.all
       .filter(({ box, slug }) => here.has(box) || slug === wanted)
-      .filter((server) => words.every((word) => `${server.slug} ${server.model} ${engineOf(server)}`.toLowerCase().includes(word)))
+      .filter((server) => words.every((word) => `${server.slug} ${server.model} ${server.on} ${engineOf(server)}`.toLowerCase().includes(word)))
       .sort((one, other) => rank(one) - rank(other));
   }
 
@@ -63,7 +63,8 @@ export class PickerList {
 
   /** @param {Chat.Server} server @param {number} at */
   option(server, at) {
-    const about = [server.model && server.model !== server.slug ? server.slug : "", engineOf(server), context(server, "context")];
+    const isOneBox = new Set(this.servers.all.map(({ on }) => on)).size < 2;
+    const about = [server.model && server.model !== server.slug ? server.slug : "", isOneBox ? "" : server.on, engineOf(server), context(server, "context")];
     if (server.tools === "true") about.push("tools");
     if (server.images === "true") about.push("pictures");
     const made = element(

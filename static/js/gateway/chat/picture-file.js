@@ -11,11 +11,11 @@ const QUALITIES = [0.9, 0.8, 0.65, 0.5];
 
 export class PictureError extends Error {}
 
+/** @param {File} file */
+export const isPictureFile = (file) => KINDS.includes(file.type);
+
 /** @param {File} file @returns {Promise<Chat.Picture>} */
 export async function read(file) {
-  if (!KINDS.includes(file.type)) {
-    throw new PictureError(`${file.name} is no PNG, JPEG, WebP or GIF: save it as one of these, then add it again.`);
-  }
   if (file.size > LARGEST) throw new PictureError(`${file.name} is ${size(file.size)}; ${size(LARGEST)} is the limit.`);
   let bitmap;
   try {

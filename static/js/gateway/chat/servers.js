@@ -27,6 +27,7 @@ export class Servers extends EventTarget {
     this.all = all(this.place, "li[data-slug]", HTMLElement).map(({ dataset }) => ({
       slug: dataset.slug ?? "",
       box: dataset.box ?? "",
+      on: dataset.on ?? "",
       state: dataset.state ?? "",
       wanted: dataset.wanted ?? "",
       model: dataset.model ?? "",

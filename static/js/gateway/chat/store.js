@@ -22,8 +22,12 @@ export const newAnswer = (server) => ({
   firstMs: null, spanMs: null, reasonedMs: null, stopped: false, error: null, running: true,
 });
 
-/** @param {string} text @param {Chat.Picture[]} images @returns {Chat.Question} */
-export const newQuestion = (text, images) => ({ role: "user", content: text, ...(images.length ? { images } : {}) });
+/** @param {string} text @param {Chat.Attached[]} attached @returns {Chat.Question} */
+export function newQuestion(text, attached) {
+  const images = attached.filter((each) => "url" in each);
+  const files = attached.filter((each) => "text" in each);
+  return { role: "user", content: text, ...(images.length ? { images } : {}), ...(files.length ? { files } : {}) };
+}
 
 export class AwayError extends Error {}
 

@@ -191,7 +191,7 @@ class Compare {
     const question = from?.messages[last];
     if (question?.role === "user") {
       this.composer.input.value = question.content;
-      this.images.images = (await this.talking()).pictures(question);
+      this.images.images = (await this.talking()).attached(question);
       this.images.draw();
     }
     this.show();

@@ -8,6 +8,6 @@ export { history, turnsOf } from "../chat/request.js";
 export { Asking } from "./asking.js";
 export { Turn } from "./turns.js";
 export { change, versionsView } from "../chat/version-switch.js";
-export { pictures } from "../chat/pictures.js";
+export { attached } from "../chat/pictures.js";
 
 await Promise.all(["markdown", "chat-answer", "chat-details", "compare-answer"].map((name) => fetchStyle(`gateway/${name}.css`)));
