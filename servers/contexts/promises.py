@@ -1,4 +1,4 @@
-"""What sources of profiles promise, beside what was measured: of one result, and of several compared."""
+"""Promises of profiles' sources beside what was measured: of one result, and of several compared."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
