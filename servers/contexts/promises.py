@@ -1,4 +1,4 @@
-"""Promised figures of profiles' sources beside measured ones: of one result, and of several."""
+"""Promises of profiles' sources beside what was measured: of one result, and of several compared."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
