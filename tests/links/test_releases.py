@@ -108,8 +108,8 @@ def test_a_folder_that_has_changed_since_counts_again(tmp_path: Path) -> None:
     (root / "servers").mkdir(parents=True)
     (root / "pyproject.toml").write_text('[project]\nversion = "1.2.3"\n')
     assert releases.find_start(files, root) == []
-    new = place(files.releases.parent / "new", "exit 0") if files.data.mkdir() is None else None
-    assert new is not None
+    files.data.mkdir()
+    new = place(files.data / "new", "exit 0")
 
     releases.begin_trial(new, files, root=root, upgrade=7, within=60)
     releases.confirm(files)
