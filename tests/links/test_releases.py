@@ -67,7 +67,8 @@ def test_a_release_that_is_not_well_gives_way(
 ) -> None:
     code, ran, state = finish(begin(tmp_path, new, within=within))
 
-    assert (code, ran) == (0, ["new runs", "old runs"])
+    # One that is given up at once may not have come to say anything.
+    assert (code, ran[-1]) == (0, "old runs")
     assert (state.failed, state.trial) == (failed, None)
     assert Path(state.current.root).name == "old"
 

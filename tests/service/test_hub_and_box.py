@@ -61,7 +61,9 @@ def test_a_hub_and_a_box_are_services(machines: list[ServiceMachine]) -> None:
     )
     box.waits_until("grep -q 'waiting to be let in\\|^ended' /root/join.log")
     joining = box.run("cat /root/join.log")
-    assert "ended" not in joining, hub.run("journalctl -u inferdash-keeper --no-pager | tail -20")
+    assert "ended" not in joining, joining + hub.run(
+        "journalctl -u inferdash-keeper --no-pager | tail -20"
+    )
     words = ask(hub, "print(BoxLink.objects.get().words)").strip()
     assert words in joining
     ask(hub, LET_IN)
