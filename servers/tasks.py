@@ -37,7 +37,7 @@ MOUNTS_WITHIN = 2.0
 TRIED = "Tried which rights Docker takes from containers."
 
 
-class BoxTask(DjangoTask):
+class BoxTask(DjangoTask):  # type: ignore[type-arg]
     """A database that is away is a line in the log, and no fault of ours."""
 
     throws = (db.OperationalError, db.InterfaceError)

@@ -5,8 +5,10 @@ a second in tests/durations.json, which is committed: a new machine knows it, to
 """
 
 import json
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ GROUPED_BELOW = 5.0  # seconds of a whole folder: told in one line with the othe
 MARKERS = (*(group.marker for group in GROUPS), "browser")
 
 _seconds: dict[str, float] = defaultdict(float)
+_shared: dict[str, float] = {}  # of these, what further tests go on to use
 _expected: dict[str, float] = {}
 _groups: dict[str, str] = {}
 
@@ -38,10 +41,13 @@ def keep(source: Path = WHOLE, target: Path = KNOWN) -> None:
     target.write_text(json.dumps(found, indent=0, sort_keys=True) + "\n")
 
 
-def find_slow(seconds: Mapping[str, float], expected: Mapping[str, float]) -> list[str]:
+def find_slow(
+    seconds: Mapping[str, float], expected: Mapping[str, float], shared: Mapping[str, float]
+) -> list[str]:
     """A line for each test that takes longer than its mark says, or than is usual without one."""
+    own = {test: took - shared.get(test, 0.0) for test, took in seconds.items()}
     found = []
-    for test, took in sorted(seconds.items(), key=lambda pair: -pair[1]):
+    for test, took in sorted(own.items(), key=lambda pair: -pair[1]):
         limit = expected.get(test, USUAL)
         if took > limit:
             mark = f"takes({limit:.0f})" if test in expected else "no mark"
@@ -78,8 +84,34 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     item.user_properties.append(("group", next((n for n in MARKERS if n in names), usual)))
 
 
+@contextmanager
+def note_shared(item: pytest.Item) -> Iterator[None]:
+    """Which test comes first and starts what others go on to use is chance: it is not the slow one."""
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        item.user_properties.append(("shared", time.monotonic() - began))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    if fixturedef.scope == "function":
+        return (yield)
+    with note_shared(request._pyfuncitem):
+        return (yield)
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _seconds[report.nodeid] += report.duration
+    # Each of a test's reports has all that was noted of it so far.
+    _shared[report.nodeid] = sum(
+        float(said)  # type: ignore[arg-type]
+        for name, said in report.user_properties
+        if name == "shared"
+    )
     properties = dict(report.user_properties)
     if "takes" in properties:
         _expected[report.nodeid] = float(properties["takes"])  # type: ignore[arg-type]
@@ -96,7 +128,7 @@ def pytest_terminal_summary(
     terminalreporter.section(f"SECONDS BY GROUP (each test's: {WHOLE.relative_to(ROOT)})")
     for line in _table(sum_up(_seconds, _groups)):
         terminalreporter.line(line)
-    if slow := find_slow(_seconds, _expected):
+    if slow := find_slow(_seconds, _expected, _shared):
         terminalreporter.section("SLOWER THAN SAID")
         for line in slow:
             terminalreporter.line(line)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests import scheduling
+from tests import durations, scheduling
 from tests.browser.chromium import chromium
 from tests.chaos.mothers import Mothers
 from tests.chat_stack import Stack, seeded
@@ -137,9 +137,10 @@ def pytest_runtest_teardown(
 
 
 @pytest.fixture
-def place(only_place: OnlyPlace) -> Installation:
+def place(only_place: OnlyPlace, request: pytest.FixtureRequest) -> Installation:
     """With eight cards, as after its first start: the first link is still to be opened."""
-    emptied = only_place.find()
+    with durations.note_shared(request.node):
+        emptied = only_place.find()
     emptied.empty()
     return emptied.place
 

@@ -20,7 +20,7 @@ from servers.judge.logs.diagnosis import report
 from servers.launch.engines import ENGINES, flaghelp
 from tests.ports import free_port
 from tests.terminal import TerminalProgram
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 GIB = 2**30
 
@@ -84,7 +84,7 @@ class Visitor:
         self._open = opener.open
 
     def see(self, path: str) -> str:
-        with self._open(self.url + path, timeout=30) as answer:
+        with self._open(self.url + path, timeout=PATIENCE) as answer:
             return str(answer.read().decode())
 
     def post(self, path: str, page: str, body: bytes = b"", kind: str = "") -> str:
@@ -94,7 +94,7 @@ class Visitor:
         headers = {"X-CSRFToken": token[1], "Origin": self.url, "HX-Request": "true"}
         headers["Content-Type"] = kind or "application/x-www-form-urlencoded"
         request = Request(self.url + path, data=body, headers=headers)  # noqa: S310 - our own
-        with self._open(request, timeout=30) as answer:
+        with self._open(request, timeout=PATIENCE) as answer:
             return str(answer.read().decode())
 
 

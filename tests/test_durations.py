@@ -7,22 +7,34 @@ from tests.nested import run_pytest
 TESTS = """
 import pytest
 
+@pytest.fixture(scope="module")
+def other():
+    return 1
+
+@pytest.fixture
+def own():
+    return 1
+
 @pytest.mark.takes(90)
 @pytest.mark.docker
 def test_that_says_so():
     pass
 
-def test_that_does_not():
+def test_that_does_not(own):
+    pass
+
+def test_that_comes_first(other):
     pass
 """
 
 
 def test_a_test_above_its_mark_or_the_usual_time_is_told() -> None:
-    seconds = {"a": 21.0, "b": 21.0, "c": 61.5, "d": 19.0}
+    seconds = {"a": 21.0, "b": 21.0, "c": 61.5, "d": 19.0, "starts what others use": 30.0}
+    shared = {"a": 0.5, "starts what others use": 12.0}
 
-    assert durations.find_slow(seconds, {"b": 60, "c": 60}) == [
+    assert durations.find_slow(seconds, {"b": 60, "c": 60}, shared) == [
         "  61.5 s, takes(60): c",
-        "  21.0 s, no mark: a",
+        "  20.5 s, no mark: a",
     ]
 
 
@@ -45,12 +57,15 @@ def test_what_takes_long_is_kept_for_the_next_run(tmp_path: Path) -> None:
 
 
 def test_processes_tell_what_their_tests_took_and_expected(tmp_path: Path) -> None:
-    """As if every test above no second at all were slow."""
+    """As if every test above no second at all were slow, and what is shared took a thousand."""
     (tmp_path / "test_sample.py").write_text(TESTS)
     (tmp_path / "conftest.py").write_text(
+        "from itertools import count\n"
         "from pathlib import Path\n"
+        "from types import SimpleNamespace\n"
         "from tests import durations\n"
         "durations.USUAL = durations.GROUPED_BELOW = 0.0\n"
+        "durations.time = SimpleNamespace(monotonic=count(0, 1000).__next__)\n"
         "durations.ROOT = Path(__file__).parent\n"
         "durations.WHOLE = durations.ROOT / 'results/all.json'\n"
     )
@@ -60,5 +75,8 @@ def test_processes_tell_what_their_tests_took_and_expected(tmp_path: Path) -> No
     assert "docker (1)" in by_group
     assert "no mark: test_sample.py::test_that_does_not" in slow
     assert "test_that_says_so" not in slow
+    assert "test_that_comes_first" not in slow
     kept = json.loads((tmp_path / "results/all.json").read_text())
-    assert set(kept) == {f"test_sample.py::test_that_{name}" for name in ("says_so", "does_not")}
+    assert set(kept) == {
+        f"test_sample.py::test_that_{name}" for name in ("says_so", "does_not", "comes_first")
+    }

@@ -12,6 +12,7 @@ import pytest
 
 from tests.ports import free_port
 from tests.terminal import ROOT, TerminalProgram
+from tests.waiting import PATIENCE
 
 
 @pytest.mark.release
@@ -50,7 +51,7 @@ def test_the_wheel_runs_where_nothing_else_of_the_checkout_is(tmp_path: Path) ->
         up.waits_for("opens this link")
         base = f"http://127.0.0.1:{port}"
         for path in ("/login/", "/static/css/page/app.css", "/static/vendor/htmx/htmx.min.js"):
-            with urlopen(base + path, timeout=30) as answer:  # noqa: S310 - our own
+            with urlopen(base + path, timeout=PATIENCE) as answer:  # noqa: S310 - our own
                 assert answer.status == 200, path
     finally:
         up.press_ctrl_c()

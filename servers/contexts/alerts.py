@@ -121,6 +121,11 @@ def _of_data_folder(states: list[BoxState]) -> list[Notice]:
 
 
 def _list_alerts() -> list[AttentionAlert]:
+    alerts = Alert.objects.open()
+    # Every page asks for them, and mostly there is none: a statement with all of the columns of
+    # three tables is made for nothing then.
+    if not alerts.exists():
+        return []
     return [
         AttentionAlert(
             pk=alert.pk,
@@ -134,7 +139,7 @@ def _list_alerts() -> list[AttentionAlert]:
             is_known=alert.acknowledged_at is not None,
             raised_at=alert.raised_at,
         )
-        for alert in Alert.objects.open().select_related("box", "server").order_by("pk")
+        for alert in alerts.select_related("box", "server").order_by("pk")
     ]
 
 
@@ -144,11 +149,8 @@ def _unwell() -> list[Notice]:
     signs = Q(health__spins_since__isnull=False) | Q(
         health__unhealthy_since__isnull=False, state="ready"
     )
-    for run in (
-        Run.objects.active()
-        .filter(signs)
-        .select_related("version", "server__box", "start", "health")
-    ):
+    runs = Run.objects.active().filter(signs)
+    for run in runs.select_related("version", "server__box", "start", "health").fetch_any():
         launch, box = run.version.launch, run.server.box
         words, fix = starts.describe_deadlock(run, unified=box.is_unified)
         what = f"is stuck: {words}"

@@ -10,6 +10,7 @@ from django.template.loader import render_to_string
 
 from servers.contexts.benchmark_figures import FigureCell, dump_charts, format_figure
 from servers.contexts.benchmark_history import describe_history
+from servers.contexts.promises import list_promised, list_promises
 from servers.judge.benchmarks.capacity import CapacityLimits, ServerCapacity, find_capacity
 from servers.judge.benchmarks.comparison import (
     FIGURES,
@@ -25,7 +26,6 @@ from servers.judge.benchmarks.facts import list_differing, list_facts
 from servers.judge.benchmarks.heat_maps import list_heat_maps
 from servers.judge.benchmarks.plots import list_charts, plot_capacity
 from servers.judge.benchmarks.presets import load_presets
-from servers.judge.benchmarks.promises import compare_promises
 from servers.judge.messages import Sentence, say
 from servers.launch.engines import ENGINES
 from servers.lifecycle.benchmarks.results import read_points, read_rows
@@ -36,7 +36,6 @@ from servers.models.benchmarks import BenchmarkQuerySet
 OF_A_SERVER, OF_ALL = 20, 100  # results in a list
 MOST_OFFERED = 8  # own results to compare an uploaded one with
 MOST_COMPARED = 6
-ENOUGH = 0.95  # of a promise: sources round their figures
 _LETTERS = "ABCDEF"
 PAGES = frozenset({"server_checkup", "benchmark", "benchmarks"})
 type Key = tuple[str, int | None]
@@ -68,19 +67,6 @@ class CapacityVerdict:
     sees: tuple[str, ...]
     binds: Sentence | None
     limits: CapacityLimits
-
-
-@dataclass(frozen=True, kw_only=True)
-class PromiseRow:
-    """What a profile's source promises of a figure, in its words, and what was measured."""
-
-    title: str
-    unit: str
-    point: str
-    words: str
-    measured: str
-    share: str  # "71 %"
-    is_kept: bool
 
 
 def find_checkup(server: Server, run: Run | None) -> dict[str, Any]:
@@ -158,7 +144,7 @@ def describe_result(benchmark: Benchmark, limits: CapacityLimits) -> dict[str, A
         "capacity": _describe_capacity(capacity) if capacity else None,
         "plot_titles": [each.title for each in charts],
         "comparable": _list_comparable(benchmark) if benchmark.source else [],
-        "promises": _list_promises(benchmark, points),
+        "promises": list_promises(benchmark, points),
         "heat_maps": list_heat_maps(points),
         "earlier": None
         if benchmark.source
@@ -173,24 +159,6 @@ def _list_comparable(uploaded: Benchmark) -> list[Benchmark]:
         found = found.filter(preset=uploaded.preset, preset_version=uploaded.preset_version)
     newest = {each.server_name: each for each in reversed(found[:OF_ALL])}
     return list(newest.values())[-MOST_OFFERED:]
-
-
-def _list_promises(benchmark: Benchmark, points: Sequence[MeasuredPoint]) -> list[PromiseRow]:
-    """What one person gets of what the profile's source promises."""
-    if benchmark.version is None:
-        return []
-    return [
-        PromiseRow(
-            title=each.figure.title,
-            unit="" if each.figure.unit == "s" else each.figure.unit,
-            point=each.point.label,
-            words=each.words,
-            measured=each.figure.format(each.measured),
-            share=f"{100 * each.share:.0f} %",
-            is_kept=each.share >= ENOUGH,
-        )
-        for each in compare_promises(benchmark.version.launch.expected, points)
-    ]
 
 
 def _describe_capacity(found: ServerCapacity) -> CapacityVerdict:
@@ -285,6 +253,7 @@ def describe_comparison(results: Sequence[Benchmark]) -> dict[str, Any]:
             (fact.name, list(zip(_LETTERS, fact.short_values, strict=False)))
             for fact in list_differing([each.measured_on for each in results])
         ],
+        "promised": list_promised(list(zip(_LETTERS, results, points, strict=False))),
         "is_other_preset": len({(each.preset, each.preset_version) for each in results}) > 1,
         "plots": dump_charts(list_charts(list(zip(_LETTERS, points, strict=False)))),
     }

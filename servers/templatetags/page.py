@@ -52,8 +52,14 @@ def is_simulated() -> bool:
 
 @register.simple_tag(takes_context=True)
 def attention_count(context: dict[str, Any]) -> int:
-    """How much needs this person, for the navigation and the tab's title."""
-    return len(alerts.list_for(context["request"].user, alerts.now()))
+    """How much needs this person, for the navigation and the tab's title.
+
+    A page that lists them has them as its `notices`, and nothing is judged twice.
+    """
+    notices = context.get("notices")
+    if notices is None:
+        notices = alerts.list_for(context["request"].user, alerts.now())
+    return len(notices)
 
 
 register.simple_tag(gateway.captures, name="all_captures")

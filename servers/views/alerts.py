@@ -29,8 +29,10 @@ def alerts(request: PersonRequest) -> HttpResponse:
     person = request.user
     box, kind = request.GET.get("box", ""), request.GET.get("kind", "")
     earlier = Paginator(_earlier(box, kind), PER_PAGE).get_page(request.GET.get("page"))
+    notices = alert_context.now()
     context = {
-        **alert_context.page(person, alert_context.now()),
+        **alert_context.page(person, notices),
+        "notices": alert_context.list_for(person, notices),
         "earlier": earlier,
         "boxes": Box.objects.all(),
         "kinds": AlertKind.choices,

@@ -47,7 +47,10 @@ def try_all(operation: Any, headers: dict[str, str]) -> None:
     # rightly.
     without = [positive_data_acceptance] if operation.label in WITH_DOCUMENTS else []
 
-    @settings(max_examples=12)
+    # Of what only has a name or a number in its path, the fifth is refused as the fourth was.
+    examples = 12 if operation.body or operation.query else 4
+
+    @settings(max_examples=examples)
     @given(case=operation.as_strategy())
     def ask(case: Any) -> None:
         case.call_and_validate(headers=headers, timeout=60, excluded_checks=without)

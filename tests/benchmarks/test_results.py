@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from datetime import timedelta
 from importlib import import_module
 from typing import Any
@@ -22,7 +23,7 @@ from servers.judge.benchmarks.comparison import MeasuredPoint, compare_points
 from servers.judge.benchmarks.plots import list_charts
 from servers.lifecycle.benchmarks import export
 from servers.lifecycle.benchmarks.results import read_points
-from servers.models import Benchmark, Key, Role
+from servers.models import Benchmark, Key, Profile, ProfileVersion, Role
 from servers.models.runs.run import ManagedServer
 from tests import factories, measurements
 
@@ -157,6 +158,44 @@ def test_up_to_six_results_stand_against_the_first(server: ManagedServer) -> Non
     ]
     said = "Choose two to six results."
     assert [said in page.content.decode() for page in pages] == [True, False, True]
+
+
+def test_compared_results_stand_beside_what_their_recipes_author_had(
+    server: ManagedServer,
+) -> None:
+    profile, client = server.profile, factories.log_in(factories.person("vera", Role.VIEWER))
+    published = replace(
+        profile.launch, expected={"tokens per second": "150", "weights": "57 GB"},
+        hardware="8x RTX PRO 6000", flags=("--api-key", "sk-secret"),
+    )  # fmt: skip
+    Profile.objects.filter(pk=profile.pk).update(source="https://example.org/recipe")
+    first = ProfileVersion.objects.get(profile=profile)
+    first.spec = published.to_json()
+    first.save()
+    ran = replace(published, flags=("--api-key", "sk-other", "--enforce-eager"), image="vllm:new")
+    changed = profile.save_version(ran, by=None)
+    other = factories.server(server.box, "other")
+    made = [
+        measurements.benchmark(server, speed=1.5, version=first),
+        measurements.benchmark(server, speed=0.5, version=changed),
+        measurements.benchmark(other),
+    ]
+
+    page = client.get(reverse("benchmark_compare"), {"of": [each.pk for each in made]})
+
+    promised = page.context["promised"]
+    assert [(each.letter, each.share, each.is_kept) for each in promised] == [
+        ("A", "113 %", True), ("B", "38 %", False),
+    ]  # fmt: skip
+    gpus = "GPUs (8x RTX PRO 6000; here 2x RTX PRO 6000 Blackwell Server Edition)"
+    assert promised[0].departures == (gpus,), "a quarter of the cards is another machine"
+    assert promised[1].departures == (gpus, "image", "--api-key", "--enforce-eager")
+    text = page.content.decode()
+    assert "of what this recipe’s author had; these differ: " in text
+    assert "sk-" not in text
+    Profile.objects.filter(pk=profile.pk).update(source="")
+    page = client.get(reverse("benchmark_compare"), {"of": [each.pk for each in made]})
+    assert "of what its profile expects" in page.content.decode()
 
 
 def test_pages_show_results_without_a_query_for_each(server: ManagedServer) -> None:

@@ -34,7 +34,8 @@ class ContainerEvents(threading.Thread):
     def __init__(self, host: str) -> None:
         super().__init__(daemon=True, name="container-events")
         self.counts: Counter[tuple[str, str]] = Counter()
-        self._client = APIClient(host, version="auto", timeout=None)
+        # Longer than any test: nothing may happen for a while.
+        self._client = APIClient(host, version="auto", timeout=86_400)
         self._events = self._client.events(decode=True, filters={"type": "container"})
         self.start()
 
@@ -84,7 +85,8 @@ def lan_hub(docker_host: str, folder: Path) -> Iterator[BoxLan]:
     environment = gpus.env | _settings(docker_host) | {
         "INFERDASH_DATA": str(folder / "hub"), "INFERDASH_BOX": "rtx8", "PORT": str(port),
         "INFERDASH_HUB_PORT": str(free_port()), "INFERDASH_HUB_DATABASE_PORT": str(free_port()),
-        "INFERDASH_HUB_REDIS_PORT": str(free_port()), "INFERDASH_HUB_ACCOUNT": "nobody",
+        "INFERDASH_HUB_REDIS_PORT": str(free_port()), "INFERDASH_HUB_BULK_PORT": str(free_port()),
+        "INFERDASH_HUB_ACCOUNT": "nobody",
         "INFERDASH_BOX_PORTS": f"{min(links)}-{max(links)}",
     }  # fmt: skip
     hub = LinkedMachine(

@@ -18,7 +18,7 @@ from tests.nvml import StandIn, profiles
 from tests.ports import free_port
 from tests.shell import Shell
 from tests.terminal import ROOT, TerminalProgram
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 UP = [sys.executable, "-m", "inferdash.up"]
 JOIN = [sys.executable, "-m", "inferdash.wire.join"]
@@ -83,7 +83,7 @@ class TwoBoxes:
     def try_ssh(self, *options: str, command: str = "") -> "subprocess.CompletedProcess[str]":
         """With the box's own key, as who has taken over the box would."""
         whole = [*self._make_ssh(options), *([command] if command else [])]
-        return subprocess.run(whole, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(whole, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
     def begin_ssh(self, *options: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(self._make_ssh(options), stderr=subprocess.PIPE, text=True)

@@ -229,6 +229,7 @@ def test_runs_outlive_faults_of_the_wire_and_its_ends(lan: BoxLan) -> None:
     assert "Traceback" not in said
 
 
+@pytest.mark.takes(60)
 def test_clocks_are_compared(lan: BoxLan, tmp_path: Path) -> None:
     with cable.cabled_network() as network:
         environment = make_environment(tmp_path, "otis", lan.boxes[0].docker.host)
@@ -248,6 +249,7 @@ def test_clocks_are_compared(lan: BoxLan, tmp_path: Path) -> None:
         assert found == [["joined", True, "2 min slow"]]
 
 
+@pytest.mark.takes(120)
 def test_the_disk_of_the_hubs_database_is_full(lan: BoxLan) -> None:
     with small_database_disk(lan) as disk:
         wishes = Wishes(lan=lan, box=lan.boxes[0], chance=random.Random(SEED))  # noqa: S311

@@ -13,7 +13,7 @@ import pytest
 
 from tests.base_images import ENGINE
 from tests.boxes.rig import TwoBoxes, two_boxes, wait_for_state
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.boxes]
 
@@ -38,7 +38,7 @@ def chat(boxes: TwoBoxes, key: str) -> str:
     body = {"model": "far", "messages": [{"role": "user", "content": "words"}], "stream": True}
     headers = {"Authorization": f"Bearer {key}"}
     with httpx.stream(
-        "POST", f"{boxes.url}/v1/chat/completions", json=body, headers=headers, timeout=60
+        "POST", f"{boxes.url}/v1/chat/completions", json=body, headers=headers, timeout=PATIENCE
     ) as answer:
         lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line]
         assert answer.status_code == 200, lines

@@ -1,6 +1,7 @@
 """What axe-core finds on a page."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from playwright.sync_api import Page
 
@@ -14,6 +15,10 @@ RUN = """(rules) => axe
     .then(({ violations }) => violations)"""
 # All that another colour scheme changes: the other rules read elements and their attributes.
 COLOURS = ("color-contrast", "link-in-text-block")
+SCHEMES: tuple[tuple[Literal["light", "dark"], Sequence[str] | None], ...] = (
+    ("light", None),
+    ("dark", COLOURS),
+)
 
 
 def faults(page: Page, rules: Sequence[str] | None = None) -> list[str]:
@@ -29,3 +34,12 @@ def faults(page: Page, rules: Sequence[str] | None = None) -> list[str]:
     if extra := find_excess(page):
         said.append(f"{extra} px wider than the window")
     return said
+
+
+def faults_in_both_colours(page: Page) -> list[str]:
+    """In dark, where the page stays, only what colours change is looked at again."""
+    found: list[str] = []
+    for scheme, rules in SCHEMES:
+        page.emulate_media(color_scheme=scheme)
+        found += [f"{scheme}: {each}" for each in faults(page, rules)]
+    return found

@@ -10,6 +10,16 @@ from tests.browser.chromium import PATIENCE
 # How far it goes beyond the window, in px.
 BEYOND = "() => Math.max(0, document.documentElement.scrollWidth - innerWidth)"
 EVERY = 50  # ms
+STILL = """async (scroller) => {
+    const frame = () => new Promise(requestAnimationFrame);
+    let [before, still] = [NaN, 0];
+    while (still < 5) {
+        still = before === scroller.scrollTop ? still + 1 : 0;
+        before = scroller.scrollTop;
+        await frame();
+    }
+    return before;
+}"""
 
 
 def until(page: Page, claim: str, about: Any = None) -> None:
@@ -31,3 +41,9 @@ def find_excess(page: Page) -> int:
     except TooLateError:
         return int(page.evaluate(BEYOND))
     return 0
+
+
+def rest(page: Page, scroller: str) -> float:
+    """How far down this element is once it has come to rest: a wheel turns in the browser's own time."""
+    found = page.locator(scroller).evaluate(STILL)
+    return float(found)

@@ -239,5 +239,3 @@ def test_the_first_page_names_all_and_only_what_was_asked_for_changes(
     page.goto(f"{place.url}/boxes/rtx8/found/")
     expect(coder).to_be_visible()
     assert faults_of(page) == []
-    width = page.evaluate("document.documentElement.scrollWidth")
-    assert width <= 390

@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.axe import faults
 from tests.browser.chromium import new_page
+from tests.browser.layout import find_excess
 from tests.scripted_engine import EngineScript, ScriptedEngine
 from tests.web_stack import WebStack
 
@@ -96,4 +97,4 @@ def test_two_check_ups_are_compared(stack: WebStack, page: Page, engine: Scripte
     expect(page.locator("ul.compared li")).to_contain_text("slower")
     page.set_viewport_size({"width": 390, "height": 844})
     # The plots follow the window's width in a frame of their own.
-    page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
+    assert not find_excess(page)

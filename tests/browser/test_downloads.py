@@ -8,16 +8,20 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from servers.host.weights.fetch.places import COMMIT
 from tests.browser.axe import faults
+from tests.browser.layout import find_excess
+from tests.browser.steps import eventually
 from tests.installation import Installation, installation
 from tests.model_hub import ModelHub, model_hub
 from tests.nvml import profiles
 from tests.terminal import ROOT
+from tests.waiting import PATIENCE
 from tests.weights.test_fetch import MIB, shard
 
 pytestmark = [pytest.mark.docker, pytest.mark.browser]
@@ -95,7 +99,7 @@ def test_a_model_is_downloaded_seen_used_and_deleted(
     expect(card.get_by_text("paused", exact=True)).to_be_visible()
     expect(card.get_by_role("button", name="Resume")).to_be_visible()
     page.set_viewport_size({"width": 390, "height": 844})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert not find_excess(page)
     page.set_viewport_size({"width": 1280, "height": 800})
 
     hub.hold_after(2 * MIB)
@@ -139,11 +143,9 @@ def test_a_model_is_downloaded_seen_used_and_deleted(
     expect(page.get_by_role("heading", name="Models", level=1)).to_be_visible()
     expect(row).to_have_count(0)
     assert not list((models / "hf/hub").glob("models--*"))
-    actions = place.ask("list(AuditEntry.objects.values_list('action', flat=True))")
-    assert isinstance(actions, list)
-    assert {"download", "pause download", "resume download", "delete", "delete done"} <= set(
-        actions
-    )
+    wanted = {"download", "pause download", "resume download", "delete", "delete done"}
+    noted = "list(AuditEntry.objects.values_list('action', flat=True))"
+    eventually(page, lambda: wanted <= set(cast(list[str], place.ask(noted))))
     assert profile
 
 
@@ -170,7 +172,7 @@ def test_a_terminal_pulls_and_leaves_it_running(
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
 
     hub.hold_after(100_000)
@@ -182,7 +184,7 @@ def test_a_terminal_pulls_and_leaves_it_running(
         try:
             hub.wait_until_held()
             following.send_signal(signal.SIGINT)
-            _out, words = following.communicate(timeout=60)
+            _out, words = following.communicate(timeout=PATIENCE)
         finally:
             following.kill()
     assert following.returncode == 130

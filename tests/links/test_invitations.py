@@ -21,6 +21,7 @@ from servers.models.links import INVITED_FOR
 from servers.state import store
 from tests.cases import table
 from tests.links import linked
+from tests.waiting import PATIENCE
 
 TOKEN = JoinToken("fd00::17", 8471, bytes(range(32)), "a1b2c3", bytes(range(32, 64)))
 
@@ -139,13 +140,13 @@ def test_the_keeper_is_woken_by_each_decision(
 ) -> None:
     with store.client.pubsub() as heard:  # type: ignore[no-untyped-call]
         heard.subscribe(events.KEEPER_CHANNEL)
-        heard.get_message(timeout=5)
+        heard.get_message(timeout=PATIENCE)
         with django_capture_on_commit_callbacks(execute=True):
             invite_box(hub, now=timezone.now())
         with django_capture_on_commit_callbacks(execute=True):
             link = decisions.let_in(linked.ask(), hub)
         with django_capture_on_commit_callbacks(execute=True):
             decisions.revoke(link, hub)
-        said = [heard.get_message(timeout=5) for _ in range(3)]
+        said = [heard.get_message(timeout=PATIENCE) for _ in range(3)]
 
     assert [message and message["type"] for message in said] == ["message"] * 3

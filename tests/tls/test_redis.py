@@ -45,7 +45,7 @@ def channels():
 
 def celery():
     with app.connection_for_write() as connection:
-        connection.ensure_connection(max_retries=1, timeout=5)
+        connection.ensure_connection(max_retries=1, timeout=60)
         app.send_task("servers.advance", [1], queue="box.test", connection=connection,
                       retry=False)
         assert connection.default_channel.client.llen("box.test") == 1

@@ -3,8 +3,13 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
+from typing import Any
 
 from servers.judge.benchmarks.comparison import FIGURES, BenchmarkFigure, MeasuredPoint
+from servers.launch.engines.change import compare_launches
+from servers.launch.engines.launch import Launch
+from servers.launch.engines.placement import describe_gpu_requirement, parse_gpu_requirement
 
 _NUMBER = r"([0-9][0-9_,.]*)"
 _RANGE = re.compile(rf"{_NUMBER}(?:\s*[-–]\s*{_NUMBER})?\s*(ms|s)?(?![0-9])")  # noqa: RUF001
@@ -18,6 +23,8 @@ _NAMES: Mapping[str, str] = {
     "first token": "ttft",
     "time to first token": "ttft",
 }
+# What a source says of itself makes nothing slower.
+_WORDS = ("expected", "hardware", "reasons", "digests", "parameters")
 _NEAR = 1.3  # times as long as the length that a source names
 
 
@@ -61,6 +68,30 @@ def compare_promises(
                     )
                 )  # fmt: skip
     return found
+
+
+def mean_share(kept: Sequence[KeptPromise]) -> float | None:
+    """Of all that was promised, the geometric mean of the shares; None: nothing can be compared."""
+    return geometric_mean(each.share for each in kept) if kept else None
+
+
+def list_departures(published: Launch, ran: Launch, on: Mapping[str, Any]) -> list[str]:
+    """In what a result was measured otherwise than its source: GPUs, then fields of the launch,
+    flags and variables. `on`: what it was measured on. No values of flags: keys may be among them."""
+    found = []
+    cards = [(str(each.get("name") or ""), "") for each in on.get("cards") or ()]
+    wanted = parse_gpu_requirement(published.hardware)
+    if cards and published.hardware:
+        are_such = wanted is not None and all(wanted.fits(each) for each in cards)
+        if wanted is None or wanted.count != len(cards) or not are_such:
+            here = describe_gpu_requirement(cards)
+            found.append(f"GPUs ({published.hardware}; here {here})")
+    names = [
+        "image" if each.part == "image" else each.name.replace("_", " ")
+        for each in compare_launches(published, ran)
+        if each.part not in _WORDS and each.before != each.after
+    ]
+    return found + list(dict.fromkeys(names))
 
 
 def _find(

@@ -43,7 +43,7 @@ _RAISED = re.compile(r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:\([\w.]{1,60}
 BARE = re.compile(r"(?:AssertionError|NotImplementedError|Exception)(?:: ?)?$")
 # One process repeats what another one died of.
 _REPEATED = re.compile(
-    r"RuntimeError: Worker failed with error '(?P<said>[^'].{2,}?)(?:', please .*|'?)$"
+    r"RuntimeError: Worker failed with error '(?P<said>(?:[^']|'(?=\w)).{2,}?)(?:', please .*|'?)$"
 )
 _RAISE = re.compile(r"raise (?P<name>[A-Za-z_][\w.]{0,80})\((?P<rest>.*)")
 # The last one may be cut off.
@@ -75,7 +75,7 @@ DEATH = re.compile(
     r"Engine core initialization failed|Engine process failed to start|died unexpectedly|"
     r"WorkerProc (?:initialization failed|failed to start)|Background loop has errored|"
     r"Engine loop is not running|Fatal Python error|terminate called after throwing|"
-    r"Assertion [`'].{1,400}?' failed\.?$|Segmentation fault|Illegal instruction|core dumped|GGML_ASSERT\(|ggml_abort|Bus error|^Killed$|"
+    r"RuntimeError: Worker failed with error '|Assertion [`'].{1,400}?' failed\.?$|Segmentation fault|Illegal instruction|core dumped|GGML_ASSERT\(|ggml_abort|Bus error|^Killed$|"
     r"exiting due to (?:model loading|HTTP server) error|scheduler (?:is dead|died)|ggml_uncaught_exception|std::terminate\(\)|"
     r"^\S+\.service: (?:Main process exited, code=(?:exited, status=[1-9]|dumped)|Failed with result)|"
     r"ChildFailedError|Error response from daemon|error: (?:unrecognized|ambiguous|argument|the "

@@ -41,10 +41,11 @@ class ServerQuerySet[S: "Server"](models.QuerySet[S]):
 
     def failures(self) -> "list[tuple[str, Run]]":
         """Slug and run of each server whose latest run failed, the newest first."""
-        failed = self.present().filter(run__state="failed").order_by("-run__ended_at")
-        return [
-            (server.slug, server.run) for server in failed.select_related("run__log") if server.run
-        ]
+        failed = self.present().filter(run__state="failed")
+        if not failed.exists():  # a sixth of the time, for what every page asks
+            return []
+        found = failed.order_by("-run__ended_at").select_related("run__log")
+        return [(server.slug, server.run) for server in found if server.run]
 
     def with_details(self) -> Self:
         found = self.select_related(

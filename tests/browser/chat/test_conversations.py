@@ -75,9 +75,7 @@ def test_a_press_on_a_conversation_outlasts_news_of_the_list(page: Page) -> None
     with page.expect_response(lambda response: "?q=" in response.url) as listed:
         page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     listed.value.finished()
-    page.wait_for_function(
-        "new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0, true)))"
-    )
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)))")
     page.mouse.up()
 
     expect(answer(page).locator(".markdown")).to_have_text("You said: first")
@@ -106,7 +104,7 @@ def test_an_answer_goes_on_while_another_conversation_is_looked_at(
     engine.go_on()
     finished(page)
 
-    assert answer(page).locator(".markdown").inner_text().split() == ["word"] * 60
+    expect(answer(page).locator(".markdown")).to_have_text(" ".join(["word"] * 60))
     assert engine.outcomes.get(timeout=PATIENCE) == "complete"
 
 

@@ -3,6 +3,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.axe import faults
 from tests.browser.chat.talk import answer, ask, finished, kept, pieces
+from tests.browser.layout import find_excess
 from tests.chat_stack import Stack
 
 pytestmark = pytest.mark.browser
@@ -91,7 +92,7 @@ def test_hostile_formulas_are_inert(page: Page, stack: Stack, complaints: list[s
     assert page.evaluate("window.hacked") is None
     ours = tuple(f"{stack.url}{path}" for path in OURS)
     assert [url for url in asked if not url.startswith(ours)] == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    assert not find_excess(page)
     # The sanitiser reads them in a document of its own, where styles are blocked, too.
     assert [words for words in complaints if "has been blocked" not in words] == []
     complaints.clear()

@@ -51,6 +51,7 @@ def test_hostile_output_is_inert(page: Page, stack: Stack, complaints: list[str]
     ):
         expect(region.locator(selector)).to_have_count(0)
     links = region.locator(".markdown a[href]")
+    expect(links).to_have_count(2)
     assert {link.get_attribute("href") for link in links.all()} == {
         "https://example.org/",
         "http://example.invalid/other.png",

@@ -8,7 +8,9 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.browser.chat.talk import answer, ask, finished, menu, parameters, pieces
 from tests.browser.chat.test_hostile_output import HOSTILE
+from tests.browser.layout import until
 from tests.chat_stack import Stack
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.browser
 
@@ -44,7 +46,7 @@ def test_a_conversation_has_an_address_of_its_own(page: Page) -> None:
     expect(said(page)).to_have_text(["second"])
     page.go_back()
     expect(said(page)).to_have_text(["first"])
-    assert page.url == first
+    expect(page).to_have_url(first)
     page.get_by_label("Search your conversations").fill("second")
     expect(listed(page)).to_have_text(["second"])
 
@@ -149,10 +151,7 @@ def test_conversations_that_the_browser_kept_move_up_once(page: Page) -> None:
     page.locator("#chat-conversations .open", has_text="from before").click()
     expect(answer(page).locator(".markdown")).to_have_text("Indeed.")
     expect(page.get_by_label("System prompt")).to_have_value("Be brief.")
-    assert (
-        page.evaluate("Object.keys(localStorage).filter(key => key.startsWith('inferdash.chat'))")
-        == []
-    )
+    until(page, "() => !Object.keys(localStorage).some(key => key.startsWith('inferdash.chat'))")
     page.reload()
     expect(listed(page)).to_have_count(1)
 
@@ -208,7 +207,7 @@ def test_what_was_asked_can_be_asked_by_a_program(page: Page, stack: Stack, tmp_
     for title, program, says in programs:
         assert "ifd_" not in files[title].read_text().replace("ifd_…", "")
         done = subprocess.run(
-            [program, files[title]], env=env, capture_output=True, text=True, timeout=60
+            [program, files[title]], env=env, capture_output=True, text=True, timeout=PATIENCE
         )
         assert done.returncode == 0, done.stderr
         assert says in done.stdout

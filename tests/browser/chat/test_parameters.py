@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.chat.talk import answer, ask, details, finished, kept, parameters, unfold
+from tests.browser.layout import until
 from tests.chat_stack import Stack
 from tests.scripted_engine import ScriptedEngine
 
@@ -118,6 +119,7 @@ def test_the_raw_request_and_stream_are_one_click_away(page: Page) -> None:
     expect(answer(page).locator(".raw pre").first).to_contain_text('"model": "tiny-qwen"')
     expect(answer(page).locator(".raw pre").last).to_contain_text("data: [DONE]")
     page.get_by_role("button", name="Copy as curl").click()
+    until(page, "() => window.copied")
     copied = page.evaluate("window.copied")
     assert copied.startswith("curl -N 'http://127.0.0.1")
     assert json.loads(copied.split("-d '")[1][:-1].replace("'\\''", "'"))["stream"] is True

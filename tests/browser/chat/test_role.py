@@ -4,13 +4,13 @@ import re
 
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
+from tests.browser.axe import faults
 from tests.browser.chat.talk import answer, ask, chosen, finished, kept, menu, pieces
 from tests.browser.chromium import PATIENCE
-from tests.chat_stack import ROOT, Stack
+from tests.browser.layout import find_excess
+from tests.chat_stack import Stack
 
-AXE = ROOT / "node_modules/axe-core/axe.min.js"
 PHONE: ViewportSize = {"width": 390, "height": 844}
-PICTURES = ROOT / "test-results/chat-role"
 
 
 def test_who_may_only_chat_chats_and_is_shown_nothing_else(browser: Browser, stack: Stack) -> None:
@@ -26,10 +26,7 @@ def test_who_may_only_chat_chats_and_is_shown_nothing_else(browser: Browser, sta
         page.wait_for_url(f"{stack.url}/chat/")
         page.locator("#chat-server button").wait_for()
         links = page.get_by_role("navigation", name="Pages").get_by_role("link")
-        assert [each.strip() for each in links.all_inner_texts()] == [
-            "Playground",
-            "Gateway & keys",
-        ]
+        expect(links).to_have_text(["Playground", "Gateway & keys"])
         ask(page, deltas=pieces("Good morning, Carl."))
         finished(page)
         expect(answer(page)).to_contain_text("Good morning, Carl.")
@@ -83,11 +80,7 @@ def test_who_may_only_chat_chats_and_is_shown_nothing_else(browser: Browser, sta
 
 def _look(page: Page, name: str) -> None:
     """Nothing that axe finds, and nothing wider than a phone."""
-    page.evaluate(AXE.read_text())
-    found = page.evaluate("axe.run('main').then(({violations}) => violations)")
-    assert [(fault["id"], fault["nodes"][0]["html"]) for fault in found] == []
-    page.screenshot(path=PICTURES / f"{name}.png")
+    assert faults(page) == [], name
     page.set_viewport_size(PHONE)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.screenshot(path=PICTURES / f"{name}-phone.png")
+    assert not find_excess(page), name
     page.set_viewport_size({"width": 1280, "height": 800})

@@ -177,7 +177,10 @@ def test_a_box_that_falls_silent_is_marked_without_a_reload(busy: WebStack, page
     page.goto(f"{busy.url}/boxes/spark-1/")
     page.get_by_role("button", name="Sidebar labels").click()
     expect(silent).to_have_attribute("aria-current", "page")
-    busy.run("Box.objects.filter(slug='spark-1').update(seen_at=timezone.now())")
+    busy.run(
+        "box = Box.objects.get(slug='spark-1'); box.seen_at = timezone.now(); box.save()\n"
+        "events.publish_change('box', box.pk)"
+    )
     expect(dot).to_be_visible()
     expect(dot).to_have_attribute("aria-current", "page")
     expect(page.locator(".boxes li[title=spark-1]")).to_be_visible()

@@ -280,7 +280,7 @@ def test_a_table_is_sorted_filtered_and_walked_and_keeps_that_in_live_parts(
     expect(names.first.get_by_role("link")).to_be_focused()
     page.keyboard.press("ArrowDown")
     expect(table.get_by_role("link", name="Qwen/Qwen3-8B")).to_be_focused()
-    table.get_by_text("new", exact=True).click()
+    table.get_by_role("cell", name="new").click()
     expect(page).to_have_url(re.compile("#x$"))
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from servers.state import samples
 from tests.chaos.place import ChaosSite
-from tests.external.monitoring.hands import WORDS, Hands
+from tests.external.monitoring.hands import GRACE, WORDS, Hands
 
 pytestmark = pytest.mark.docker
 
@@ -27,7 +27,7 @@ def test_the_page_says_why_and_how_many_requests_there_are(place: ChaosSite, han
         return found is not None and found.running == 0
 
     place.waits_for("its requests are counted while somebody looks", counted)
-    hands.client.stop(ended, timeout=5)
+    hands.client.stop(ended, timeout=GRACE)
     place.waits_for("the reason is found", lambda: bool((it := hands.found(failed)) and it.why))
     found = hands.found(failed)
     assert found is not None

@@ -8,7 +8,7 @@ from servers.lifecycle.external.monitoring import LOOP, LOOPS
 from servers.models import Run
 from servers.models.runs.run import RunState
 from tests.chaos.place import ChaosSite
-from tests.external.monitoring.hands import WORDS, Hands
+from tests.external.monitoring.hands import GRACE, WORDS, Hands
 
 pytestmark = pytest.mark.docker
 
@@ -22,12 +22,12 @@ def test_one_that_is_restarted_by_hand_has_a_new_run_with_its_own_log(
     first = hands.is_ready(hands.watches(container))
     place.waits_for_more_than(5, first)
 
-    hands.client.restart(container, timeout=5)
+    hands.client.restart(container, timeout=GRACE)
 
     second = hands.next_run(first)
     hands.is_ready(second)
     place.waits_for_state(first, RunState.STOPPED)
-    hands.client.stop(container, timeout=5)
+    hands.client.stop(container, timeout=GRACE)
     place.waits_for_state(second, RunState.STOPPED)
     place.waits_until_whole(first)
     place.waits_until_whole(second)
@@ -129,7 +129,7 @@ def test_what_happened_while_no_watcher_ran_is_found_out(place: ChaosSite, hands
     first = hands.is_ready(hands.watches(container))
     place.waits_for_more_than(5, first)
     place.kill(watcher)
-    hands.client.restart(container, timeout=5)
+    hands.client.restart(container, timeout=GRACE)
 
     place.watcher()
 

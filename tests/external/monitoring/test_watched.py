@@ -19,7 +19,7 @@ from servers.watcher.external.engines import ExternalEngines
 from tests import factories
 from tests.chaos.place import ChaosSite
 from tests.external.monitoring import rows
-from tests.external.monitoring.hands import Hands
+from tests.external.monitoring.hands import GRACE, Hands
 
 pytestmark = pytest.mark.docker
 
@@ -66,7 +66,7 @@ def test_its_log_is_whole_with_what_docker_had_before(place: ChaosSite, hands: H
         "its start is read from the log", lambda: starts.read_progress(_fresh(run)).is_ready
     )
 
-    hands.client.stop(container, timeout=5)
+    hands.client.stop(container, timeout=GRACE)
 
     place.waits_until_whole(run)
     assert place.lines(run) == place.dockers_lines(container)
@@ -218,7 +218,7 @@ def test_what_docker_starts_again_with_the_box_goes_on(place: ChaosSite, hands: 
     first = hands.is_ready(hands.watches(container))
     place.kill(watcher)
     booted_at = timezone.now()
-    hands.client.restart(container, timeout=5)
+    hands.client.restart(container, timeout=GRACE)
     Box.objects.filter(pk=place.box.pk).update(booted_at=booted_at)
 
     ExternalEngines(place.box).look(None)
