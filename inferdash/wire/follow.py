@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -153,9 +153,8 @@ class HubFollower:
     def _is_wanted(self, pk: int) -> bool:
         return any(row[0] == pk for row in _execute(_OPEN))
 
-    def _move(self, pk: int, step: str, **values: Any) -> None:
-        values |= {"step": step, "moved_at": datetime.now().astimezone()}
-        _update(pk, values)
+    def _move(self, pk: int, step: str, **values: str | int) -> None:
+        _update(pk, {**values, "step": step, "moved_at": datetime.now().astimezone()})
 
     def _end(self, pk: int, step: str, said: str) -> None:
         _update(pk, {"step": step, "said": said, "is_open": None,
@@ -167,13 +166,13 @@ class HubFollower:
         os.kill(os.getppid(), signal.SIGUSR1)
 
 
-def _execute(statement: str, *values: object) -> list[tuple[Any, ...]]:
+def _execute(statement: str, *values: str | int | datetime | None) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         return cursor.fetchall() if cursor.description else []
 
 
-def _update(pk: int, values: dict[str, Any]) -> None:
+def _update(pk: int, values: Mapping[str, str | int | datetime | None]) -> None:
     names = ", ".join(f"{name} = %s" for name in values)
     # What was cancelled meanwhile stays so.
     where = "id = %s AND is_open AND box_id = inferdash_box()"

@@ -5,8 +5,10 @@ this Python run them while the database runs for them alone.
 """
 
 import os
+import socket
 import subprocess
 import sys
+import time
 from types import ModuleType
 from typing import NoReturn
 
@@ -15,6 +17,7 @@ from inferdash.wire import hub
 from inferdash.wire.hub import HubSetupError
 from servers.host.links import postgres
 
+SSHD_WITHIN = 90.0  # seconds
 PROGRAMS = ("postgres", "redis", "keeper")
 
 
@@ -29,6 +32,7 @@ def main(verb: str, *words: str) -> int:
             hub.write_enrol_program(settings)
         elif verb == "await":
             postgres.wait_until_ready(os.environ["DATABASE_URL"])
+            _wait_for_sshd(settings.HUB_PORT)
         elif verb == "around":
             return _run_around(settings, words)
         elif verb in PROGRAMS:
@@ -46,6 +50,21 @@ def _run_around(settings: ModuleType, words: tuple[str, ...]) -> int:
     """Raises HubSetupError."""
     with hub.run_database(settings):
         return subprocess.run([sys.executable, *words], check=False).returncode
+
+
+def _wait_for_sshd(port: int) -> None:
+    """Raises HubSetupError."""
+    until = time.monotonic() + SSHD_WITHIN
+    while time.monotonic() < until:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        except OSError:
+            time.sleep(0.2)
+        else:
+            return
+    raise HubSetupError(
+        f"no sshd answers at port {port}: journalctl -u inferdash-keeper -n 30 says why."
+    )
 
 
 def _become(settings: ModuleType, name: str) -> NoReturn:

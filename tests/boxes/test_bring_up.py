@@ -171,7 +171,7 @@ def check_adding_over_ssh(boxes: TwoBoxes, folder: Path) -> None:
         try:
             adding.waits_for("otis is a box of this hub")
             assert adding.ends() == 0
-            assert boxes.ask("BoxLink.objects.get(name='otis').words") in adding.said
+            assert str(boxes.ask("BoxLink.objects.get(name='otis').words")) in adding.said
             again = add()
             again.waits_for("has joined a hub already")
             assert again.ends() == 1

@@ -190,7 +190,7 @@ def test_twins_are_both_cut_off_until_an_admin_lets_one_in(hub: User) -> None:
     watcher = {"id": "1", "host": "aa"}
     Box.objects.filter(slug="orchid").update(facts={"twins": [], "watcher": watcher})
     facts = {"twins": ["aa", "zz"], "watcher": watcher, "driver": "570"}
-    Box.objects.filter(pk=link.box_id).update(facts=facts)
+    Box.objects.filter(slug="laurel").update(facts=facts)
 
     for _look in range(2):
         decisions.hold_twins()

@@ -67,7 +67,8 @@ def test_a_release_that_is_not_well_gives_way(
 ) -> None:
     code, ran, state = finish(begin(tmp_path, new, within=within))
 
-    assert (code, ran) == (0, ["new runs", "old runs"])
+    # One that is given up at once may not have come to say anything.
+    assert (code, ran[-1]) == (0, "old runs")
     assert (state.failed, state.trial) == (failed, None)
     assert Path(state.current.root).name == "old"
 
@@ -108,8 +109,8 @@ def test_a_folder_that_has_changed_since_counts_again(tmp_path: Path) -> None:
     (root / "servers").mkdir(parents=True)
     (root / "pyproject.toml").write_text('[project]\nversion = "1.2.3"\n')
     assert releases.find_start(files, root) == []
-    new = place(files.releases.parent / "new", "exit 0") if files.data.mkdir() is None else None
-    assert new is not None
+    files.data.mkdir()
+    new = place(files.data / "new", "exit 0")
 
     releases.begin_trial(new, files, root=root, upgrade=7, within=60)
     releases.confirm(files)

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from inferdash.terminal import boxes as terminal
 from inferdash.terminal.__main__ import main
 from servers.lifecycle.links import decisions
 from servers.models import (
@@ -59,7 +58,8 @@ def test_a_box_is_invited_let_in_and_revoked_from_a_terminal(
     # The box's steps, one at each look.
     steps = iter(({"step": "fetching", "percent": 40}, {"step": "done", "is_open": None}))
     monkeypatch.setattr(
-        terminal.time, "sleep", lambda seconds: BoxUpgrade.objects.update(**next(steps))
+        "inferdash.terminal.boxes.time.sleep",
+        lambda seconds: BoxUpgrade.objects.update(**next(steps)),
     )
     told = run("bring-up", "laurel-2", "-y").splitlines()
     assert told == ["waiting for the box", "fetching 40 %", "laurel-2 has 1.3.0 now."]

@@ -56,12 +56,16 @@ def test_a_hub_and_a_box_are_services(machines: list[ServiceMachine]) -> None:
 
     token = ask(hub, TOKEN.format(address=address)).strip().splitlines()[-1]
     box.run(
-        f"cd /root/inferdash && TOKEN={token} NAME=milo setsid ./install.sh --join "
-        ">/root/join.log 2>&1 </dev/null &"
+        f"cd /root/inferdash && export TOKEN={token} NAME=milo && "
+        "{ setsid ./install.sh --join; echo ended; } >/root/join.log 2>&1 </dev/null &"
     )
-    box.waits_until("grep -q 'waiting to be let in' /root/join.log")
+    box.waits_until("grep -q 'waiting to be let in\\|^ended' /root/join.log")
+    joining = box.run("cat /root/join.log")
+    assert "ended" not in joining, joining + hub.run(
+        "journalctl -u inferdash-keeper --no-pager | tail -20"
+    )
     words = ask(hub, "print(BoxLink.objects.get().words)").strip()
-    assert words in box.run("cat /root/join.log")
+    assert words in joining
     ask(hub, LET_IN)
 
     box.waits_until("systemctl is-active inferdash-box")

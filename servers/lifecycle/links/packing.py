@@ -62,7 +62,7 @@ class BundleDesk:
         shutil.rmtree(self._files.bundles, ignore_errors=True)
 
     def _tell(self, upgrade: BoxUpgrade | None) -> None:
-        now = upgrade and (upgrade.pk, upgrade.step, upgrade.percent)
+        now = (upgrade.pk, upgrade.step, upgrade.percent) if upgrade is not None else None
         if now != self._told:
             self._told = now
             events.publish_change("links")
