@@ -48,7 +48,12 @@ def test_only_a_further_box_without_runs_is_idle(idle: BoxPace, settings: Any) -
 
 def test_what_stirs_it_ends_the_wait(idle: BoxPace) -> None:
     ended = threading.Event()
-    thread = threading.Thread(target=lambda: (idle.wait(0.0), ended.set()))
+
+    def wait() -> None:
+        idle.wait(0.0)
+        ended.set()
+
+    thread = threading.Thread(target=wait)
     thread.start()
 
     def stir() -> bool:
