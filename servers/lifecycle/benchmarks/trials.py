@@ -108,7 +108,9 @@ def keep(trial: UpgradeTrial, *, by: User) -> None:
     _end(trial, TrialDecision.KEEP, "A person decided to keep it.", by=by)
 
 
-def call_off_old(box: Box, *, asked_between: tuple[datetime, datetime | Combinable], said: str) -> None:
+def call_off_old(
+    box: Box, *, asked_between: tuple[datetime, datetime | Combinable], said: str
+) -> None:
     """Those of that time that have not begun, unless the hour that they wait for is still to come."""
     unbegun = UpgradeTrial.objects.filter(
         box=box, step__in=[TrialStep.WAIT, TrialStep.MEASURE_OLD], measured_before=None
