@@ -304,9 +304,6 @@ def _wait_for_link(pk: int, shell: RemoteShell, there: RemoteFacts) -> None:
         link = BoxLink.objects.get(pk=pk)
         if link.told_at is not None and link.joined_at and link.told_at > link.joined_at:
             _say(f"{link} is a box of this hub, and runs until {shell.host} restarts")
-            _say(
-                f"as a service that starts with it: there, cd {there.folder} && sudo make install FROM=var"
-            )
             return
         time.sleep(LOOK_EVERY)
     raise AddError(
