@@ -91,7 +91,7 @@ def _build_row(
 
 def _explain(each: NoRoute, server: Server, person: User) -> str:
     if ways.explain_unreachable(server.box):
-        return f"on {server.box}, which is away" if ways.has_way(server.box) else f"on {server.box}"
+        return "its box is away" if ways.has_way(server.box) else "not reachable from here"
     if each.is_coming:
         return _tell_progress(each, server) if person.may_view else ""
     return "a request starts it" if each.may_start else ""
