@@ -1,7 +1,10 @@
 """The JSON API for programs and the terminal, by a person's key."""
 
+from typing import Any
+
 from django.contrib.auth.decorators import login_not_required
 from ninja import NinjaAPI
+from ninja.openapi.schema import OpenAPISchema
 
 from servers.views.api.benchmarks import router as benchmarks
 from servers.views.api.boxes import claim_router as claims
@@ -18,7 +21,24 @@ from servers.views.api.trials import router as trials
 
 __all__ = ["api", "urls"]
 
-api = NinjaAPI(
+# As the middleware no_nul refuses it, before any operation is asked.
+_NO_NUL = r"^[^\u0000]*$"
+
+
+class DescribedAPI(NinjaAPI):
+    def get_openapi_schema(self, **asked: Any) -> OpenAPISchema:
+        """Ninja's, in which texts of addresses say that they hold no NUL."""
+        found = super().get_openapi_schema(**asked)
+        for operations in found["paths"].values():
+            for operation in operations.values():
+                for parameter in operation["parameters"]:
+                    schema = parameter["schema"].get("items", parameter["schema"])
+                    if schema.get("type") == "string" and not {"enum", "format"} & schema.keys():
+                        schema.setdefault("pattern", _NO_NUL)
+        return found
+
+
+api = DescribedAPI(
     title="inferdash",
     version="1",
     description=(
