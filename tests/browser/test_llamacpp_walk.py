@@ -71,7 +71,7 @@ def test_llama_cpp_is_started_watched_talked_to_and_stopped(
 
     page.goto(f"{place.url}/")
     expect(tiny.locator(".figures")).to_contain_text("KV cache")
-    expect(tiny.locator(".figures")).to_contain_text("tok/s")
+    expect(tiny.locator(".figures")).to_contain_text("Tok/s")
     stop(page, tiny, within=START_WITHIN)
 
     assert complaints == []
