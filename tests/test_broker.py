@@ -78,6 +78,8 @@ def test_a_worker_outlives_whatever_stands_in_its_queue(
         "DATABASE_URL": "", "LOG_LEVEL": "INFO",
     }  # fmt: skip
     command = [sys.executable, "-m", "celery", "-A", "inferdash", "worker", "-Q", queue]
+    # As it is run for people: a database that is away is a line of this level.
+    command += ["--loglevel", "INFO"]
     worker = TerminalProgram([*command, "--pool", "threads", "-c", "2"], environment)
     try:
         for each in harmful():
@@ -125,6 +127,8 @@ def test_a_worker_that_takes_no_requests_is_told_of(
     make_older(120)
     assert [each["what"] for each in hung_worker(box)] == ["Its worker takes no requests"]
 
+    # As it is run for people: a database that is away is a line of this level.
+    command += ["--loglevel", "INFO"]
     worker = TerminalProgram([*command, "--pool", "threads", "-c", "2"], environment)
     try:
         wait_until(lambda: store.read_untaken_age(box.queue) is None, "the worker has taken it")
