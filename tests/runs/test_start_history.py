@@ -71,5 +71,5 @@ def test_the_page_charts_starts_and_says_the_same_in_a_table(client: Client) -> 
     factories.run(server, RunState.FAILED)
     page = client.get(address).content.decode()
     assert page.count('class="starts-bar') == 2
-    assert "<dt>time to ready</dt><dd>2 min 30 s</dd>" in page
+    assert "<dt>Time to ready</dt><dd>2 min 30 s</dd>" in page
     assert "pulling 20 s, creating 5.0 s, starting the engine 5.0 s, loading weights 1 min" in page
