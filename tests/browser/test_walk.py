@@ -191,7 +191,7 @@ def test_a_folder_outside_what_the_box_allows_is_refused(
     [
         # As soon as its log was read: before that, that it ended by itself, with exit code 1.
         ("crash", "GPU memory ran out: 2.00 GiB more did not fit"),
-        ("exit-zero", "ended by itself before it was ready, with exit code 0"),
+        ("exit-zero", "Please try to increase --mem-fraction-static"),
         ("silent", "ended by SIGKILL"),
     ],
 )
