@@ -86,7 +86,7 @@ def test_models_say_their_context_and_what_they_take(client: Client) -> None:
 
     assert (rows["thinks"].context, rows["thinks"].capabilities) == (32_000, ("tools", "reasoning"))
     assert (rows["plain"].context, rows["plain"].capabilities) == (None, ())
-    assert (rows["far"].state, rows["far"].says) == ("stopped", "on elsewhere")
+    assert (rows["far"].state, rows["far"].says) == ("stopped", "not reachable from here")
 
 
 def offered(said: str) -> dict[str, list[str]]:
