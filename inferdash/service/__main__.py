@@ -24,12 +24,9 @@ def install(
     if start:
         units.require_systemd()
     before = layout.read_record()
-    part = before.part if before else ""
-    if (boxes and part == "box") or (token and before is not None):
-        raise ServiceError(
-            "inferdash is installed here already, and its data are of another part. Say make "
-            "uninstall PURGE=1 first; engines go on."
-        )
+    # Data that an uninstall has left are of the part that they were.
+    part = before.part if before else files.read_part()
+    _check_part(part, boxes=boxes, token=token)
     who = layout.choose(user, before.account if before else None)
     wanted = release.name()
     release.stage(wanted, before.release if before else "")
@@ -52,7 +49,9 @@ def install(
     else:
         if before is not None:
             units.stop()
-        part = _set_up_hub(who, wanted) if boxes and not part else part
+        if boxes and not part:
+            _set_up_hub(who, wanted, is_running=before is not None and start)
+            part = "hub"
         _migrate(who, wanted, part)
         now = InstallRecord(account=who, release=wanted)
         now = replace(before or now, account=who, part=part)  # of the same release
@@ -60,7 +59,7 @@ def install(
         who, wanted, "-m", "inferdash.service.address"
     ).split()
     if part == "hub":
-        layout.run_in_front(who, wanted, "-m", "inferdash.wire.serve", "prepare")
+        as_service(who, wanted, "-m", "inferdash.wire.serve", "prepare")
     files.write_units(who, wanted, queue=queue, own_redis=redis == "own", part=part)
     release.switch(wanted)
     layout.record(now)
@@ -79,14 +78,33 @@ def install(
         )
 
 
-def _set_up_hub(who: Account, wanted: str) -> str:
+def _check_part(part: str, *, boxes: bool, token: str) -> None:
+    """Raises ServiceError where these data cannot become what is asked for."""
+    if boxes and part == "box":
+        raise ServiceError(
+            "This machine is a box of another hub. To make it a hub, revoke it there, then say "
+            "make uninstall PURGE=1 and make install BOXES=1; engines go on."
+        )
+    if token and part == "hub":
+        raise ServiceError("This machine is a hub itself, and cannot join another one.")
+    if token and part == "box" and os.environ.get("NEW_KEY") != "1":
+        raise ServiceError(
+            "This machine has joined a hub already. For a new key say NEW_KEY=1 besides. To join "
+            "another hub say make uninstall PURGE=1 first; engines go on."
+        )
+
+
+def _set_up_hub(who: Account, wanted: str, *, is_running: bool) -> None:
     """Its rows move to PostgreSQL, and the old file stays. Raises ServiceError."""
     layout.make_wire_account(who)
-    layout.run_in_front(
-        who, wanted, "-m", "inferdash.wire.serve", "set-up",
-        INFERDASH_HUB_ACCOUNT=layout.WIRE_ACCOUNT,
-    )  # fmt: skip
-    return "hub"
+    words = ("-m", "inferdash.wire.serve", "set-up")
+    account = {"INFERDASH_HUB_ACCOUNT": layout.WIRE_ACCOUNT}
+    try:
+        layout.run_in_front(who, wanted, *words, **account)
+    except BaseException:
+        if is_running:
+            units.start()  # as one box, which it still is
+        raise
 
 
 def _install_box(
@@ -94,20 +112,37 @@ def _install_box(
 ) -> None:
     """It has no database of its own, and no pages. Raises ServiceError."""
     if token:
-        name = os.environ.get("NAME", "")
-        join = ("-m", "inferdash.wire.join", "--only")
-        layout.run_in_front(who, wanted, *join, TOKEN=token, NAME=name)
+        _join(who, wanted, before, token, start=start)
     units.stop()
     files.write_units(who, wanted, queue="", own_redis=False, part="box")
     release.switch(wanted)
-    now = before or InstallRecord(account=who, release=wanted, part="box")
-    previous = now.release if now.release != wanted else now.previous
-    now = replace(now, account=who, release=wanted, previous=previous)
+    now = replace(before or InstallRecord(account=who, release=wanted), account=who, part="box")
+    if now.release != wanted:
+        now = replace(now, release=wanted, previous=now.release, snapshot="")
     layout.record(now)
     release.forget_others(now.release, now.previous)
     if start:
         units.start()
-    say("this box starts with its machine: journalctl -u inferdash-box -f")
+        say("this box starts with its machine: journalctl -u inferdash-box -f")
+        _tell_of_limits(who)
+
+
+def _join(
+    who: Account, wanted: str, before: InstallRecord | None, token: str, *, start: bool
+) -> None:
+    """Until an admin of the hub has let this machine in. Raises ServiceError."""
+    is_running = before is not None and before.part == "box"
+    if is_running:
+        units.stop()  # its key is about to be another one
+    try:
+        words = {name: os.environ.get(name, "") for name in ("NAME", "NEW_KEY")}
+        layout.run_in_front(
+            who, wanted, "-m", "inferdash.wire.join", "--only", TOKEN=token, **words
+        )
+    except BaseException:
+        if is_running and start:
+            units.start()
+        raise
 
 
 def _upgrade(before: InstallRecord, who: Account, wanted: str, *, snapshot: bool) -> InstallRecord:
@@ -139,6 +174,9 @@ def roll_back() -> None:
     now = layout.read_record()
     if now is None:
         raise ServiceError("Nothing is installed here.")
+    if now.part == "box" and now.previous:
+        _roll_back_box(now)
+        return
     if not (now.previous and now.snapshot):
         raise ServiceError(
             "There is nothing to roll back to: the last upgrade kept no copy of the database."
@@ -148,6 +186,8 @@ def roll_back() -> None:
     units.stop()
     newer = _take(now.account, now.release, f"rolled-back-{now.release}", now.part)
     _bring_back(now.account, now.previous, now.snapshot, now.part)
+    if now.part == "hub":
+        as_service(now.account, now.previous, "-m", "inferdash.wire.serve", "prepare")
     files.use_units(now.previous)
     release.switch(now.previous)
     layout.record(InstallRecord(account=now.account, release=now.previous, part=now.part))
@@ -162,11 +202,23 @@ def roll_back() -> None:
     )
 
 
+def _roll_back_box(now: InstallRecord) -> None:
+    """Its database is its hub's, which a rollback leaves alone. Raises ServiceError."""
+    if not (layout.RELEASES / now.previous).is_dir():
+        raise ServiceError(f"{now.previous} is gone, and cannot come back.")
+    units.stop()
+    files.use_units(now.previous)
+    release.switch(now.previous)
+    layout.record(InstallRecord(account=now.account, release=now.previous, part=now.part))
+    units.start()
+    say(f"{now.previous} runs again; Settings, Boxes on the hub says whether it suits the hub's")
+
+
 def uninstall(*, purge: bool) -> None:
     has_data = layout.DATA.exists() or layout.SETTINGS.exists()
     if not layout.CODE.exists() and not (purge and has_data):
         raise ServiceError("Nothing is installed here.")
-    install_id = files.install_id()
+    install_id, part = files.install_id(), files.read_part()
     units.stop()
     units.forget()
     files.remove_units()
@@ -175,6 +227,8 @@ def uninstall(*, purge: bool) -> None:
     if purge:
         shutil.rmtree(layout.DATA, ignore_errors=True)
         shutil.rmtree(layout.SETTINGS, ignore_errors=True)
+        if part == "hub":
+            layout.remove_wire_account()
         layout.remove_system_user()
         say("uninstalled, with all data and settings")
     else:
@@ -237,6 +291,10 @@ def _answer(who: Account, wanted: str, address: str, loopback: str) -> None:
     ).strip()
     if said:
         say(f"the first admin opens this link, which works once: {said}")
+    _tell_of_limits(who)
+
+
+def _tell_of_limits(who: Account) -> None:
     if not who.docker_group:
         say(
             "Docker's socket was not found: install Docker, then say make install again, so that "

@@ -127,6 +127,14 @@ def forget_snapshots(needed: str, *, keep: int) -> None:
             each.unlink()
 
 
+def read_part() -> str:
+    """What BOXES=1 or a join has made of the data: hub or box; "" of one box."""
+    path = layout.DATA / "wire" / "wire.env"
+    lines = path.read_text().splitlines() if path.exists() else []
+    found = [each.partition("=")[2] for each in lines if each.startswith("INFERDASH_WIRE=")]
+    return found[0] if found else ""
+
+
 def install_id() -> str:
     path = layout.DATA / "install.id"
     return path.read_text().strip() if path.exists() else ""

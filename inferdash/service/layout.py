@@ -23,6 +23,7 @@ MANAGE = Path("/usr/local/sbin/inferdash-manage")
 SOCKET = Path("/var/run/docker.sock")
 TARGET = "inferdash.target"
 WIRE_ACCOUNT = "inferdash-wire"
+NO_HOME = "/nonexistent"
 
 # What a login has; pyenv's and the like live in homes that services cannot read.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -153,6 +154,16 @@ def remove_system_user() -> None:
         run(["userdel", NAME])
 
 
+def remove_wire_account() -> None:
+    """Ours, if there is one."""
+    try:
+        found = pwd.getpwnam(WIRE_ACCOUNT)
+    except KeyError:
+        return
+    if found.pw_dir == NO_HOME:
+        run(["userdel", WIRE_ACCOUNT])
+
+
 LAST_LINES = 15  # of what a program said before it failed; why stands at the end
 
 
@@ -204,7 +215,7 @@ def make_wire_account(owner: Account) -> None:
     try:
         pwd.getpwnam(WIRE_ACCOUNT)
     except KeyError:
-        words = ["--system", "--no-create-home", "--home-dir", "/nonexistent"]
+        words = ["--system", "--no-create-home", "--home-dir", NO_HOME]
         # A password that nothing matches; without one sshd takes the account for a locked one.
         run(["useradd", *words, "--shell", "/usr/sbin/nologin", "--password", "*", WIRE_ACCOUNT])
     if owner.is_ours:

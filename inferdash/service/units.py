@@ -19,6 +19,7 @@ TEMPLATES = Path(__file__).with_name("templates")
 # Of services whose restrictions are not those of their own name.
 _BOX = "whole-box"
 _HUB_REDIS = "hub-redis"
+_AS_ROOT = "keeper"
 
 
 def files(account: Account, *, queue: str, own_redis: bool, part: str = "") -> dict[str, str]:
@@ -67,8 +68,7 @@ def files(account: Account, *, queue: str, own_redis: bool, part: str = "") -> d
             "service",
             description=description,
             after="\n".join(line.rstrip() for line in after.splitlines()),
-            user=account.user,
-            group=account.group,
+            who="" if name == _AS_ROOT else f"User={account.user}\nGroup={account.group}\n",
             current=layout.CURRENT,
             environment="\n".join(
                 f"Environment={name}={value}" for name, value in environment.items()
@@ -77,9 +77,6 @@ def files(account: Account, *, queue: str, own_redis: bool, part: str = "") -> d
             more=_fill(templates.get(name, name), **values),
             data=layout.DATA,
         )
-        if name == "keeper":
-            # sshd shuts each connection in by a filter of its own, for which it needs more than this.
-            text = re.sub(r"^SystemCall(Filter|ErrorNumber)=.*\n", "", text, flags=re.MULTILINE)
         made[f"inferdash-{name}.service"] = text + "\n"
     return made
 
@@ -129,7 +126,7 @@ def start() -> None:
 def stop() -> None:
     if not _RUNS.is_dir() or not services():
         return
-    say("stopping web, worker and watcher; engines keep running")
+    say("stopping inferdash; engines keep running")
     run(["systemctl", "stop", layout.TARGET, *services()])
 
 
