@@ -24,8 +24,10 @@ RUN python3 -m venv /opt/node \
     && PATH=/opt/node/bin:$PATH npm ci --omit=dev --ignore-scripts --no-audit --no-fund
 
 FROM $BASE
+# OpenSSH carries the links of several boxes; its host keys would be the same for everybody.
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates python3 \
-    && rm -rf /var/lib/apt/lists/*
+        openssh-client openssh-server \
+    && rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_*
 # The person whose folders profiles mount: who may not look into a home cannot check its mounts.
 ARG UID=10001
 RUN useradd --create-home --uid "$UID" inferdash \

@@ -237,6 +237,8 @@ HUB_DATABASE_PORT = env_port("INFERDASH_HUB_DATABASE_PORT", "8472")
 HUB_REDIS_PORT = env_port("INFERDASH_HUB_REDIS_PORT", "8473")
 HUB_BULK_PORT = env_port("INFERDASH_HUB_BULK_PORT", "8474")
 BOX_PORTS = env_ports("INFERDASH_BOX_PORTS", "8480-8579")
+# Set by docker-compose.yml: other commands stand on the pages then.
+IN_CONTAINERS = bool(env("INFERDASH_CONTAINERS"))
 # Of a box: whether an admin of the hub may bring its inferdash to the hub's version.
 BRING_UP = env_switch("INFERDASH_BRING_UP")
 # The account that boxes ask to join in the name of, and that of their links afterwards.
@@ -351,7 +353,8 @@ LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "login"
 
-REDIS_URL = env("REDIS_URL", f"unix://{DATA}/redis/redis.sock")
+REDIS_SOCKET = env("INFERDASH_REDIS_SOCKET", f"{DATA}/redis/redis.sock")
+REDIS_URL = env("REDIS_URL", f"unix://{REDIS_SOCKET}")
 if environment.is_open(REDIS_URL) and not env_bool("INFERDASH_REDIS_OPEN"):
     raise ImproperlyConfigured(environment.REFUSAL)
 try:

@@ -122,6 +122,7 @@ GROUPS = (
         about="the compose installation",
         inputs=(
             *(*ALL, *PAGES, *PRODUCT, "servers/management/*"),
+            *("inferdash/wire/*", "servers/host/links/*", "servers/lifecycle/links/*"),
             *("Dockerfile", ".dockerignore", "docker-compose.yml", ".env.example"),
             *("tests/test_compose.py", "tests/compose/*", "tests/browser/test_walk.py"),
             *("tests/engine/*", "tests/browser/chat/talk.py"),

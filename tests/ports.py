@@ -4,6 +4,8 @@ import os
 import socket
 from collections.abc import Iterator
 
+from tests.waiting import PATIENCE
+
 # Above the engines' ports of the tests (conftest.own_ports), and below those that the kernel
 # gives to whoever asks for any (32768 and up): a connection of somebody else's cannot take one
 # between the look at it and its use.
@@ -15,6 +17,15 @@ PROCESSES = 16
 def free_port() -> int:
     """A port that can be bound, and that no other test is given as long as this process lives."""
     return next(_free)
+
+
+def answers(port: int) -> bool:
+    """Whether somebody takes connections there."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
+    except OSError:
+        return False
+    return True
 
 
 def _candidates() -> Iterator[int]:

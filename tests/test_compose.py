@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from urllib.request import urlopen
 
+import httpx
 import psutil
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, StorageState, expect
@@ -29,6 +30,7 @@ from tests.browser.test_walk import (  # noqa: F401 - the same steps, against th
     test_stopping_somebody_elses_server_asks_first,
     test_two_browsers_see_a_start_and_a_stop_without_a_reload,
 )
+from tests.compose.boxes import LET_IN, REVOKE, START, box_of, hub_of
 from tests.compose.installation import (
     SERVICES,
     SHELL,
@@ -40,6 +42,8 @@ from tests.compose.sources import build_arguments
 from tests.waiting import PATIENCE, wait_until
 
 pytestmark = [pytest.mark.compose, pytest.mark.docker, pytest.mark.browser, pytest.mark.takes(480)]
+
+KEY = "Key.make(User.objects.get(username='far'), 'far', Role.OPERATOR, expires_at=None)[1]"
 
 
 @pytest.fixture(scope="module")
@@ -233,3 +237,43 @@ def test_tls_of_its_own_is_served_and_the_container_is_healthy(place: ComposeIns
         settings.write_text(before)
         place.compose("up", "-d", "--no-deps", "web")
         wait_until(place.is_up, "web answers without TLS")
+
+
+def test_a_box_in_containers_joins_a_hub_in_containers(place: ComposeInstallation) -> None:
+    """One test, as each of its steps begins where the last has ended."""
+    states = "[str(each.state) for each in Run.objects.filter(server__slug='far')]"
+    with hub_of(place), box_of(place) as box:
+        wait_until(lambda: place.ask("BoxLink.objects.count()"), lambda: box.said)
+        words = str(place.ask("BoxLink.objects.get().words"))
+        wait_until(lambda: words in box.said, lambda: f"{words} are shown: {box.said}")
+        place.run(LET_IN)
+        wait_until(lambda: "Watching milo" in box.said, lambda: box.said)
+
+        place.run(START)
+        wait_until(
+            lambda: place.ask(states) == ["ready"],
+            lambda: f"{place.ask(states)}, while the box says {box.said[-4000:]}",
+        )
+        key = str(place.ask(KEY))
+        body = {"model": "far", "messages": [{"role": "user", "content": "words"}]}
+        headers = {"Authorization": f"Bearer {key}"}
+        answer = httpx.post(
+            f"{place.url}/v1/chat/completions", json=body, headers=headers, timeout=PATIENCE
+        )
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["choices"][0]["message"]["content"]
+        wait_until(
+            lambda: place.ask("LogChunk.objects.filter(run__server__slug='far').exists()"),
+            "its log is on the hub",
+        )
+        for query in ("select * from servers_user", "select * from servers_key"):
+            said = box.ask(f"Box.objects.raw('{query}')[0]").strip()
+            assert said == "ProgrammingError", f"its role may not {query}"
+
+        place.run(REVOKE)
+        wait_until(lambda: "control ended with exit code 255" in box.said, lambda: box.said)
+        roles = "__import__('servers.lifecycle.links.grants', fromlist=['x']).list_roles()"
+        wait_until(lambda: place.ask(f"sorted({roles})") == [], "its role is gone")
+    assert place.ask("__import__('servers.state.store', fromlist=['x']).client.acl_whoami()") == (
+        "default"
+    )

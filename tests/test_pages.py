@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from servers import events
 from servers.contexts import alerts, pages
 from servers.lifecycle.runs import starts
 from servers.models import (
@@ -96,6 +97,28 @@ def test_a_page_asks_as_often_for_30_servers_models_and_images_as_for_3(
         counted.append(queries(ada, path))
 
     assert counted[1] == counted[0]
+
+
+BOX_PAGES = (
+    "/", "/boxes/", "/boxes/box-0/", "/profiles/", "/history/", "/activity/", "/alerts/",
+    "/boxes/box-0/history/",
+)  # fmt: skip
+
+
+def test_pages_ask_as_often_for_8_boxes_as_for_2(ada: Client) -> None:
+    counted = []
+    for number in (2, 8):
+        factories.clear()
+        for each in range(number):
+            box = factories.box(f"box-{each}")
+            events.publish_sample(
+                box.slug, box.pk, samples.sample([samples.card(card, []) for card in range(8)], [])
+            )
+            factories.observation(HostResources, box, found={"listening": [22]})
+            factories.run(factories.server(box, f"server-{each}"))
+        counted.append({path: queries(ada, path) for path in BOX_PAGES})
+
+    assert counted[0] == counted[1]
 
 
 def test_a_page_asks_once_for_what_was_seen_of_each_box(ada: Client) -> None:

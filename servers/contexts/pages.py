@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from django.db.models import Prefetch, prefetch_related_objects
 from django.template.loader import render_to_string
 
 from servers.contexts import (
@@ -115,8 +116,10 @@ def panels(
     is_folded: bool = False,
 ) -> list[Panel]:
     known, unmonitored = read_owners(), external.count_unmonitored()
-    found = []
-    for box in boxes:
+    found, shown_boxes = [], list(boxes)
+    claims = Prefetch("claims", Claim.objects.active(), to_attr="fetched_claims")
+    prefetch_related_objects(shown_boxes, claims)
+    for box in shown_boxes:
         shown = _panel(box, samples[box.slug], known.servers)
         rows = build_rows(box, shown.gpus, known)
         found.append(

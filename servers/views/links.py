@@ -27,6 +27,7 @@ def add_box(request: PersonRequest) -> HttpResponse:
     """How; with POST a token, which is shown this once."""
     context: dict[str, Any] = {
         "wire": settings.WIRE,
+        "in_containers": settings.IN_CONTAINERS,
         "ports": {
             "ssh": settings.HUB_PORT,
             "database": settings.HUB_DATABASE_PORT,
@@ -42,7 +43,12 @@ def add_box(request: PersonRequest) -> HttpResponse:
         except LinkError as error:
             context["why"] = str(error)
         else:
-            context |= {"invitation": invitation, "command": f"make join TOKEN={token.write()}"}
+            line = token.write()
+            context |= {
+                "invitation": invitation,
+                "command": f"make join TOKEN={line}",
+                "compose_command": f"JOIN={line} docker compose up -d --build box",
+            }
     return render(request, "links/add.html", context)
 
 

@@ -178,7 +178,7 @@ class Watcher:
         while not self.stopping.is_set():
             began = time.monotonic()
             self.wake.clear()
-            self._run_safely(self._look_after_box)
+            is_there = self._run_safely(self._look_after_box)
             if self.facts_are_old.is_set() or began - self.signed_at > RECONCILE_EVERY - TICK:
                 self.signed_at = began
                 self.facts_are_old.clear()
@@ -189,7 +189,9 @@ class Watcher:
             if time.monotonic() - logs_at > LOGS_EVERY:
                 logs_at = time.monotonic()
                 self._run_safely(partial(writer.tidy_logs, self.box))
-            self.wake.wait(max(TICK, began + RECONCILE_EVERY - time.monotonic()))
+            # The database says nothing when it is back.
+            every = RECONCILE_EVERY if is_there else RETRY
+            self.wake.wait(max(TICK, began + every - time.monotonic()))
 
     def _tidy(self) -> None:
         self._run_safely(self.runs.forget_secrets)
@@ -442,6 +444,8 @@ class Watcher:
             try:
                 with redis.Redis.from_url(settings.REDIS_URL) as client, client.pubsub() as pubsub:
                     pubsub.subscribe(events.wake_channel(self.box.slug))
+                    # What was asked for before was told to nobody here.
+                    self._wake_for(set(events.Topic))
                     while not self.stopping.is_set():
                         message = pubsub.get_message(ignore_subscribe_messages=True, timeout=RETRY)
                         if message:
@@ -456,13 +460,14 @@ class Watcher:
         *,
         may_take: float = RECONCILE_EVERY,
         but: type[Exception] | tuple[()] = (),
-    ) -> None:
-        """Do a round of work; a database that is away ends the round, not the watcher, and neither
-        does a fault of ours, unless it lasts."""
-        started = time.monotonic()
+    ) -> bool:
+        """Do a round of work; False where the database is away. That ends the round, not the
+        watcher, and neither does a fault of ours, unless it lasts."""
+        started, is_there = time.monotonic(), True
         try:
             work()
         except (OperationalError, InterfaceError) as error:
+            is_there = False
             log.warning("The database is away: %s", error)
             close_old_connections()
         except but:
@@ -477,6 +482,7 @@ class Watcher:
         took = time.monotonic() - started
         if took > may_take:
             log.warning("A round took %.1f s", took)
+        return is_there
 
 
 def _trouble(sample: dict[str, Any]) -> object:

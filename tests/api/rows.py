@@ -89,6 +89,7 @@ OPERATIONS = [
     Operation(name="POST /servers/{slug}/start", needs=Permission.OPERATE, args=SERVER),
     Operation(name="POST /servers/{slug}/stop", needs=Permission.OPERATE, args=SERVER),
     Operation(name="POST /servers/{slug}/restart", needs=Permission.OPERATE, args=SERVER),
+    Operation(name="GET /alerts", needs=Permission.VIEW, query={"box": "box"}),
     Operation(name="GET /claims", needs=Permission.VIEW),
     Operation(
         name="POST /claims", needs=Permission.OPERATE, body={"server": "qwen3-8b", "hours": 2}

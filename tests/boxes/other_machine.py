@@ -1,7 +1,6 @@
 """Another machine, as ssh sees it: an sshd of its own on this one, with a person's key."""
 
 import getpass
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +9,8 @@ from pathlib import Path
 
 from servers.host.links.keys import keep_key, write_public_line
 from servers.host.links.sshd import find_sshd
-from tests.ports import free_port
-from tests.waiting import PATIENCE, wait_until
+from tests.ports import answers, free_port
+from tests.waiting import wait_until
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,18 +40,10 @@ def other_machine(folder: Path, environment: dict[str, str]) -> Iterator[OtherMa
         [find_sshd(), "-D", "-e", "-f", str(config)], stderr=subprocess.DEVNULL
     ) as sshd:
         try:
-            wait_until(lambda: _answers(port), "its sshd answers")
+            wait_until(lambda: answers(port), "its sshd answers")
             yield OtherMachine(
                 host=f"{getpass.getuser()}@127.0.0.1",
                 ssh=f"ssh -F /dev/null -q -i {key} -p {port} {more}",
             )
         finally:
             sshd.terminate()
-
-
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
-    except OSError:
-        return False
-    return True

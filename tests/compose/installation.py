@@ -84,8 +84,9 @@ class ComposeInstallation:
         code = f"{SHELL}print(json.dumps({expression}))"
         return json.loads(self.compose("exec", "-T", "web", "python", "-c", code))
 
-    def run(self, code: str) -> None:
-        self.compose("exec", "-T", "web", "python", "-c", SHELL + code)
+    def run(self, code: str) -> str:
+        """What it printed."""
+        return self.compose("exec", "-T", "web", "python", "-c", SHELL + code)
 
     def inspect(self, service: str) -> dict[str, Any]:
         """What Docker says of a service's container."""

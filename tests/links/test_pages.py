@@ -40,6 +40,10 @@ def test_adding_to_one_box_says_what_changes_and_gives_one_command(
     for port in ("8471", "8472", "8473"):
         assert port in page
     assert "make up BOXES=1" in said(as_(hub).post(reverse("box_add")))
+    settings.IN_CONTAINERS = True
+    page = said(as_(hub).get(reverse("box_add")))
+    assert "COMPOSE_PROFILES=hub" in page
+    assert "make up BOXES=1" not in page
     assert not BoxInvitation.objects.exists()
 
 
@@ -51,6 +55,7 @@ def test_a_token_is_shown_once_with_its_end_and_can_be_withdrawn(hub: User) -> N
 
     made = BoxInvitation.objects.get()
     assert "make join TOKEN=ifj1_" in page
+    assert "JOIN=ifj1_" in page
     assert "in 29 min" in page or "in 30 min" in page
     assert "ifj1_" not in said(client.get(reverse("box_add")))
     client.post(reverse("box_withdraw", args=[made.pk]))

@@ -2,7 +2,6 @@
 
 import asyncio
 import getpass
-import socket
 import subprocess
 import tempfile
 import threading
@@ -19,7 +18,7 @@ from servers.host.links.keys import keep_key, keep_text, write_public_line
 from servers.host.links.relay import Relay
 from servers.host.links.ssh import HubAddress, LinkCommands
 from servers.host.links.sshd import HubSshd, LinkKey, read_host_line, write_keys
-from tests.ports import free_port
+from tests.ports import answers, free_port
 from tests.waiting import PATIENCE, wait_until
 
 SECRET = "the secret of this box"
@@ -94,7 +93,7 @@ class SshWire:
         )  # fmt: skip
         self._command = commands.make_streams()
         self._sshd = subprocess.Popen(sshd.make_command(), stderr=subprocess.DEVNULL)
-        wait_until(lambda: _answers(hub_port), "the hub's sshd answers")
+        wait_until(lambda: answers(hub_port), "the hub's sshd answers")
         self._ssh: subprocess.Popen[bytes] | None = None
 
     @property
@@ -103,14 +102,14 @@ class SshWire:
 
     def mend(self) -> None:
         self._ssh = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
-        wait_until(lambda: _answers(self.port), "the box's relay comes out at the hub")
+        wait_until(lambda: answers(self.port), "the box's relay comes out at the hub")
 
     def cut(self) -> None:
         if self._ssh is not None:
             self._ssh.kill()
             self._ssh.wait(PATIENCE)
             self._ssh = None
-        wait_until(lambda: not _answers(self.port), "the hub notices that the wire is cut")
+        wait_until(lambda: not answers(self.port), "the hub notices that the wire is cut")
 
     def end(self) -> None:
         if self._ssh is not None:
@@ -118,14 +117,6 @@ class SshWire:
             self._ssh.wait(PATIENCE)
         self._sshd.kill()
         self._sshd.wait(PATIENCE)
-
-
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
-    except OSError:
-        return False
-    return True
 
 
 @contextmanager

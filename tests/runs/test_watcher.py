@@ -1,16 +1,18 @@
 import json
 import logging
+import threading
 from typing import Any
 
 import pytest
 import redis
+from django.db import OperationalError
 from django.utils import timezone
 
 from servers import events as live_events
 from servers import lifecycle
 from servers.models.runs.run import RunState
 from servers.watcher import images
-from servers.watcher.loop import Watcher
+from servers.watcher.loop import RETRY, Watcher
 from servers.watcher.runs.runs import Runs
 from tests import factories
 from tests.scripted_engine import MODEL, ScriptedEngine
@@ -61,6 +63,43 @@ def test_a_wake_is_for_what_it_is_about(
         assert live_events.topics_of(message) == set(live_events.Topic), "of another version"
     watcher.stop()
     assert all(event.is_set() for its in events.values() for event in its)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_watcher_looks_soon_when_redis_or_the_database_is_back(
+    own_redis: redis.Redis, settings: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.BOX_FILE = tmp_path / "box.toml"
+    watcher = Watcher()
+    found: list[float] = []
+    outcomes = iter([OperationalError("the wire is cut"), None])
+
+    def look() -> None:
+        if error := next(outcomes):
+            raise error
+
+    def wait(seconds: float | None = None) -> bool:
+        assert seconds is not None
+        found.append(seconds)
+        if len(found) == 2:
+            watcher.stopping.set()
+        return True
+
+    monkeypatch.setattr(watcher, "_look_after_box", look)
+    for other in ("_tidy", "_give_sign_of_life"):
+        monkeypatch.setattr(watcher, other, lambda: None)
+    monkeypatch.setattr(watcher.wake, "wait", wait)
+    watcher._run_reconciler()
+    after_error, after_success = found
+    assert after_error <= RETRY < after_success
+
+    watcher.stopping.clear()
+    watcher.wake.clear()
+    hearing = threading.Thread(target=watcher._run_wakes)
+    hearing.start()
+    wait_until(watcher.wake.is_set, "it looks for what it has missed")
+    watcher.stop()
+    hearing.join()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -4,7 +4,8 @@ set -u
 tries=60
 while :; do
     psql --no-psqlrc --quiet --host /var/run/postgresql --username inferdash --dbname inferdash \
-        --set ON_ERROR_STOP=1 --set "verifier=$(cat /database/verifier)" --single-transaction \
+        --set ON_ERROR_STOP=1 --set "verifier=$(cat /database/verifier)" \
+        --set "profiles=${COMPOSE_PROFILES:-}" --single-transaction \
         --file /etc/inferdash/role.sql
     code=$?
     # 2: no connection. A new volume's first server is soon gone again.

@@ -7,6 +7,14 @@ WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'inferdash_app') \gexec
 ALTER ROLE inferdash_app LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS
     PASSWORD :'verifier';
 ALTER DATABASE inferdash OWNER TO inferdash_app;
+REVOKE ALL ON DATABASE inferdash FROM PUBLIC;
+
+-- A hub makes a role a box, ends its sessions and drops it; a role of another maker it cannot touch.
+SELECT 'ALTER ROLE inferdash_app CREATEROLE'
+WHERE 'hub' = ANY (string_to_array(:'profiles', ',')) \gexec
+SELECT 'ALTER ROLE inferdash_app SET createrole_self_grant = ''set, inherit'''
+WHERE current_setting('server_version_num')::int >= 160000 \gexec
+
 GRANT ALL ON SCHEMA public TO inferdash_app;
 
 -- What an older inferdash made as the superuser. Indexes and sequences go with their tables.

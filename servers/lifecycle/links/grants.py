@@ -185,12 +185,16 @@ def keep_role(role: str, password: str) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         # One at a time: two who change the same rights at once disturb each other.
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('inferdash box roles'))")
-        verb = "ALTER" if role in list_roles() else "CREATE"
+        # Of a role that is there, only a superuser may say these, and in containers we are none.
+        begin = (
+            "ALTER ROLE {}"
+            if role in list_roles()
+            else "CREATE ROLE {} NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION"
+        )
         cursor.execute(
-            sql.SQL(
-                "{} ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION"
-                " CONNECTION LIMIT 60 PASSWORD {}"
-            ).format(sql.SQL(verb), sql.Identifier(role), sql.Literal(_hash(role, password)))
+            sql.SQL(begin + " LOGIN CONNECTION LIMIT 60 PASSWORD {}").format(
+                sql.Identifier(role), sql.Literal(_hash(role, password))
+            )
         )
         for statement in _list_statements(role, connection.settings_dict["NAME"]):
             cursor.execute(statement)

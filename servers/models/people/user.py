@@ -8,11 +8,12 @@ from datetime import timedelta
 from ipaddress import IPv6Address, ip_address
 from typing import Any, ClassVar, Self
 
+from django.conf import settings
 from django.contrib.auth.hashers import check_password
 from django.contrib.auth.models import AbstractUser
 from django.contrib.auth.models import UserManager as BaseUserManager
 from django.db import models, transaction
-from django.db.models.functions import Lower
+from django.db.models.functions import Lower, Now
 from django.db.utils import OperationalError
 from django.utils import timezone
 
@@ -337,4 +338,8 @@ class AuditEntry(models.Model):
 
     @classmethod
     def note(cls, by: User | None, action: str, subject: object, **detail: Any) -> "AuditEntry":
-        return cls.objects.create(by=by, action=action, subject=str(subject)[:200], detail=detail)
+        # Entries of all boxes stand in one order, and their clocks differ: a box notes the hub's time.
+        at = Now() if settings.WIRE == "box" else timezone.now()
+        return cls.objects.create(
+            at=at, by=by, action=action, subject=str(subject)[:200], detail=detail
+        )

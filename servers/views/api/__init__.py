@@ -6,6 +6,7 @@ from django.contrib.auth.decorators import login_not_required
 from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
 
+from servers.views.api.alerts import router as alerts
 from servers.views.api.benchmarks import router as benchmarks
 from servers.views.api.boxes import claim_router as claims
 from servers.views.api.boxes import router as boxes
@@ -56,6 +57,7 @@ api.add_router("/servers", servers, tags=["servers"])
 api.add_router("/claims", claims, tags=["claims"])
 api.add_router("/runs", runs, tags=["runs"])
 api.add_router("/profiles", profiles, tags=["profiles"])
+api.add_router("/alerts", alerts, tags=["alerts"])
 api.add_router("/downloads", downloads, tags=["downloads"])
 api.add_router("/benchmarks", benchmarks, tags=["benchmarks"])
 api.add_router("/canaries", canaries, tags=["canaries"])
