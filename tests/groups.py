@@ -185,7 +185,8 @@ GROUPS = (
         inputs=(
             *(*ALL, *PRODUCT, "servers/watcher/*", "servers/lifecycle/*", "servers/models/*"),
             *("servers/state/*", "servers/events.py", "servers/tasks.py", "servers/host/docker/*"),
-            *("servers/host/logs.py", "tests/chaos/*"),
+            *("servers/host/logs.py", "servers/host/benchmarks/*", "servers/host/canary/*"),
+            *("servers/judge/benchmarks/trials.py", "tests/chaos/*", "tests/measurements.py"),
             *("tests/unix_proxy.py", "tests/cutting_proxy.py", "tests/databases.py"),
             "tests/dying.py",
             *("tests/engine/*", "tests/factories.py", "tests/migrated.py", "tests/logs/*"),

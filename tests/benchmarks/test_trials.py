@@ -16,11 +16,23 @@ from servers.lifecycle.benchmarks import trials
 from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
 from servers.lifecycle.benchmarks.trials import TrialRequestError
 from servers.lifecycle.images import inventory
-from servers.models import Benchmark, Canary, Role, Run, Server, StoredImage, UpgradeTrial, User
+from servers.models import (
+    Benchmark,
+    Canary,
+    Job,
+    Role,
+    Run,
+    Server,
+    StoredImage,
+    UpgradeTrial,
+    User,
+)
+from servers.models.jobs import JobKind, JobState
 from servers.models.runs.run import DesiredState, ManagedServer, RunState
 from servers.models.trials import TrialDecision, TrialStep
 from tests import factories, measurements
 from tests.canary.answered import canary
+from tests.cases import Cases
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
 
@@ -282,6 +294,36 @@ def test_the_new_one_is_measured_three_times_for_a_clean_result(
 
     assert Benchmark.objects.filter(run=found.new_run).count() == 3
     assert found.said == "Its speed could not be compared, as no clean point is in both results."
+
+
+def test_what_was_cut_off_with_its_watcher_is_done_again_and_not_for_ever(
+    server: ManagedServer, trial: UpgradeTrial
+) -> None:
+    with Cases() as cases:
+        for step, column, model in (
+            (TrialStep.MEASURE_OLD, "measured_before", Benchmark),
+            (TrialStep.CHECK_OLD, "answers_before", Canary),
+            (TrialStep.CHECK_NEW, "answers_after", Canary),
+        ):
+            with cases.named(step):
+                trial = bring_to(trial, step)
+                for tries in (1, 2, 3):
+                    if getattr(trial, column) is None:
+                        trial = advance(trial)
+                    made = getattr(trial, column)
+                    cut_off(made)
+                    trial = advance(trial)
+                    assert (getattr(trial, column) is None) == (tries < 3)
+                    assert model.objects.filter(server=server).latest("pk") == made
+                assert trial.step != step
+
+
+def cut_off(made: Benchmark | Canary) -> None:
+    """As by the end of its watcher."""
+    job = Job.objects.create(
+        box=made.box, kind=JobKind.BENCHMARK, state=JobState.FAILED, result={"was_cut": True}
+    )
+    type(made).objects.filter(pk=made.pk).update(job=job)
 
 
 def test_the_old_image_stays_while_the_trial_may_need_it(trial: UpgradeTrial) -> None:

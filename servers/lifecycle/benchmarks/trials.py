@@ -27,7 +27,7 @@ from servers.models.runs.run import DesiredState, RunState
 from servers.models.trials import TrialDecision, TrialStep, UpgradeTrial
 
 PRESET, CANARY_SET = "quick", "quick"
-MOST_TRIES = 3  # to measure the new one cleanly
+MOST_TRIES = 3  # to measure the new one cleanly, and of what was cut off
 # How long one of its steps may wait: for people to be gone, or for another check-up.
 WAITS_AT_MOST = timedelta(minutes=30)
 # Nobody uses it who has not asked anything for so long.
@@ -392,7 +392,18 @@ def _measure(trial: UpgradeTrial, server: Server, column: str) -> Benchmark | No
             return None
         UpgradeTrial.objects.filter(pk=trial.pk).update(**{column: made})
         return None
-    return None if made.is_open else made
+    return None if made.is_open or _begin_anew(trial, column, made) else made
+
+
+def _begin_anew(trial: UpgradeTrial, column: str, made: Benchmark | Canary) -> bool:
+    """Whether it was cut off with its watcher: then it is asked for again, though not for ever."""
+    if made.job is None or not made.job.was_cut:
+        return False
+    tried = type(made).objects.filter(server=trial.server_id, asked_at__gte=trial.moved_at)
+    if tried.count() >= MOST_TRIES:
+        return False
+    UpgradeTrial.objects.filter(pk=trial.pk, **{column: made}).update(**{column: None})
+    return True
 
 
 def _is_clean(found: Benchmark) -> bool:
@@ -410,7 +421,7 @@ def _check(trial: UpgradeTrial, server: Server, column: str) -> Canary | None:
             return None
         UpgradeTrial.objects.filter(pk=trial.pk).update(**{column: made})
         return None
-    return None if made.is_open else made
+    return None if made.is_open or _begin_anew(trial, column, made) else made
 
 
 def _wait(trial: UpgradeTrial, why: str) -> None:
