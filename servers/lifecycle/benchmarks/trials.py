@@ -14,6 +14,7 @@ from django.utils import timezone
 from servers import events
 from servers.judge.benchmarks.comparison import MeasuredPoint
 from servers.judge.benchmarks.trials import AnswersVerdict, TrialVerdict, judge_trial, pool_rounds
+from servers.judge.messages import say
 from servers.lifecycle.benchmarks import commands
 from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
 from servers.lifecycle.benchmarks.results import read_points
@@ -170,7 +171,7 @@ def _measure_old(trial: UpgradeTrial, server: Server, run: Run | None) -> None:
         _move(trial, TrialStep.CHECK_OLD)
     else:
         # Without it nothing could be told in the end, and the outage would be for nothing.
-        why = found.why or "People use it. Try again when it is idle."
+        why = found.why or _explain_taints(found)
         said = f"What runs could not be measured cleanly. {why} Nothing was changed."
         _end(trial, TrialDecision.ABANDONED, said)
 
@@ -409,6 +410,13 @@ def _begin_anew(trial: UpgradeTrial, column: str, made: Benchmark | Canary) -> b
 def _is_clean(found: Benchmark) -> bool:
     """Whether any of its points is: those are what is compared."""
     return any(not point.taints for point in found.points.defer("requests"))
+
+
+def _explain_taints(found: Benchmark) -> str:
+    codes = sorted({code for point in found.points.defer("requests") for code in point.taints})
+    if not codes or "benchmarks.others" in codes:
+        return "People use it. Try again when it is idle."
+    return f"Why: {', '.join(say(code).text for code in codes)}."
 
 
 def _check(trial: UpgradeTrial, server: Server, column: str) -> Canary | None:
