@@ -33,7 +33,9 @@ def measure(
     )  # fmt: skip
     run = started(server)
     assert run.is_active, run.failure
-    endpoint = Endpoint(address=run.address, port=run.port or 0)
+    assert run.address
+    assert run.port
+    endpoint = Endpoint(address=run.address, port=run.port)
     wait_until(lambda: probes.models(endpoint), "it serves", patience=900, every=0.2)
     Run.objects.filter(pk=run.pk).move(
         old=list(RunState), new=RunState.READY, ready_at=timezone.now()

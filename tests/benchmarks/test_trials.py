@@ -327,6 +327,7 @@ def test_what_was_cut_off_with_its_watcher_is_done_again_and_not_for_ever(
 
 def cut_off(made: Benchmark | Canary) -> None:
     """As by the end of its watcher."""
+    assert made.box is not None
     job = Job.objects.create(
         box=made.box, kind=JobKind.BENCHMARK, state=JobState.FAILED, result={"was_cut": True}
     )

@@ -99,7 +99,9 @@ def test_the_watcher_is_killed_at_any_step_of_a_trial(place: ChaosSite) -> None:
 def is_under_way(trial: UpgradeTrial, column: str) -> bool:
     trial.refresh_from_db()
     made: Benchmark | Canary | None = getattr(trial, column)
-    return made is not None and Job.objects.filter(pk=made.job_id, state=JobState.DOING).exists()
+    return (
+        made is not None and Job.objects.filter(pk=made.job_id or 0, state=JobState.DOING).exists()
+    )
 
 
 def has_come_to(trial: UpgradeTrial, step: TrialStep, *, hurry: bool = False) -> bool:
