@@ -154,7 +154,7 @@ class Watcher:
         # process ends, and its supervisor starts it again.
         try:
             loop()
-        except Exception:
+        except BaseException:  # whatever it is: nothing else would tell of the end of a thread
             log.exception("The watcher ends, because one of its loops broke")
             self.is_broken = True
             self.stop()

@@ -1,15 +1,18 @@
 """Our load generator beside the engines' own programs, on the same server, taking turns (A B A B).
 
 Real vLLM and real llama.cpp on the CPU, with tiny models. `llama-bench` speaks to no server: it loads
-the model itself, and only the speed of one person is beside it. Its model has many layers and one
-thread, so that a token takes much longer than HTTP and sampling, which llama-bench leaves out.
+the model itself, and leaves out HTTP, sampling and the chat around them. So llama.cpp stands beside
+us twice: by its server's own timings of the very requests that we measure, which is the same thing
+seen from its inside, and by llama-bench, which tells how much the rest of the server takes.
 
 Our program runs in the engine's own group of the scheduler, as theirs do (`docker exec`). From
 another group, Linux lets it wait a quarter of a second while the engine keeps both cores busy.
 """
 
 import random
+import statistics
 import subprocess
+import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,6 +41,7 @@ TURNS = 9  # of each
 PEOPLE, REQUESTS, PROMPT, OUTPUT = 4, 32, 128, 64
 LAYERS = 96
 LIMIT = 5.0  # %
+SERVER_LIMIT = 15.0  # %, of sampling, text and events, which llama-bench has not
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
@@ -97,25 +101,66 @@ def _measure_llamacpp(docker: DockerContainers) -> Iterator[BenchResult]:
     model = llamacpp.MODEL.with_name(f"{LAYERS}-layers.gguf")
     if not model.exists():
         make_model.write(model, LAYERS)
-    words = ("-m", str(model), "-c", "8192", "-t", "1")
+    words = ("-m", str(model), "-c", "8192", "-t", "1", "--metrics")
     with _serve(docker, llamacpp.TAG, words, model) as (container, endpoint):
 
-        def measure_theirs(_seed: int) -> PointFigures:
+        def measure_bench() -> float:
             said = _execute(
                 docker, container, "llama-bench", "-m", str(model), "-p", "0", "-t", "1",
                 "-n", str(OUTPUT), "-d", str(PROMPT), "-r", "4", "-o", "json",
             )  # fmt: skip
             [point] = read_upload(said).points
-            # Ours is the median over requests.
-            by_speed = sorted(point.rounds, key=lambda each: each.user_rate or 0.0)
-            return by_speed[len(by_speed) // 2]
+            return statistics.median(each.user_rate or 0.0 for each in point.rounds)
 
-        def measure_ours(seed: int) -> PointFigures:
-            return _measure_ours(docker, container, endpoint, 1, 8, seed)
+        def measure_server(seed: int) -> tuple[float, float]:
+            """Tokens a second after the first, as we see them, and as the server counts them."""
+            counted: list[tuple[float, float]] = []
+            found = _send_ours(
+                docker, container, endpoint, 1, 8, seed,
+                look=lambda: counted.append(_read_counters(endpoint)),
+            )  # fmt: skip
+            (tokens, seconds), (more_tokens, more_seconds) = counted
+            spent = sum(each.stamps[-1] - each.stamps[0] for each in found)
+            ours = sum((each.output_tokens or 0) - 1 for each in found) / spent
+            # It counts the first token, and begins its time with it.
+            return ours, (more_tokens - tokens - len(found)) / (more_seconds - seconds)
 
-        yield from _compare(
-            "our one person beside llama-bench", measure_ours, measure_theirs, ("user_rate",)
+        measure_bench()  # warm
+        ours, by_server, by_bench = [], [], []
+        for turn in range(TURNS):
+            seen, counted = measure_server(turn)
+            ours.append(seen)
+            by_server.append(counted)
+            by_bench.append(measure_bench())
+            progress(
+                f"ours {seen:.1f}, llama.cpp’s own timings {counted:.1f}, "
+                f"llama-bench {by_bench[-1]:.1f} tok/s"
+            )
+    # Both of the same requests: whatever slows one slows the other.
+    ratios = [one / other for one, other in zip(ours, by_server, strict=True)]
+    yield BenchResult(
+        name="our one person beside llama.cpp’s own timings of the same requests",
+        value=100 * abs(statistics.median(ratios) - 1), unit="%", limit=LIMIT,
+    )  # fmt: skip
+    shares = [one / other for one, other in zip(by_server, by_bench, strict=True)]
+    yield BenchResult(
+        name="llama.cpp’s server is slower by its own timings than llama-bench",
+        value=100 * (1 - statistics.median(shares)), unit="%", limit=SERVER_LIMIT,
+    )  # fmt: skip
+
+
+def _read_counters(endpoint: Endpoint) -> tuple[float, float]:
+    """Of llama.cpp: the tokens that it has written, and the seconds that it took for them."""
+    with urllib.request.urlopen(str(endpoint.url("/metrics")), timeout=60) as answer:  # noqa: S310
+        lines = dict(
+            line.split()[:2]
+            for line in answer.read().decode().splitlines()
+            if line and not line.startswith("#")
         )
+    return (
+        float(lines["llamacpp:tokens_predicted_total"]),
+        float(lines["llamacpp:tokens_predicted_seconds_total"]),
+    )
 
 
 @contextmanager
@@ -168,6 +213,24 @@ def _measure_ours(
     requests: int,
     seed: int,
 ) -> PointFigures:
+    found = _send_ours(docker, container, endpoint, people, requests, seed)
+    figures = summarise(found, concurrency=people)
+    # As theirs: of all the time, and not of its steady part; with answers that have no text, which
+    # a model of random weights gives now and then.
+    written = sum(each.output_tokens or 0 for each in found)
+    return replace(figures, output_rate=written / figures.seconds)
+
+
+def _send_ours(
+    docker: DockerContainers,
+    container: str,
+    endpoint: Endpoint,
+    people: int,
+    requests: int,
+    seed: int,
+    look: Callable[[], object] = lambda: None,
+) -> tuple[RequestTiming, ...]:
+    """The requests that are measured; `look` is called right before and right after them."""
     [model] = probes.models(endpoint) or [""]
     target = BenchmarkTarget(url=str(endpoint.url(probes.CHAT_PATH)), model=model, headers={})
     chance = random.Random(seed)  # noqa: S311 - prompts, no secrets
@@ -179,10 +242,10 @@ def _measure_ours(
     with LoadGenerator(target, limits) as generator:
         _join_group(generator.pid, docker, container)
 
-        def send(prompts: tuple[str, ...], warmups: int = 0) -> tuple[RequestTiming, ...]:
+        def send(prompts: tuple[str, ...]) -> tuple[RequestTiming, ...]:
             plan = PointPlan(
                 concurrency=people, requests=len(prompts), seconds=600, output_tokens=OUTPUT,
-                warmups=warmups, prompts=prompts,
+                prompts=prompts,
             )  # fmt: skip
             timings = generator.measure(plan, lambda _timing: None)
             progress(f"our loop was {1000 * timings.lag:.1f} ms late (99th percentile)")
@@ -192,12 +255,12 @@ def _measure_ours(
         [sample] = write_prompts(point, 1, letters=2.0, chance=chance)
         [counted] = send((sample,))
         letters = len(sample) / (counted.prompt_tokens or 1)
-        found = send(write_prompts(point, requests, letters=letters, chance=chance), people)
-    figures = summarise(found, concurrency=people)
-    # As theirs: of all the time, and not of its steady part; with answers that have no text, which
-    # a model of random weights gives now and then.
-    written = sum(each.output_tokens or 0 for each in found)
-    return replace(figures, output_rate=written / figures.seconds)
+        send(write_prompts(point, people, letters=letters, chance=chance))  # warm
+        prompts = write_prompts(point, requests, letters=letters, chance=chance)
+        look()
+        found = send(prompts)
+        look()
+    return found
 
 
 def _join_group(pid: int, docker: DockerContainers, container: str) -> None:

@@ -35,6 +35,7 @@ WORDS = {
     "vllm": (
         "--base-url http://127.0.0.1:9000", "--model m/x", "--served-model-name it",
         "--max-concurrency 8", "--seed 7", "--trust-remote-code", "--ignore-eos",
+        "--temperature 0",
     ),
     "sglang": (
         "-m sglang.bench_serving", "--base-url http://127.0.0.1:30000", "--model it",

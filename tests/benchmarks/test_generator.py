@@ -1,8 +1,10 @@
 """The load generator against an engine whose answers are known."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -141,6 +143,43 @@ def test_requests_that_fail_say_why_and_stop_nothing() -> None:
     assert empty.error == "The answer has no text."
     assert whole.is_whole
     assert whole.output_tokens is None, "the server told none"
+
+
+EVENTS = (
+    {"choices": [{"delta": {"content": "word "}}]},
+    {"choices": [], "usage": {"prompt_tokens": 4, "completion_tokens": 1}},
+)
+
+
+def test_a_connection_that_an_engine_says_to_keep_and_closes_fails_no_request() -> None:
+    """llama.cpp closes it after each stream: what was sent meanwhile it has not read."""
+    seen = {"answered": 0, "dropped": 0}
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        lines = "".join(f"data: {json.dumps(each)}\n\n" for each in EVENTS).encode()
+        head = b"HTTP/1.1 200 OK\r\nkeep-alive: timeout=5, max=100\r\ntransfer-encoding: chunked"
+        writer.write(b"%b\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (head, len(lines), lines))
+        seen["answered"] += 1
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            await reader.readuntil(b"POST /")  # behind the body of the first
+            seen["dropped"] += 1
+        writer.close()
+
+    async def measure_it() -> PointTimings:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            url = f"http://127.0.0.1:{port}/v1/chat/completions"
+            state = LoadState(budget=RequestBudget(100))
+            wanted = plan(concurrency=1, requests=4, output_tokens=1)
+            return await measure(
+                BenchmarkTarget(url=url, model=MODEL, headers={}), wanted, lambda _each: None, state
+            )
+
+    found = asyncio.run(measure_it())
+
+    assert [each.error for each in found.requests] == [""] * 4
+    assert seen == {"answered": 4, "dropped": 1}, "after the first it keeps none"
 
 
 def test_the_program_of_its_own_measures_the_same() -> None:

@@ -1,6 +1,7 @@
 """Results from elsewhere: cards of another inferdash, and files of other programs."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from servers.models.runs.run import ManagedServer
 from tests import factories, measurements
 from tests.cases import Cases, table
 
+RECORDED = Path(__file__).parent / "recorded"
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 
 
@@ -162,6 +164,20 @@ def test_files_of_other_programs_are_results() -> None:
             assert [each.user_rate for each in short.rounds] == [49, 51]
             assert [each.prefill_rate for each in short.rounds] == [900, 910]
             assert (long.label, long.prompt_tokens) == ("Long prompt: 4k", 4096)
+        with cases.named("as llama-bench itself has written it"):
+            found = read_upload((RECORDED / "llama_bench.json").read_bytes())
+            assert (found.source, found.on["engine_version"]) == ("llama-bench", "b11669")
+            [point] = found.points
+            assert (point.key, len(point.rounds)) == (("", 1, 512, 128), 3)
+            assert point.rounds[0].user_rate == pytest.approx(119.119)
+            assert point.rounds[0].prefill_rate == pytest.approx(3381.78)
+        with cases.named("as vllm bench serve itself has written it"):
+            found = read_upload((RECORDED / "vllm_bench_serve.jsonl").read_bytes())
+            assert (found.source, found.at and found.at.year) == ("vllm", 2026)
+            one, many = found.points
+            assert [one.label, many.label] == ["One person", "People at once: 8"]
+            assert many.rounds[0].output_tokens == 32 * many.output_tokens
+            assert many.rounds[0].user_rate == pytest.approx(1000 / 3.32, rel=0.01)
         with cases.named("kept"):
             kept = uploads.keep(json.dumps(VLLM).encode(), by=factories.person())
             assert (kept.is_clean, kept.server_name) == (None, "Qwen/Qwen3-8B")

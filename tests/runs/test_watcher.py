@@ -28,22 +28,24 @@ def test_a_watcher_with_a_broken_loop_ends_instead_of_looking_alive(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     settings.BOX_FILE = tmp_path / "box.toml"
-    watcher = Watcher()
+    for fault in (KeyError("a fault of ours"), SystemExit(3)):
+        watcher = Watcher()
 
-    def broken() -> None:
-        raise KeyError("a fault of ours")
+        def broken(fault: BaseException = fault) -> None:
+            raise fault
 
-    def idle() -> None:
-        watcher.stopping.wait()
+        def idle(watcher: Watcher = watcher) -> None:
+            watcher.stopping.wait()
 
-    for loop in ("_run_prober", "_run_sampler", "_run_docker_events", "_run_wakes"):
-        monkeypatch.setattr(watcher, loop, idle)
-    broken.__name__ = idle.__name__ = "_loop"
-    monkeypatch.setattr(watcher, "_run_reconciler", broken)
+        for loop in ("_run_prober", "_run_sampler", "_run_docker_events", "_run_wakes"):
+            monkeypatch.setattr(watcher, loop, idle)
+        broken.__name__ = idle.__name__ = "_loop"
+        monkeypatch.setattr(watcher, "_run_reconciler", broken)
 
-    with caplog.at_level(logging.ERROR):
-        assert not watcher.run()
-    assert "one of its loops broke" in caplog.text
+        caplog.clear()
+        with caplog.at_level(logging.ERROR):
+            assert not watcher.run()
+        assert "one of its loops broke" in caplog.text
 
 
 @pytest.mark.django_db(transaction=True)

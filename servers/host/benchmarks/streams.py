@@ -31,6 +31,7 @@ class EngineConnection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.is_open = False
+        self.has_answered = False  # the last request, or begun to
         self.idle_since = 0.0
         self._answered: asyncio.Future[int] | None = None
 
@@ -39,7 +40,7 @@ class EngineConnection(asyncio.Protocol):
         and the ValueError of `hear`. Cancelled, it hangs up."""
         self._hear, self._parser = hear, httptools.HttpResponseParser(self)
         self._said, self.reason = b"", ""
-        self._has_end = False  # the head says where the body ends
+        self.has_answered = self._has_end = False  # `_has_end`: the head says where the body ends
         self._answered = asyncio.get_running_loop().create_future()
         try:
             if not self.is_open:
@@ -67,6 +68,7 @@ class EngineConnection(asyncio.Protocol):
         if self._answered is None or self._answered.done():
             self.hang_up()  # it speaks without having been asked
             return
+        self.has_answered = True
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
@@ -140,6 +142,7 @@ class EngineStreams:
             raise ValueError("A header has a line break in it.")
         self._head = "\r\n".join(lines).encode("latin-1")
         self._idle: list[EngineConnection] = []
+        self._keeps = True
 
     def __enter__(self) -> Self:
         return self
@@ -158,10 +161,27 @@ class EngineStreams:
         return b"%b\r\ncontent-length: %d\r\n\r\n%b" % (self._head, len(content), content)
 
     async def ask(self, request: bytes, hear: Hear) -> tuple[int, str]:
-        """As EngineConnection.ask does."""
-        connection = self._take() or await self._connect()
+        """As EngineConnection.ask does.
+
+        llama.cpp announces that it keeps a connection, and closes it a moment after each stream
+        (RFC 9112, 9.3.1: a request that met that may be sent again).
+        """
+        if (kept := self._take()) is not None:
+            try:
+                return await self._ask(kept, request, hear)
+            except httpx.TransportError:
+                if kept.has_answered:
+                    raise
+                self._keeps = False
+        return await self._ask(await self._connect(), request, hear)
+
+    async def _ask(
+        self, connection: EngineConnection, request: bytes, hear: Hear
+    ) -> tuple[int, str]:
         answer = await connection.ask(request, hear)
-        if connection.is_open:
+        if connection.is_open and not self._keeps:
+            connection.hang_up()
+        elif connection.is_open:
             self._idle.append(connection)
         return answer
 

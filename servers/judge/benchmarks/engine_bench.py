@@ -10,7 +10,7 @@ from servers.judge.benchmarks.presets import BenchmarkPreset
 from servers.launch.engines.engine import Engine, flag_value
 from servers.launch.engines.launch import Launch
 
-KEY, VERSION = "engine", 1
+KEY, VERSION = "engine", 2
 PROMPT, OUTPUT = 512, 128  # tokens
 ROUNDS = 3
 RESULT = "/tmp/inferdash-bench.json"  # noqa: S108 - in a container of its own
@@ -84,7 +84,9 @@ def _build_vllm(launch: Launch, engine: Engine, shape: BenchShape, seed: int) ->
     yield from ("--dataset-name", "random")
     yield from ("--random-input-len", str(PROMPT), "--random-output-len", str(OUTPUT))
     yield from ("--num-prompts", str(shape.requests), "--max-concurrency", str(shape.people))
-    yield from ("--ignore-eos", "--seed", str(seed), "--percentile-metrics", "ttft,tpot,itl,e2el")
+    yield from ("--ignore-eos", "--seed", str(seed))
+    yield from ("--temperature", "0")  # as ours; without it, the model's own
+    yield from ("--percentile-metrics", "ttft,tpot,itl,e2el")
     yield from ("--metric-percentiles", "90,99", "--disable-tqdm")
     if flag_value(launch.flags, "--trust-remote-code") is not None:
         yield "--trust-remote-code"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from servers.judge.benchmarks.comparison import MeasuredPoint, SpeedChange, compare_speed
+from servers.judge.benchmarks.statistics import FigureDifference
 from servers.judge.messages import Sentence, say
 
 type Decision = Literal["keep", "back", "open"]
@@ -39,7 +40,7 @@ def judge_trial(
     if change is None:
         return TrialVerdict(decision="open", says=say("benchmarks.trial-unmeasured"))
     found, params = change.difference, {"change": change.words, "limit": f"{100 * most_loss:.0f} %"}
-    if found.is_real and found.change <= -most_loss:
+    if found.is_real and found.change <= -most_loss and _is_certain(found):
         says = say("benchmarks.trial-slower", **params)
         return TrialVerdict(decision="back", says=says, change=change)
     if found.low < -most_loss and not change.is_faster:
@@ -51,6 +52,15 @@ def judge_trial(
     code = "benchmarks.trial-kept" if answers == "pass" else "benchmarks.trial-kept-unchecked"
     says = say(code, change=change.words)
     return TrialVerdict(decision="keep", says=says, change=change)
+
+
+def _is_certain(found: FigureDifference) -> bool:
+    """Whether it is a loss with 99 %, so that of a hundred equal builds at most one is accused.
+
+    The upper end of about the 99 % interval: with six to ten degrees of freedom Student’s t is half
+    as much again for it as for 95 %.
+    """
+    return found.high + (found.high - found.change) / 2 < 0
 
 
 def pool_rounds(

@@ -11,7 +11,7 @@ from servers.judge.benchmarks.custom import CustomPoints
 from servers.judge.benchmarks.presets import load_presets
 from servers.launch.engines import ENGINES
 from servers.lifecycle.benchmarks.plans import build_replay
-from servers.lifecycle.benchmarks.subject import refuse
+from servers.lifecycle.benchmarks.subject import explain_busy, refuse
 from servers.lifecycle.jobs import commands
 from servers.models import Benchmark, BenchmarkJob, Box, CanaryJob, Server, User
 from servers.models.jobs import JobKind
@@ -123,10 +123,7 @@ def _ask(
                 gives_way=gives_way,
             )  # fmt: skip
         if job is None:
-            raise BenchmarkRequestError(
-                f"Another check-up is under way on {server.box}: a second one would disturb it. "
-                "Wait for its end, or stop it."
-            )
+            raise BenchmarkRequestError(explain_busy(server.box))
         return Benchmark.objects.create(
             box=server.box, server=server, server_name=server.slug, run=run,
             version=run.version, job=job, by=by, after_start=after_start, preset=preset,

@@ -22,7 +22,7 @@ from servers.launch.engines import ENGINES, placement
 from servers.launch.spec import Spec
 from servers.lifecycle.benchmarks import in_flight
 from servers.lifecycle.benchmarks.conditions import ConditionWatch
-from servers.lifecycle.benchmarks.giving_way import wait_for_calm
+from servers.lifecycle.benchmarks.giving_way import CheckupPauses
 from servers.lifecycle.benchmarks.rounds import TakenRound, keep_rounds
 from servers.lifecycle.benchmarks.subject import BenchmarkSubject
 from servers.lifecycle.jobs.runner import GivenUpError, JobError, JobWork
@@ -58,7 +58,7 @@ class EngineMeasurement:
         if bench is None:
             raise JobError(f"{self.engine.title} brings no program that measures it.")
         self.bench = bench
-        self.waited = 0.0
+        self.pauses = CheckupPauses(work, subject, self._check)
 
     def measure_all(self) -> None:
         """Raises JobError, GivenUpError."""
@@ -69,7 +69,8 @@ class EngineMeasurement:
             for place, shape in enumerate(self.bench.shapes):
                 taken, measured = [], None
                 for number in range(self.bench.rounds):
-                    self._give_way()
+                    self._check()
+                    self.pauses.give_way()
                     self._tell(shape, place, number)
                     found, measured = self._take(shape, chance.randrange(2**31))
                     taken += found
@@ -81,7 +82,7 @@ class EngineMeasurement:
                 events.publish_change("benchmarks")
 
     def describe_pauses(self) -> str:
-        return f"It waited {self.waited:.0f} s for people’s requests." if self.waited else ""
+        return str(self.pauses)
 
     def _take(self, shape: BenchShape, seed: int) -> tuple[list[TakenRound], MeasuredPoint]:
         words = self.bench.list_words(self.run.launch, self.engine, shape, seed)
@@ -158,21 +159,9 @@ class EngineMeasurement:
             )
             self.benchmark.measured_on["command"] = command
 
-    def _give_way(self) -> None:
+    def _check(self) -> None:
         if self.work.is_given_up:
             raise GivenUpError(_STOPPED)
-        if not self.work.job.gives_way:
-            return
-
-        def wait(seconds: float) -> None:
-            if self.work.is_given_up:
-                raise GivenUpError(_STOPPED)
-            self.work.note(is_paused=True, left=None)
-            self.work.wait(seconds)
-            self.waited += seconds
-
-        wait_for_calm(self.subject, wait, was_disturbed=False)
-        self.work.note(is_paused=False)
 
     def _tell(self, shape: BenchShape, place: int, number: int) -> None:
         self.work.note(

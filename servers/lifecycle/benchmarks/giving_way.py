@@ -7,7 +7,8 @@ from servers.host.runs import probes
 from servers.launch.engines import ENGINES
 from servers.lifecycle.benchmarks import in_flight
 from servers.lifecycle.benchmarks.subject import BenchmarkSubject
-from servers.models import Request
+from servers.lifecycle.jobs.runner import JobWork
+from servers.models import BenchmarkJob, CanaryJob, Request
 
 EVERY = 1.0  # seconds between two looks
 CALM_LOOKS = 3  # in a row without a request, until it goes on: people pause between two questions
@@ -51,3 +52,35 @@ def wait_for_calm(
         else:
             calm += 1
         wait(EVERY)
+
+
+class CheckupPauses:
+    """Those of a check-up, as its page tells of them. `check` is called while it waits: it may
+    raise, and so end it."""
+
+    def __init__(
+        self,
+        work: JobWork[BenchmarkJob] | JobWork[CanaryJob],
+        subject: BenchmarkSubject,
+        check: Callable[[], None],
+    ) -> None:
+        self.work, self.subject, self.check = work, subject, check
+        self.waited = 0.0  # seconds
+
+    def give_way(self, *, was_disturbed: bool = False) -> None:
+        """Wait while others use the server, where it gives way to them."""
+        if not self.work.job.gives_way:
+            return
+
+        def wait(seconds: float) -> None:
+            self.check()
+            self.work.note(is_paused=True, left=None)
+            self.work.wait(seconds)
+            self.waited += seconds
+
+        wait_for_calm(self.subject, wait, was_disturbed=was_disturbed)
+        self.work.note(is_paused=False)
+
+    def __str__(self) -> str:
+        """In a sentence; "" where it never had to."""
+        return f"It waited {self.waited:.0f} s for people’s requests." if self.waited else ""

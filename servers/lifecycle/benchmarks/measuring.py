@@ -33,15 +33,21 @@ from servers.judge.benchmarks.replay import ReplayWriter, cut_replay
 from servers.lifecycle.benchmarks import in_flight
 from servers.lifecycle.benchmarks.conditions import CacheHits, ConditionWatch
 from servers.lifecycle.benchmarks.engine_bench import EngineMeasurement
-from servers.lifecycle.benchmarks.giving_way import has_gateway_requests, wait_for_calm
+from servers.lifecycle.benchmarks.giving_way import CheckupPauses, has_gateway_requests
+from servers.lifecycle.benchmarks.outcomes import note_end
 from servers.lifecycle.benchmarks.plans import find_preset
 from servers.lifecycle.benchmarks.results import read_points
 from servers.lifecycle.benchmarks.rounds import TakenRound, keep_point
-from servers.lifecycle.benchmarks.subject import BenchmarkSubject, describe, find_subject, refuse
+from servers.lifecycle.benchmarks.subject import (
+    BenchmarkSubject,
+    describe,
+    explain_end,
+    find_run,
+    require_subject,
+)
 from servers.lifecycle.jobs.runner import GivenUpError, JobError, JobWork
-from servers.models import Benchmark, BenchmarkJob, BenchmarkPoint, Request, Run
+from servers.models import Benchmark, BenchmarkJob, BenchmarkPoint, Request
 from servers.models.benchmarks import BenchmarkOutcome
-from servers.models.runs.run import PARTS
 
 _LETTERS = 4.5  # a token, in English, before the server has counted
 _SAMPLE_TOKENS = 400  # of the prompt by which it counts
@@ -57,19 +63,16 @@ class LimitError(Exception):
 def measure(work: JobWork[BenchmarkJob]) -> str:
     """What came of it, in a sentence. Raises JobError, GivenUpError."""
     job = work.job
-    preset = find_preset(job)
-    runs = Run.objects.select_related("server__box", "version__profile", *PARTS)
-    run = runs.filter(pk=job.run).first()
+    preset, run = find_preset(job), find_run(job.run)
     benchmark = Benchmark.objects.filter(job=job).first()
     if preset is None or run is None or benchmark is None:
         raise JobError("What was to be measured is not there any more.")
-    outcome, said = BenchmarkOutcome.FAILED, ""
-    try:
-        if said := refuse(run):
-            raise JobError(said)
-        subject = find_subject(run)
-        if subject is None:
-            raise JobError("Its engine has no address.")
+
+    def keep(outcome: BenchmarkOutcome, said: str) -> None:
+        _end(benchmark, outcome, said)
+
+    with note_end(keep, stopped=_STOPPED) as end:
+        subject = require_subject(run)
         sample = work.runner.read_sample()
         found = Benchmark.objects.filter(pk=benchmark.pk)
         found.update(begun_at=timezone.now(), measured_on=describe(run, sample))
@@ -81,26 +84,15 @@ def measure(work: JobWork[BenchmarkJob]) -> str:
             measurement = _Measurement(work, benchmark, subject, preset)
         try:
             measurement.measure_all()
+            end.outcome, end.said = BenchmarkOutcome.WHOLE, measurement.describe_pauses()
         except LimitError as error:
-            raise LimitError(f"{error} {measurement.describe_pauses()}".strip()) from error
-        outcome, said = BenchmarkOutcome.WHOLE, measurement.describe_pauses()
-    except LimitError as error:
-        outcome, said = BenchmarkOutcome.LIMIT, str(error)
-    except GeneratorError as error:
-        if work.is_given_up:
-            outcome, said = BenchmarkOutcome.STOPPED, _STOPPED
-            raise GivenUpError(said) from error
-        said = str(error)
-        raise JobError(said) from error
-    except GivenUpError:
-        outcome, said = BenchmarkOutcome.STOPPED, _STOPPED
-        raise
-    except JobError as error:
-        said = str(error)
-        raise
-    finally:
-        _end(benchmark, outcome, said)
-    return said or "Measured."
+            end.outcome = BenchmarkOutcome.LIMIT
+            end.said = f"{error} {measurement.describe_pauses()}".strip()
+        except GeneratorError as error:
+            if work.is_given_up:
+                raise GivenUpError(_STOPPED) from error
+            raise JobError(str(error)) from error
+    return end.said or "Measured."
 
 
 def _end(benchmark: Benchmark, outcome: BenchmarkOutcome, said: str) -> None:
@@ -151,7 +143,8 @@ class _Measurement:
         ]
         self.place = self.done = 0
         self.planned, self.spent = 0.0, 0.0  # seconds, of the rounds that are over
-        self.dropped, self.waited = 0, 0.0
+        self.dropped = 0
+        self.pauses = CheckupPauses(work, subject, self._check_limits)
         self.was_disturbed = False
 
     def measure_all(self) -> None:
@@ -178,7 +171,7 @@ class _Measurement:
                 rounds = self._measure_point(point)
                 rates.setdefault(point.name, []).append(_mean_rate(rounds))
                 has_failed = all(each.has_failed for each in rounds)
-                if has_failed and (said := self._look_for_end()):
+                if has_failed and (said := explain_end(self.subject)):
                     raise JobError(said)
                 if has_failed or (point.saturates and is_saturated(rates[point.name])):
                     over.add(point.name)
@@ -195,11 +188,6 @@ class _Measurement:
                 return
             self.points.append(dataclasses.replace(searched, concurrency=size))
             self._measure_point(self.points[-1])
-
-    def _look_for_end(self) -> str:
-        """Why it can be measured no more; "" where it still serves."""
-        run = Run.objects.select_related("version", "plan").get(pk=self.subject.run.pk)
-        return f"It stopped meanwhile. {said}" if (said := refuse(run)) else ""
 
     def _calibrate(self) -> None:
         """How many letters a token has here, and how long one token takes at the least."""
@@ -307,18 +295,8 @@ class _Measurement:
 
     def _give_way(self) -> None:
         """Wait while others use the server. Raises GivenUpError, LimitError."""
-        if not self.work.job.gives_way:
-            return
-
-        def wait(seconds: float) -> None:
-            self._check_limits()
-            self.work.note(is_paused=True, left=None)
-            self.work.wait(seconds)
-            self.waited += seconds
-
-        wait_for_calm(self.subject, wait, was_disturbed=self.was_disturbed)
+        self.pauses.give_way(was_disturbed=self.was_disturbed)
         self.was_disturbed = False
-        self.work.note(is_paused=False)
 
     def _drops(self, taken: Sequence[TakenRound]) -> bool:
         """Whether others asked meanwhile: it is measured once more, when they do not."""
@@ -333,10 +311,10 @@ class _Measurement:
     def describe_pauses(self) -> str:
         """How it gave way, in a sentence; "" where it never had to."""
         if not self.dropped:
-            return f"It waited {self.waited:.0f} s for people’s requests." if self.waited else ""
+            return str(self.pauses)
         rounds = "1 round" if self.dropped == 1 else f"{self.dropped} rounds"
         return (
-            f"It waited {self.waited:.0f} s for people’s requests, and {rounds} with such requests "
+            f"It waited {self.pauses.waited:.0f} s for people’s requests, and {rounds} with such requests "
             "did not count."
         )
 

@@ -13,9 +13,10 @@ from servers.judge.runs.health import cards_of
 from servers.launch import numbers
 from servers.launch.engines import other
 from servers.launch.engines.engine import flag_value
+from servers.lifecycle.jobs.runner import JobError
 from servers.lifecycle.runs import starts
-from servers.models import Run
-from servers.models.runs.run import DesiredState, RunState
+from servers.models import Box, Run
+from servers.models.runs.run import PARTS, DesiredState, RunState
 
 _LENGTHS = ("--max-model-len", "--context-length", "--ctx-size")
 
@@ -33,6 +34,14 @@ def refuse(run: Run | None) -> str:
     if not other.can_chat(run.version.launch):
         return "It answers no chats, and check-ups measure chats."
     return ""
+
+
+def explain_busy(box: Box) -> str:
+    """Why a second check-up of a box has to wait."""
+    return (
+        f"Another check-up is under way on {box}: a second one would disturb it. Wait for its end, "
+        "or stop it."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +62,26 @@ class BenchmarkSubject:
         )
 
 
-def find_subject(run: Run) -> BenchmarkSubject | None:
-    """None before it has a port."""
+def find_run(pk: int) -> Run | None:
+    """With all that a check-up reads of it."""
+    runs = Run.objects.select_related("server__box", "version__profile", *PARTS)
+    return runs.filter(pk=pk).first()
+
+
+def require_subject(run: Run) -> BenchmarkSubject:
+    """Raises JobError where it cannot be measured now."""
+    if why := refuse(run):
+        raise JobError(why)
     endpoint = starts.find_endpoint(run)
     if endpoint is None:
-        return None
+        raise JobError("Its engine has no address.")
     return BenchmarkSubject(run=run, endpoint=endpoint, longest=_find_longest(run, endpoint))
+
+
+def explain_end(subject: BenchmarkSubject) -> str:
+    """Why it can be measured no more; "" where it still serves."""
+    run = Run.objects.select_related("version", "plan").get(pk=subject.run.pk)
+    return f"It stopped meanwhile. {said}" if (said := refuse(run)) else ""
 
 
 def _find_longest(run: Run, endpoint: Endpoint) -> int | None:

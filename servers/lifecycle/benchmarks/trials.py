@@ -14,6 +14,7 @@ from django.utils import timezone
 from servers import events
 from servers.judge.benchmarks.comparison import MeasuredPoint
 from servers.judge.benchmarks.trials import AnswersVerdict, TrialVerdict, judge_trial, pool_rounds
+from servers.judge.messages import say
 from servers.lifecycle.benchmarks import commands
 from servers.lifecycle.benchmarks.commands import BenchmarkRequestError
 from servers.lifecycle.benchmarks.results import read_points
@@ -27,7 +28,7 @@ from servers.models.runs.run import DesiredState, RunState
 from servers.models.trials import TrialDecision, TrialStep, UpgradeTrial
 
 PRESET, CANARY_SET = "quick", "quick"
-MOST_TRIES = 3  # to measure the new one cleanly
+MOST_TRIES = 3  # to measure the new one cleanly, and of what was cut off
 # How long one of its steps may wait: for people to be gone, or for another check-up.
 WAITS_AT_MOST = timedelta(minutes=30)
 # Nobody uses it who has not asked anything for so long.
@@ -170,7 +171,7 @@ def _measure_old(trial: UpgradeTrial, server: Server, run: Run | None) -> None:
         _move(trial, TrialStep.CHECK_OLD)
     else:
         # Without it nothing could be told in the end, and the outage would be for nothing.
-        why = found.why or "People use it. Try again when it is idle."
+        why = found.why or _explain_taints(found)
         said = f"What runs could not be measured cleanly. {why} Nothing was changed."
         _end(trial, TrialDecision.ABANDONED, said)
 
@@ -392,12 +393,30 @@ def _measure(trial: UpgradeTrial, server: Server, column: str) -> Benchmark | No
             return None
         UpgradeTrial.objects.filter(pk=trial.pk).update(**{column: made})
         return None
-    return None if made.is_open else made
+    return None if made.is_open or _begin_anew(trial, column, made) else made
+
+
+def _begin_anew(trial: UpgradeTrial, column: str, made: Benchmark | Canary) -> bool:
+    """Whether it was cut off with its watcher: then it is asked for again, though not for ever."""
+    if made.job is None or not made.job.was_cut:
+        return False
+    tried = type(made).objects.filter(server=trial.server_id, asked_at__gte=trial.moved_at)
+    if tried.count() >= MOST_TRIES:
+        return False
+    UpgradeTrial.objects.filter(pk=trial.pk, **{column: made}).update(**{column: None})
+    return True
 
 
 def _is_clean(found: Benchmark) -> bool:
     """Whether any of its points is: those are what is compared."""
     return any(not point.taints for point in found.points.defer("requests"))
+
+
+def _explain_taints(found: Benchmark) -> str:
+    codes = sorted({code for point in found.points.defer("requests") for code in point.taints})
+    if not codes or "benchmarks.others" in codes:
+        return "People use it. Try again when it is idle."
+    return f"Why: {', '.join(say(code).text for code in codes)}."
 
 
 def _check(trial: UpgradeTrial, server: Server, column: str) -> Canary | None:
@@ -410,7 +429,7 @@ def _check(trial: UpgradeTrial, server: Server, column: str) -> Canary | None:
             return None
         UpgradeTrial.objects.filter(pk=trial.pk).update(**{column: made})
         return None
-    return None if made.is_open else made
+    return None if made.is_open or _begin_anew(trial, column, made) else made
 
 
 def _wait(trial: UpgradeTrial, why: str) -> None:

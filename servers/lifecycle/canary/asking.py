@@ -17,13 +17,19 @@ from servers.judge.canary.items import LETTERS, CanaryItem, list_items, load_set
 from servers.judge.canary.scores import score_replies
 from servers.judge.canary.verdicts import Try, build_answer, judge_items, needs_try, sum_up
 from servers.lifecycle.benchmarks import in_flight
-from servers.lifecycle.benchmarks.giving_way import has_gateway_requests, wait_for_calm
-from servers.lifecycle.benchmarks.subject import BenchmarkSubject, describe, find_subject, refuse
+from servers.lifecycle.benchmarks.giving_way import CheckupPauses, has_gateway_requests
+from servers.lifecycle.benchmarks.outcomes import note_end
+from servers.lifecycle.benchmarks.subject import (
+    BenchmarkSubject,
+    describe,
+    explain_end,
+    find_run,
+    require_subject,
+)
 from servers.lifecycle.canary import results
 from servers.lifecycle.jobs.runner import GivenUpError, JobError, JobWork
-from servers.models import Canary, CanaryJob, Run
+from servers.models import Canary, CanaryJob
 from servers.models.benchmarks import BenchmarkOutcome
-from servers.models.runs.run import PARTS
 
 REASONING = {"quick": 512, "full": 4096}  # tokens more, where reasoning cannot be switched off
 _RATED = 32  # tokens of an answer that tells a speed
@@ -34,31 +40,20 @@ _STOPPED = "It was stopped. What was answered until then is kept."
 def check_answers(work: JobWork[CanaryJob]) -> str:
     """What came of it, in a sentence. Raises JobError, GivenUpError."""
     job = work.job
-    runs = Run.objects.select_related("server__box", "version__profile", *PARTS)
-    run = runs.filter(pk=job.run).first()
-    canary = Canary.objects.filter(job=job).first()
+    run, canary = find_run(job.run), Canary.objects.filter(job=job).first()
     if run is None or canary is None or job.canary_set not in load_sets():
         raise JobError("What was to be checked is not there any more.")
-    outcome, said = BenchmarkOutcome.FAILED, ""
-    try:
-        if said := refuse(run):
-            raise JobError(said)
-        subject = find_subject(run)
-        if subject is None:
-            raise JobError("Its engine has no address.")
+
+    def keep(outcome: BenchmarkOutcome, said: str) -> None:
+        _end(canary, outcome, said)
+
+    with note_end(keep, stopped=_STOPPED) as end:
+        subject = require_subject(run)
         canary.begun_at = timezone.now()
         canary.measured_on = describe(run, work.runner.read_sample())
         canary.save(update_fields=["begun_at", "measured_on"])
         _Asking(work, canary, subject).ask_all()
-        outcome = BenchmarkOutcome.WHOLE
-    except GivenUpError:
-        outcome, said = BenchmarkOutcome.STOPPED, _STOPPED
-        raise
-    except JobError as error:
-        said = str(error)
-        raise
-    finally:
-        _end(canary, outcome, said)
+        end.outcome = BenchmarkOutcome.WHOLE
     return f"Its verdict: {canary.verdict}."
 
 
@@ -84,7 +79,8 @@ class _Asking:
         self.work, self.canary, self.subject = work, canary, subject
         self.set = load_sets()[canary.set_key]
         self.began = time.monotonic()
-        self.waited = 0.0  # seconds, for people: they do not count
+        # For people: such seconds do not count.
+        self.pauses = CheckupPauses(work, subject, self._check_waiting)
         self.looked_at = time.time()  # whether people ask
         self.rates: list[float] = []
         self.read_rates: list[float] = []
@@ -140,7 +136,7 @@ class _Asking:
         for _turn in item.turns:
             replies.append(self._ask(item, [each.text for each in replies]))
             if replies[-1].error:
-                if why := self._look_for_end():
+                if why := explain_end(self.subject):
                     raise JobError(why)
                 break
         return score_replies(item, replies), replies[-1]
@@ -193,33 +189,21 @@ class _Asking:
         return writing + reading
 
     def _seconds_left(self) -> float:
-        return self.set.limit_seconds - (time.monotonic() - self.began - self.waited)
-
-    def _look_for_end(self) -> str:
-        """Why it can be asked no more; "" where it still serves."""
-        run = Run.objects.select_related("version", "plan").get(pk=self.subject.run.pk)
-        return f"It stopped meanwhile. {said}" if (said := refuse(run)) else ""
+        return self.set.limit_seconds - (time.monotonic() - self.began - self.pauses.waited)
 
     def _give_way(self) -> None:
         """Wait while others use the server."""
         self._check()
-        if not self.work.job.gives_way:
-            return
-
-        def wait(seconds: float) -> None:
-            self._check()
-            if self.waited > self.set.limit_seconds:
-                raise JobError("People used the server all the time, and it gives way to them.")
-            self.work.note(is_paused=True)
-            self.work.wait(seconds)
-            self.waited += seconds
-
         disturbed = has_gateway_requests(self.subject, self.looked_at)
-        wait_for_calm(self.subject, wait, was_disturbed=disturbed)
+        self.pauses.give_way(was_disturbed=disturbed)
         self.looked_at = time.time()
-        self.work.note(is_paused=False)
 
     def _check(self) -> None:
         self.work.check()
         if self.work.is_given_up:
             raise GivenUpError(_STOPPED)
+
+    def _check_waiting(self) -> None:
+        self._check()
+        if self.pauses.waited > self.set.limit_seconds:
+            raise JobError("People used the server all the time, and it gives way to them.")

@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from servers import events
 from servers.judge.canary.items import get_version, load_sets
-from servers.lifecycle.benchmarks.subject import refuse
+from servers.lifecycle.benchmarks.subject import explain_busy, refuse
 from servers.lifecycle.jobs import commands
 from servers.models import AuditEntry, BenchmarkJob, Box, Canary, CanaryJob, Run, Server, User
 from servers.models.canary import CanaryOutcome
@@ -43,10 +43,7 @@ def ask(server: Server, canary_set: str, *, by: User | None, gives_way: bool = T
                 canary_set=canary_set,
             )  # fmt: skip
         if job is None:
-            raise CanaryRequestError(
-                f"Another check-up is under way on {server.box}: a second one would disturb it. "
-                "Wait for its end, or stop it."
-            )
+            raise CanaryRequestError(explain_busy(server.box))
         return Canary.objects.create(
             box=server.box, server=server, server_name=server.slug, run=run, version=run.version,
             job=job, by=by, set_key=canary_set, set_version=get_version(),

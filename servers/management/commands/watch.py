@@ -1,5 +1,6 @@
 """Watch this box: Docker's events, logs, probes, GPU samples. Runs until it is told to stop."""
 
+import logging
 import signal
 from types import FrameType
 from typing import Any
@@ -8,6 +9,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
 from servers.watcher.loop import Watcher
+
+log = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
@@ -28,3 +31,4 @@ class Command(BaseCommand):
         self.stdout.write(f"Watching {watcher.box}")
         if not watcher.run():
             raise SystemExit(1)
+        log.info("The watcher of %s has ended, as it was told to.", watcher.box)
