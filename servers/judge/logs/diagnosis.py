@@ -66,15 +66,11 @@ class Ending:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """`cause` is an id of the catalogue; None: not recognised, or nothing to explain.
-
-    `place` is the id of an entry that only knows where it failed.
-    """
+    """`cause` is an id of the catalogue; None: not recognised, or nothing to explain."""
 
     outcome: Outcome
     summary: str
     cause: str | None = None
-    place: str | None = None
     evidence: tuple[Evidence, ...] = ()
     groups: Mapping[str, str] = field(default_factory=dict)
 
@@ -369,26 +365,22 @@ def _conclude_exception(
     if hit is not None:
         groups = {"said": said, **advice.read(fatal, said), **hit.groups}
         groups |= {"place": place} if place else {}
-        sentence = hit.failure.sentence(groups)
-        if hit.failure.rank == "family":
-            return Diagnosis(
-                outcome="failed",
-                cause=hit.failure.id,
-                summary=sentence,
-                evidence=told,
-                groups=groups,
+        said = hit.failure.sentence(groups)
+    is_whole = hit is not None and hit.failure.rank == "family"
+    if not is_whole:
+        said += "" if said.endswith((".", "!")) else "."
+        if hit is None:
+            said = str(
+                say("logs.unnamed-raised", said=said, place=place)
+                if place
+                else say("logs.unnamed", said=said)
             )
-        said = sentence
-    said += "" if said.endswith((".", "!")) else "."
-    summary = (
-        say("logs.unnamed-raised", said=said, place=place)
-        if place
-        else say("logs.unnamed", said=said)
-    )
+        elif place:
+            said = str(say("logs.raised", said=said, place=place))
     return Diagnosis(
         outcome="failed",
-        place=hit.failure.id if hit else None,
-        summary=str(summary),
+        cause=hit.failure.id if hit else None,
+        summary=said,
         evidence=told,
         groups=groups,
     )
@@ -454,10 +446,9 @@ def _progress(lines: list[tuple[int, str]], engine: str = "") -> PhaseProgress:
 
 def fixes(found: Diagnosis, engine: str) -> list[str]:
     """In words, best first."""
-    known_by = found.cause or found.place
-    if known_by is None:
+    if found.cause is None:
         return []
-    known = failure_catalog.by_id()[known_by].remedies
+    known = failure_catalog.by_id()[found.cause].remedies
     return list(list_texts(known, engine, found.groups))
 
 

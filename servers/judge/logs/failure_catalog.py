@@ -6,7 +6,7 @@ stage       where in a start it is met
 rank        specific (left out) | close | broad | follows | wrapper: which of two counts;
             family: only of the exception that ended it, where nothing else is recognised; its
             sentence has {said}, the exception with its message, and {place}, the engine's frame;
-            place: the same where only the place is known: it is told, and is no cause.
+            place: the same where only the place is known, and nothing of the rest fits.
             Both have {advice}, {part_of} and {package}, see advice.py
 match       a pattern, or several of which one must be found in one line
 unless      a pattern that the same line must not hold

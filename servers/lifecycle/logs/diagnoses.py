@@ -122,7 +122,6 @@ def _store_diagnosis(found: Diagnosis) -> dict[str, Any]:
     return {
         "outcome": found.outcome,
         "cause": found.cause,
-        "place": found.place,
         "summary": found.summary,
         "evidence": [[each.line, each.text] for each in found.evidence],
         "groups": dict(found.groups),

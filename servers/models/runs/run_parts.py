@@ -124,7 +124,7 @@ class RunLog(models.Model):
     # Of a process's log, a file a stream: {"o": {"path", "inode": [device, number], "offset"}}.
     files: Json[dict[str, Any]] = models.JSONField(default=dict)
     last_lines: Json[list[str]] = models.JSONField(default=list)
-    # {"outcome", "cause", "place", "summary", "evidence": [[line, text]], "groups", "is_partial":
+    # {"outcome", "cause", "summary", "evidence": [[line, text]], "groups", "is_partial":
     # only a part of the log was there}; empty: not looked at yet.
     diagnosis: Json[dict[str, Any]] = models.JSONField(default=dict)
     # A judge.logs.evidence.Oom's: the kernel killed it, or a part of it, for want of main memory;
@@ -141,7 +141,7 @@ class RunLog(models.Model):
 
     @property
     def place(self) -> str:
-        """An id of the catalogue that knows only where it failed; "": not known."""
+        """What older versions stored of an end of which only the place was known; "": nothing."""
         return self.diagnosis.get("place") or ""
 
 

@@ -32,15 +32,7 @@ def written() -> dict[str, dict[str, Any]]:
 def cause_of(text: str, said: dict[str, Any], *, ready: bool = False) -> str | None:
     found = _found(text, said, ready=ready)
     assert not re.search(r"\{\w+\}", found.summary), found.summary
-    return found.cause or _place_of(found.summary)
-
-
-def _place_of(summary: str) -> str | None:
-    """The entry whose place is told of an end that has no known cause."""
-    for failure in failure_catalog.load_shipped():
-        if failure.rank == "place" and summary.startswith(failure.says.partition("{said}")[0]):
-            return failure.id
-    return None
+    return found.cause
 
 
 def _found(text: str, said: dict[str, Any], *, ready: bool) -> Diagnosis:
