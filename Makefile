@@ -31,7 +31,8 @@ demo:
 
 # As services of systemd, that start with the machine (docs/install.md). The same command upgrades.
 # RUN_AS=ada: as that person, not as a user of its own. FROM=var: with the data of a make up.
-# BOXES=1, JOIN=ifj1_…: unfinished; sshd answers no key exchange inside of the keeper's unit yet.
+# BOXES=1: as a hub, with the rows that are there. JOIN=ifj1_…: as a box of one, by its token. NAME=milo:
+# as milo; NEW_KEY=1: with a new key.
 install:
 	@TOKEN="$(JOIN)" INFERDASH_PROGRAM=inferdash.service exec sh inferdash/up/up.sh install \
 		$(if $(BOXES),--boxes) $(if $(JOIN),--join) \

@@ -1,4 +1,4 @@
-"""A hub as services of systemd; that a box joins it is not tried yet."""
+"""A hub as services of systemd, whose sshd answers; that a box joins it is tried by hand alone."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.service, pytest.mark.takes(200)]
 
 IMAGE = f"inferdash-test/systemd-hub:{SUITE}"
 MORE = f"{PACKAGES},postgresql,openssh-server,openssh-client"
+SSH = "ssh -p 8471 -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
 SERVICES = ("redis", "postgres", "web", "worker", "watcher", "keeper")
 
 
@@ -40,6 +41,8 @@ def test_a_hub_is_services(machines: list[ServiceMachine]) -> None:
     for service in SERVICES:
         assert hub.run(f"systemctl is-active inferdash-{service}").strip() == "active"
     hub.waits_until(UP)
+    # It has got as far as keys: sshd can shut a connection in before it has logged in.
+    assert "Permission denied (publickey)" in hub.run(f"{SSH} nobody@127.0.0.1", fails=True)
     # Nobody but the links has that account, and it has nothing.
     for command in ("test -r /var/lib/inferdash/secrets.key", "test -w /run/docker.sock"):
         hub.run(f"runuser -u inferdash-wire -- {command}", fails=True)
