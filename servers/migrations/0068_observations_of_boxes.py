@@ -17,29 +17,31 @@ PROXIES = ("ImageInventory", "TagChecks", "ModelInventory", "HostResources", "Ot
 
 
 def to_observations(apps, editor):
-    Observation = apps.get_model("servers", "BoxObservation")
+    db = editor.connection.alias
+    observations = apps.get_model("servers", "BoxObservation").objects.using(db)
     for kind, table, columns, data in OLD:
-        for row in apps.get_model("servers", table).objects.order_by("pk"):
+        for row in apps.get_model("servers", table).objects.using(db).order_by("pk"):
             values = {new: getattr(row, old) for new, old in columns.items()}
             seen = {name: getattr(row, name) for name in data}
             if kind == "models":
                 seen["looking_since"] = row.looking_since.isoformat() if row.looking_since else ""
-            Observation.objects.create(box_id=row.box_id, kind=kind, data=seen, **values)
+            observations.create(box_id=row.box_id, kind=kind, data=seen, **values)
     settle(editor)
 
 
 def from_observations(apps, editor):
+    db = editor.connection.alias
+    observations = apps.get_model("servers", "BoxObservation").objects.using(db)
     for kind, table, columns, data in OLD:
-        Old = apps.get_model("servers", table)
-        Observation = apps.get_model("servers", "BoxObservation")
-        for observation in Observation.objects.filter(kind=kind).order_by("pk"):
+        old_rows = apps.get_model("servers", table).objects.using(db)
+        for observation in observations.filter(kind=kind).order_by("pk"):
             values = {old: getattr(observation, new) for new, old in columns.items()}
             values |= {name: observation.data[name] for name in data if name in observation.data}
             if kind == "models":
                 values["looking_since"] = observation.data.get("looking_since") or None
             # A moment that the table before had to have.
             values = {name: value for name, value in values.items() if value is not None}
-            Old.objects.update_or_create(box_id=observation.box_id, defaults=values)
+            old_rows.update_or_create(box_id=observation.box_id, defaults=values)
     settle(editor)
 
 

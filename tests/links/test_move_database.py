@@ -102,6 +102,7 @@ def move_and_die(tables):
 class MoveBench:
     source: dict[str, str]
     target: dict[str, str]
+    migrated: dict[str, str]  # a database with the same tables, and no rows
     url: str
     path: Path
 
@@ -131,13 +132,15 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MoveBench]:
         with psycopg.connect(
             target["DATABASE_URL"].replace("/postgres?", "/template1?"), autocommit=True
         ) as connection:
-            connection.execute("CREATE DATABASE moved TEMPLATE postgres")
-        yield MoveBench(source=source, target=target | {"DATABASE_URL": url}, url=url, path=path)
+            # Without tables: the move makes them, while SQLite is the default database.
+            connection.execute("CREATE DATABASE moved TEMPLATE template0")
+        moved = target | {"DATABASE_URL": url}
+        yield MoveBench(source=source, target=moved, migrated=target, url=url, path=path)
 
 
 def test_a_move_survives_every_kill_and_arrives_whole(bench: MoveBench) -> None:
     before, untouched = databases.run(SUMS, bench.source), bench.hash_source()
-    empty = databases.run(SUMS, bench.target)
+    empty = databases.run(SUMS, bench.migrated)
 
     bench.move_and_die(tables=25)
     assert bench.hash_source() == untouched
