@@ -9,6 +9,10 @@ MINUTE = 60.0
 REFUSED_HOST = "django.security.DisallowedHost"
 # Lines a minute about what visitors do wrong, by who says it: the longest name that fits counts.
 MOST = {REFUSED_HOST: 1, "django.security": 30, "django.request": 30, "uvicorn.error": 30}
+REQUESTS = "celery.worker.request"
+NOT_TAKEN_OFF = (
+    "Redis was away when a request was done, so it stays in the queue and comes once more."
+)
 
 # Seconds.
 SAID_AGAIN = 600.0
@@ -26,6 +30,21 @@ class WithoutVisitorsFaults(logging.Filter):
         status = getattr(record, "status_code", SERVER_FAULT)
         if status < SERVER_FAULT and record.name.startswith(("django.request", "django.security")):
             record.exc_info = record.exc_text = None
+        return True
+
+
+class WithoutBrokerTracebacks(logging.Filter):
+    """Says in a line that a request whose work is done is still in the queue: Redis was away.
+
+    Celery logs it as critical, with a traceback. The request comes once more, and finds nothing
+    to do.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name == REQUESTS and str(record.msg).startswith("Couldn't ack"):
+            record.exc_info = record.exc_text = None
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+            record.msg, record.args = NOT_TAKEN_OFF, ()
         return True
 
 

@@ -474,13 +474,19 @@ LOGGING = {
         "without_visitors_faults": {"()": "inferdash.records.WithoutVisitorsFaults"},
         "bounded_visitors": {"()": "inferdash.records.BoundedVisitors"},
         "without_repeats": {"()": "inferdash.records.WithoutRepeats"},
+        "without_broker_tracebacks": {"()": "inferdash.records.WithoutBrokerTracebacks"},
     },
     "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
     "handlers": {
         "console": {
             "class": "logging.StreamHandler",
             "formatter": "line",
-            "filters": ["without_visitors_faults", "bounded_visitors", "without_repeats"],
+            "filters": [
+                "without_visitors_faults",
+                "bounded_visitors",
+                "without_repeats",
+                "without_broker_tracebacks",
+            ],
         }
     },
     "root": {"handlers": ["console"], "level": env("LOG_LEVEL", "INFO")},

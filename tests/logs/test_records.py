@@ -1,14 +1,19 @@
 """What the log of a process leaves out."""
 
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import redis
+from celery.worker.request import logger as requests_logger
 from django.test import Client
+from kombu.message import Message
 
 from inferdash.records import (
     IS_OVER,
     KEPT,
+    NOT_TAKEN_OFF,
     REFUSED_HOST,
     SAID_AGAIN,
     BoundedVisitors,
@@ -139,3 +144,15 @@ def test_requests_by_a_strange_name_write_one_line(caplog: pytest.LogCaptureFixt
 
 def test_each_process_bounds_what_visitors_make_it_write(settings: Any) -> None:
     assert "bounded_visitors" in settings.LOGGING["handlers"]["console"]["filters"]
+
+
+def test_a_request_that_redis_did_not_take_off_is_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    def time_out(*_arguments: object, **_named: object) -> None:
+        raise redis.TimeoutError("Timeout reading from socket")
+
+    channel: Any = SimpleNamespace(basic_ack=time_out, no_ack_consumers=None)
+    done = Message(delivery_tag="1", channel=channel)
+    done.ack_log_error(requests_logger, (redis.TimeoutError,))
+    [said] = [each for each in caplog.records if each.name == requests_logger.name]
+    # As the filters that are set leave it.
+    assert logging.Formatter("%(levelname)s %(message)s").format(said) == f"WARNING {NOT_TAKEN_OFF}"
