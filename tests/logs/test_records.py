@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import redis
-from celery.worker.request import logger as requests_logger
 from django.test import Client
 from kombu.message import Message
 
@@ -15,6 +14,7 @@ from inferdash.records import (
     KEPT,
     NOT_TAKEN_OFF,
     REFUSED_HOST,
+    REQUESTS,
     SAID_AGAIN,
     BoundedVisitors,
     WithoutRepeats,
@@ -152,7 +152,7 @@ def test_a_request_that_redis_did_not_take_off_is_a_line(caplog: pytest.LogCaptu
 
     channel: Any = SimpleNamespace(basic_ack=time_out, no_ack_consumers=None)
     done = Message(delivery_tag="1", channel=channel)
-    done.ack_log_error(requests_logger, (redis.TimeoutError,))
-    [said] = [each for each in caplog.records if each.name == requests_logger.name]
+    done.ack_log_error(logging.getLogger(REQUESTS), (redis.TimeoutError,))
+    [said] = [each for each in caplog.records if each.name == REQUESTS]
     # As the filters that are set leave it.
     assert logging.Formatter("%(levelname)s %(message)s").format(said) == f"WARNING {NOT_TAKEN_OFF}"
