@@ -8,7 +8,7 @@ _HINTS = (
         "sglang",
         re.compile(
             r"/sglang/|sgl-workspace|sglang\.srt|sgl_kernel|sglang serve|^\[[\d :-]{19} [TDE]P\d|"
-            r"Received sigquit from a child proces|SIGQUIT received\. signum=|Scheduler hit an exception"
+            r"\blaunch_server\.py: error: |Received sigquit from a child proces|SIGQUIT received\. signum=|Scheduler hit an exception"
         ),
     ),
     (
@@ -19,7 +19,10 @@ _HINTS = (
             r"(?:gpu_model_runner|gpu_worker|multiproc_executor|core_client)\.py:\d"
         ),
     ),
-    ("llamacpp", re.compile(r"\bllama_\w|\bggml_\w|/ggml/|llama-server|gguf_init_from_file")),
+    (
+        "llamacpp",
+        re.compile(r"\bllama_\w|\bggml_\w|/ggml/|llama-server|llama runner|gguf_init_from_file"),
+    ),
 )
 
 

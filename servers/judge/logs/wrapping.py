@@ -34,6 +34,8 @@ _PATTERNS = tuple(
         r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\.\d{1,9} [\w.-]{1,64} [\w.@-]{1,64}\[\d{1,9}\]: ",
         # Python's logging, by a program that started the engine and repeats what it says
         r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3} - [\w.]{1,80} - (?:DEBUG|INFO|WARNING|ERROR) - ",
+        # Lemonade
+        r"(?:DEBUG|INFO): {1,8}LLAMA SERVER(?: \w{1,20})?:(?: |$)",
         # syslog
         r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,64} [\w.@/-]{1,64}: ",
         # ts, Go's log, dashboards and collectors of logs

@@ -127,6 +127,11 @@ def cures(log: str) -> str:
         ('error while handling argument "-fa": expected value for argument', ["Set -fa on."], []),
         ("[2026-01-01 10:00:00] Exception: Capture cuda graph failed: unsupported op",
          ["--cuda-graph-backend-decode disabled"], ["--mem-fraction-static"]),
+        # A prompt without marks is written by who asks.
+        ("RuntimeError: Expected there to be 2 prompt updates corresponding to 2 image items, but "
+         "instead found 0 prompt updates!", ["let the model's chat template write it"], []),
+        ("RuntimeError: Expected there to be 2 prompt updates corresponding to 2 image items, but "
+         "instead found 1 prompt updates!", ["Fetch the processor's files"], ["chat template"]),
         # Where the guide reboots, the word stands there.
         ("RuntimeError: The memory capacity is unbalanced. Some GPUs may be occupied by other "
          "processes. pre_model_load_memory=33.77, local_gpu_memory=101.33", ["Reboot the box"], []),

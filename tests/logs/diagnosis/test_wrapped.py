@@ -39,6 +39,7 @@ _SHAPES: dict[str, Callable[[int, str], str]] = {
     "word in brackets": lambda at, line: f"[ENGINE LOG] {line}",
     "pm2": lambda at, line: f"0|plum  | {line}",
     "another logger": lambda at, line: f"2026-05-02 08:11:07,120 - elm.main - INFO - {line}",
+    "Lemonade": lambda at, line: f"DEBUG:    LLAMA SERVER GPU: {line}",
     "times of ts": lambda at, line: f"May 02 08:11:{at % 60:02d} {line}",
     "times with slashes": lambda at, line: f"2026/05/02 08:11:{at % 60:02d} {line}",
     "a day and hours": lambda at, line: f"05-02 08:11:07.120{line}",
