@@ -97,6 +97,17 @@ def test_pictures_go_with_a_question(page: Page, engine: ScriptedEngine) -> None
     assert len(engine.requests[-1]["messages"][0]["content"]) == 2
 
 
+def test_files_stand_in_the_order_in_which_they_were_added(page: Page) -> None:
+    shown = page.locator("#chat-pictures li")
+    large, small = (base64.b64encode(png(*size)).decode() for size in ((3000, 2000), (4, 4)))
+    both = f"([one, other]) => {{ ({PASTE})(one); ({DROP})(other); }}"
+
+    page.evaluate(both, [[large, "slow.png"], [small, "quick.png"]])
+    expect(shown).to_have_count(2)
+    expect(shown.first).to_contain_text("slow.png")
+    expect(shown.last).to_contain_text("quick.png")
+
+
 def test_text_files_go_with_a_question(page: Page, engine: ScriptedEngine) -> None:
     files, shown = page.locator("#chat-files"), page.locator("#chat-pictures li")
     note = page.locator("#chat-pictures-note")

@@ -8,7 +8,9 @@ const MOST = 4; // of a question
 export class Images extends EventTarget {
   /** @type {Chat.Attached[]} */
   images = [];
-  busy = 0;
+  busy = 0; // files that are still to be read
+  /** @type {Promise<void>} */
+  reading = Promise.resolve();
   says = "";
   /** The chosen server's word on pictures; undefined: it says none. @type {boolean | undefined} */
   taken;
@@ -64,16 +66,25 @@ export class Images extends EventTarget {
     this.draw();
   }
 
+  // One after the other: they stand in the order in which they were added, however long one takes.
   /** @param {File[]} files */
-  async take(files) {
+  take(files) {
     this.says = "";
-    for (const file of files) {
-      if (this.images.length + this.busy >= MOST) {
+    this.busy += files.length;
+    this.draw();
+    const read = () => this.readThem(files);
+    this.reading = this.reading.then(read, read);
+    quietly(this.reading);
+  }
+
+  /** @param {File[]} files */
+  async readThem(files) {
+    for (const [index, file] of files.entries()) {
+      if (this.images.length >= MOST) {
         this.says = `A question takes ${MOST} files: ${file.name} was left out.`;
+        this.busy -= files.length - index;
         break;
       }
-      this.busy += 1;
-      this.draw();
       try {
         const { PictureError, read, isPictureFile } = await fetchPart("reads pictures", () => import("./picture-file.js"));
         const { TextFileError, readText } = await fetchPart("reads files", () => import("./files.js"));
