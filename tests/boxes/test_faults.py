@@ -286,7 +286,8 @@ def test_the_disk_of_the_hubs_database_is_full(lan: BoxLan) -> None:
         )
         wishes.check_containers()
         wishes.check_logs()
-        assert list_pids(lan) == programs, "each runs on"
+        # Others may have come: one that was just being forked from these.
+        assert not programs - list_pids(lan), "each runs on"
         assert "Traceback" not in lan.hub.up.said + lan.boxes[0].machine.up.said
 
 
