@@ -34,18 +34,22 @@ class ServiceMachine:
         """What it printed, as root's."""
         done = self._docker("exec", self.name, "sh", "-c", command)
         said = done.stdout + done.stderr
-        assert bool(done.returncode) is fails, f"{command}: {done.returncode}\n{said}"
+        assert bool(done.returncode) is fails, (
+            f"{command}: {done.returncode}\n{said}\n{self.read_journal()}"
+        )
         return said
+
+    def read_journal(self) -> str:
+        """Its last lines."""
+        return self._docker("exec", self.name, "journalctl", "-n", "60", "--no-pager").stdout
 
     def asks(self, command: str) -> bool:
         return self._docker("exec", self.name, "sh", "-c", command).returncode == 0
 
     def waits_until(self, command: str) -> None:
-        def journal() -> str:
-            words = ("exec", self.name, "journalctl", "-n", "60", "--no-pager")
-            return f"{command}\n{self._docker(*words).stdout}"
-
-        wait_until(lambda: self.asks(command), journal, every=0.2)
+        wait_until(
+            lambda: self.asks(command), lambda: f"{command}\n{self.read_journal()}", every=0.2
+        )
 
     def boots(self) -> None:
         self.waits_until("systemctl is-system-running | grep -Eq 'running|degraded'")

@@ -28,7 +28,9 @@ SUPERUSER = "inferdash"
 OLDEST = 15  # what Django 6.1 asks for
 # SIGTERM lets clients finish for as long as they like; this one ends their sessions.
 STOP_SIGNAL = signal.SIGINT
-PATIENCE = 60.0  # seconds for a start, with recovery after a crash, and for an end
+# Seconds.
+START_WITHIN = 180.0  # with recovery after a crash, on a busy disk
+END_WITHIN = 60.0
 
 _PLACES = ("usr/lib/postgresql/*/bin", "usr/pgsql-*/bin")
 _SOCKET_PATH_LIMIT = 107  # bytes, of the kernel's sockaddr_un
@@ -274,14 +276,14 @@ def run_server(
         finally:
             server.send_signal(STOP_SIGNAL)
             try:
-                server.wait(timeout=PATIENCE)
+                server.wait(timeout=END_WITHIN)
             except subprocess.TimeoutExpired:
                 server.send_signal(signal.SIGQUIT)
                 server.wait()
 
 
 def wait_until_ready(
-    url: str, *, patience: float = PATIENCE, find_end: Callable[[], str | None] = lambda: None
+    url: str, *, patience: float = START_WITHIN, find_end: Callable[[], str | None] = lambda: None
 ) -> None:
     """Until it takes connections; `patience` in seconds. `find_end` says what a server printed
     that has ended, None while it runs. Raises PostgresError.
