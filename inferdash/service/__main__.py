@@ -101,7 +101,7 @@ def _set_up_hub(who: Account, wanted: str, *, is_running: bool) -> None:
     account = {"INFERDASH_HUB_ACCOUNT": layout.WIRE_ACCOUNT}
     try:
         layout.run_in_front(who, wanted, *words, **account)
-    except BaseException:
+    except BaseException:  # Ctrl-C, too: what ran before runs again, and the error goes on
         if is_running:
             units.start()  # as one box, which it still is
         raise
@@ -139,7 +139,7 @@ def _join(
         layout.run_in_front(
             who, wanted, "-m", "inferdash.wire.join", "--only", TOKEN=token, **words
         )
-    except BaseException:
+    except BaseException:  # Ctrl-C, too: as above
         if is_running and start:
             units.start()
         raise
